@@ -1,0 +1,13 @@
+//! `kubectl gitops`: what GitOps tools manage in a cluster, suspension with a reason, and what a prune will delete.
+//!
+//! Three rings, arrows inward: `command` translates the command line; the adapters (`cluster`, `terminal`,
+//! `render`) do all I/O; the core (`object`, `snapshot`, `suspension`, `ownership`, `prune`, `flux`) is pure: no network,
+//! no clock, no terminal.
+
+pub mod error;
+pub mod exit;
+pub mod object;
+pub mod ownership;
+pub mod snapshot;
+pub mod suspension;
+pub mod terminal;

@@ -1,0 +1,108 @@
+//! What was read of a cluster, in one value: every view and plan is a pure function of it, and it can be a file.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::object::{FullObject, GroupKind, Object, ObjectId, ResourceType};
+
+/// Schema name of the recorded form.
+pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
+
+/// Why something could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GapKind {
+    /// 401 or 403.
+    Forbidden,
+    /// Discovery knows the API group but its server does not answer.
+    StaleGroup,
+    /// 406: the server cannot give metadata only.
+    NotAcceptable,
+    /// 410 twice: the list ran out of its revision.
+    Expired,
+    /// 429 after all retries.
+    Throttled,
+    /// No answer in time.
+    Timeout,
+    /// Any other failure.
+    Failed,
+}
+
+/// Something that could not be read: a value carried to the output, never only a log line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Gap {
+    /// Why.
+    pub kind: GapKind,
+    /// What: a resource such as `deployments.apps`, or an API group version such as `metrics.k8s.io/v1beta1`.
+    pub subject: String,
+    /// Namespace where the gap is only there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// What the server said.
+    pub message: String,
+}
+
+/// Which cluster this is: plans are pinned to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterIdentity {
+    /// Uid of the namespace kube-system, the usual identity of a cluster; empty when it could not be read.
+    pub uid: String,
+    /// URL of the API server.
+    pub server: String,
+}
+
+/// The metadata of a cluster's objects, the content of its owners, and what could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// When reading began.
+    pub taken: DateTime<Utc>,
+    /// Which cluster.
+    pub cluster: ClusterIdentity,
+    /// The types that were looked for.
+    pub types: Vec<ResourceType>,
+    /// Every object, metadata only, sorted by identity.
+    pub objects: Vec<Object>,
+    /// Owners, sources and whatever can be suspended, with content; read after `objects`.
+    pub full: Vec<FullObject>,
+    /// What could not be read.
+    pub gaps: Vec<Gap>,
+}
+
+impl Snapshot {
+    /// An empty snapshot of a cluster.
+    pub fn new(taken: DateTime<Utc>, cluster: ClusterIdentity) -> Self {
+        let schema = SCHEMA.to_owned();
+        Self { schema, taken, cluster, types: vec![], objects: vec![], full: vec![], gaps: vec![] }
+    }
+
+    /// Puts everything in order, so that two readings of one cluster are equal, and drops doubles: some servers show
+    /// one stored object under two groups with one uid.
+    pub fn normalise(&mut self) {
+        self.types.sort();
+        self.objects.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        let mut seen = std::collections::HashSet::with_capacity(self.objects.len());
+        self.objects.retain(|object| seen.insert(object.uid.clone()));
+        self.full.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        self.gaps.sort();
+        self.gaps.dedup();
+    }
+
+    /// The object of this identity.
+    pub fn object(&self, id: &ObjectId) -> Option<&Object> {
+        let found = self.objects.binary_search_by(|object| object.id.cmp(id)).ok()?;
+        Some(&self.objects[found])
+    }
+
+    /// The full object of this identity.
+    pub fn full(&self, id: &ObjectId) -> Option<&FullObject> {
+        let found = self.full.binary_search_by(|full| full.object.id.cmp(id)).ok()?;
+        Some(&self.full[found])
+    }
+
+    /// The type that serves a group and kind.
+    pub fn resource_type(&self, what: &GroupKind) -> Option<&ResourceType> {
+        self.types.iter().find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
+    }
+}

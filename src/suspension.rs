@@ -1,0 +1,39 @@
+//! Suspension: `spec.suspend`, or the annotation of RFC-0006, or the kind's own switch.
+
+use crate::object::FullObject;
+
+/// The annotation of RFC-0006; its presence suspends, whatever its value.
+pub const ANNOTATION: &str = "reconcile.fluxcd.io/suspended";
+
+/// What suspends an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// `spec.suspend: true`.
+    Spec,
+    /// The annotation.
+    Annotation,
+    /// Both of them.
+    Both,
+    /// The kind's own `…/reconcile: disabled` switch.
+    Switch,
+}
+
+/// Switches of kinds without `spec.suspend` (reference flux 3).
+pub const SWITCHES: [(&str, &str); 2] = [
+    ("source.extensions.fluxcd.io", "source.extensions.fluxcd.io/reconcile"),
+    ("fluxcd.controlplane.io", "fluxcd.controlplane.io/reconcile"),
+];
+
+/// What suspends an object, if anything does.
+pub fn effective(full: &FullObject) -> Option<By> {
+    let object = &full.object;
+    let annotation = object.annotations.get(ANNOTATION).is_some();
+    match (full.flag("/spec/suspend"), annotation) {
+        (true, true) => return Some(By::Both),
+        (true, false) => return Some(By::Spec),
+        (false, true) => return Some(By::Annotation),
+        (false, false) => {}
+    }
+    let (_, switch) = SWITCHES.iter().find(|(group, _)| *group == &*object.id.group)?;
+    object.annotations.get(switch).filter(|value| value.eq_ignore_ascii_case("disabled")).map(|_| By::Switch)
+}

@@ -1,0 +1,2 @@
+//! Runs one task.
+fn main() {}
