@@ -8,6 +8,7 @@ pub mod error;
 pub mod exit;
 pub mod object;
 pub mod ownership;
+pub mod prune;
 pub mod snapshot;
 pub mod suspension;
 pub mod terminal;

@@ -1,0 +1,215 @@
+//! What goes along when an object goes: a namespace's content, a definition's custom resources, dependents.
+//!
+//! Nothing of this is in any inventory (reference kustomize-controller 1.5); it is the cluster that does it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::plan::Actor;
+use crate::object::{Object, ObjectId};
+use crate::snapshot::Snapshot;
+
+/// An object that a cascade takes along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken<'a> {
+    /// The object.
+    pub object: &'a Object,
+    /// What takes it along.
+    pub cause: ObjectId,
+    /// Who does it.
+    pub by: Actor,
+}
+
+/// Maps for following cascades through one snapshot.
+pub struct Cascade<'a> {
+    by_namespace: HashMap<&'a str, Vec<&'a Object>>,
+    by_group_kind: HashMap<(&'a str, &'a str), Vec<&'a Object>>,
+    dependents: HashMap<&'a str, Vec<&'a Object>>,
+    uids: HashSet<&'a str>,
+    /// `<plural>.<group>`, the name of a definition, to group and kind.
+    definitions: HashMap<String, (&'a str, &'a str)>,
+}
+
+impl<'a> Cascade<'a> {
+    /// Reads a snapshot once.
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let mut cascade = Self {
+            by_namespace: HashMap::new(),
+            by_group_kind: HashMap::new(),
+            dependents: HashMap::new(),
+            uids: HashSet::with_capacity(snapshot.objects.len()),
+            definitions: HashMap::new(),
+        };
+        for object in &snapshot.objects {
+            cascade.uids.insert(&object.uid);
+            if !object.id.namespace.is_empty() {
+                cascade
+                    .by_namespace
+                    .entry(&object.id.namespace)
+                    .or_default()
+                    .push(object);
+            }
+            cascade
+                .by_group_kind
+                .entry((&object.id.group, &object.id.kind))
+                .or_default()
+                .push(object);
+            for reference in &object.references {
+                cascade.dependents.entry(&reference.uid).or_default().push(object);
+            }
+        }
+        for kind in &snapshot.types {
+            cascade
+                .definitions
+                .insert(format!("{}.{}", kind.plural, kind.group), (&kind.group, &kind.kind));
+        }
+        cascade
+    }
+
+    /// Everything that goes along when these objects go, each once, with its nearest cause. Roots are left out.
+    ///
+    /// A dependent goes only when every object that it references is gone or goes (garbage collector semantics).
+    pub fn closure(&self, roots: impl IntoIterator<Item = &'a Object>) -> Vec<Taken<'a>> {
+        let mut queue: Vec<&Object> = roots.into_iter().collect();
+        let mut going: HashSet<&str> = queue.iter().map(|object| &*object.uid).collect();
+        let root_uids = going.clone();
+        let mut taken: BTreeMap<&ObjectId, Taken<'a>> = BTreeMap::new();
+        while let Some(object) = queue.pop() {
+            for (next, by) in self.followers(object, &going) {
+                if going.insert(&next.uid) {
+                    taken.insert(
+                        &next.id,
+                        Taken {
+                            object: next,
+                            cause: object.id.clone(),
+                            by,
+                        },
+                    );
+                    queue.push(next);
+                }
+            }
+        }
+        taken
+            .into_values()
+            .filter(|row| !root_uids.contains(&*row.object.uid))
+            .collect()
+    }
+
+    fn followers(&self, object: &Object, going: &HashSet<&str>) -> Vec<(&'a Object, Actor)> {
+        let mut followers: Vec<(&Object, Actor)> = vec![];
+        if object.id.is("", "Namespace") {
+            let content = self.by_namespace.get(&*object.id.name).into_iter().flatten();
+            followers.extend(content.map(|inside| (*inside, Actor::NamespaceController)));
+        }
+        if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+            && let Some(kind) = self.definitions.get(&*object.id.name)
+        {
+            let resources = self.by_group_kind.get(kind).into_iter().flatten();
+            followers.extend(resources.map(|resource| (*resource, Actor::CrdFinalizer)));
+        }
+        let dependents = self.dependents.get(&*object.uid).into_iter().flatten();
+        let alone = |dependent: &&&Object| {
+            let gone = |uid: &str| going.contains(uid) || !self.uids.contains(uid);
+            dependent.references.iter().all(|reference| gone(&reference.uid))
+        };
+        followers.extend(
+            dependents
+                .filter(alone)
+                .map(|dependent| (*dependent, Actor::GarbageCollector)),
+        );
+        followers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Reference;
+    use crate::snapshot::ClusterIdentity;
+
+    fn object(id: ObjectId, references: &[&str]) -> Object {
+        let reference = |uid: &&str| Reference {
+            group: "".into(),
+            kind: "X".into(),
+            name: "x".into(),
+            uid: (**uid).into(),
+            controller: false,
+            block_owner_deletion: false,
+        };
+        Object {
+            uid: format!("{}/{}", id.namespace, id.name).into(),
+            id,
+            version: "v1".into(),
+            resource_version: "1".into(),
+            generation: 0,
+            created: None,
+            deleting: None,
+            finalizers: vec![],
+            labels: Default::default(),
+            annotations: Default::default(),
+            references: references.iter().map(reference).collect(),
+            writers: vec![],
+        }
+    }
+
+    fn taken(objects: Vec<Object>, root: &str) -> Vec<String> {
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        snapshot.objects = objects;
+        snapshot.types = vec![crate::object::ResourceType {
+            group: "example.com".into(),
+            version: "v1".into(),
+            kind: "Widget".into(),
+            plural: "widgets".into(),
+            singular: "widget".into(),
+            short_names: vec![],
+            namespaced: true,
+        }];
+        let cascade = Cascade::new(&snapshot);
+        let roots = snapshot.objects.iter().filter(|object| &*object.id.name == root);
+        cascade
+            .closure(roots)
+            .iter()
+            .map(|row| format!("{} by {}", row.object.id.name, row.cause.name))
+            .collect()
+    }
+
+    #[test]
+    fn a_namespace_takes_its_content_and_what_depends_on_it() {
+        let objects = vec![
+            object(ObjectId::new("", "Namespace", "", "shop"), &[]),
+            object(ObjectId::new("", "ConfigMap", "shop", "in"), &[]),
+            object(ObjectId::new("", "ConfigMap", "other", "out"), &[]),
+            object(ObjectId::new("", "ConfigMap", "other", "dependent"), &["shop/in"]),
+        ];
+        assert_eq!(taken(objects, "shop"), ["dependent by in", "in by shop"]);
+    }
+
+    #[test]
+    fn a_definition_takes_its_resources_everywhere() {
+        let objects = vec![
+            object(
+                ObjectId::new(
+                    "apiextensions.k8s.io",
+                    "CustomResourceDefinition",
+                    "",
+                    "widgets.example.com",
+                ),
+                &[],
+            ),
+            object(ObjectId::new("example.com", "Widget", "a", "one"), &[]),
+            object(ObjectId::new("other.com", "Widget", "a", "two"), &[]),
+        ];
+        assert_eq!(taken(objects, "widgets.example.com"), ["one by widgets.example.com"]);
+    }
+
+    #[test]
+    fn a_dependent_with_another_living_reference_stays_and_loops_end() {
+        let objects = vec![
+            object(ObjectId::new("", "A", "n", "root"), &["n/loop"]),
+            object(ObjectId::new("", "B", "n", "loop"), &["n/root"]),
+            object(ObjectId::new("", "B", "n", "alive"), &[]),
+            object(ObjectId::new("", "B", "n", "shared"), &["n/root", "n/alive"]),
+            object(ObjectId::new("", "B", "n", "dangling"), &["n/root", "n/long-gone"]),
+        ];
+        assert_eq!(taken(objects, "root"), ["dangling by root", "loop by root"]);
+    }
+}

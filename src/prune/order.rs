@@ -1,0 +1,105 @@
+//! In which order objects are deleted: the reverse of the order in which Flux applies.
+//!
+//! Source: reference kustomize-controller 1.5. Webhooks first, namespaces and definitions last.
+
+use std::cmp::Ordering;
+
+use crate::object::ObjectId;
+
+/// Kinds applied before all others, in order.
+const FIRST: [&str; 23] = [
+    "CustomResourceDefinition",
+    "Namespace",
+    "ClusterRole",
+    "ClusterClass",
+    "RuntimeClass",
+    "PriorityClass",
+    "StorageClass",
+    "VolumeSnapshotClass",
+    "IngressClass",
+    "GatewayClass",
+    "ClusterRoleBinding",
+    "ResourceQuota",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ConfigMap",
+    "Secret",
+    "Service",
+    "LimitRange",
+    "Deployment",
+    "StatefulSet",
+    "CronJob",
+    "PodDisruptionBudget",
+];
+/// Kinds applied after all others, in order.
+const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+
+/// Order of application.
+pub fn apply_order(a: &ObjectId, b: &ObjectId) -> Ordering {
+    let key = |id: &ObjectId| {
+        (
+            rank(&id.kind),
+            id.group.clone(),
+            id.kind.clone(),
+            id.namespace.clone(),
+            id.name.clone(),
+        )
+    };
+    key(a).cmp(&key(b))
+}
+
+/// Order of deletion: the exact reverse.
+pub fn delete_order(a: &ObjectId, b: &ObjectId) -> Ordering {
+    apply_order(b, a)
+}
+
+fn rank(kind: &str) -> usize {
+    if let Some(first) = FIRST.iter().position(|name| *name == kind) {
+        return first;
+    }
+    LAST.iter()
+        .position(|name| *name == kind)
+        .map_or(FIRST.len(), |last| FIRST.len() + 1 + last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webhooks_go_first_and_definitions_last() {
+        let kinds = [
+            "Namespace",
+            "ValidatingWebhookConfiguration",
+            "CustomResourceDefinition",
+            "Deployment",
+            "Widget",
+        ];
+        let mut ids: Vec<_> = kinds.iter().map(|kind| ObjectId::new("", kind, "", "x")).collect();
+        ids.sort_by(delete_order);
+        let order: Vec<_> = ids.iter().map(|id| &*id.kind).collect();
+        assert_eq!(
+            order,
+            [
+                "ValidatingWebhookConfiguration",
+                "Widget",
+                "Deployment",
+                "Namespace",
+                "CustomResourceDefinition"
+            ]
+        );
+    }
+
+    #[test]
+    fn sources_go_before_kustomizations_and_those_before_releases() {
+        let mut ids = vec![
+            ObjectId::new("helm.toolkit.fluxcd.io", "HelmRelease", "n", "a"),
+            ObjectId::new("source.toolkit.fluxcd.io", "GitRepository", "n", "a"),
+            ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "a"),
+        ];
+        ids.sort_by(delete_order);
+        let order: Vec<_> = ids.iter().map(|id| &*id.kind).collect();
+        assert_eq!(order, ["GitRepository", "Kustomization", "HelmRelease"]);
+    }
+}
