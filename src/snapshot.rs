@@ -105,4 +105,34 @@ impl Snapshot {
     pub fn resource_type(&self, what: &GroupKind) -> Option<&ResourceType> {
         self.types.iter().find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
     }
+
+    /// Puts a newer reading of an object in the place of the older one, or removes it when it is gone.
+    pub fn renew(&mut self, id: &ObjectId, newer: Option<Object>) {
+        match (self.objects.binary_search_by(|object| object.id.cmp(id)), newer) {
+            (Ok(at), Some(newer)) => self.objects[at] = newer,
+            (Ok(at), None) => drop(self.objects.remove(at)),
+            (Err(at), Some(newer)) => self.objects.insert(at, newer),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Puts a newer reading of a full object in the place of the older one, or removes it when it is gone.
+    pub fn renew_full(&mut self, id: &ObjectId, newer: Option<FullObject>) {
+        self.renew(id, newer.as_ref().map(|full| full.object.clone()));
+        match (self.full.binary_search_by(|full| full.object.id.cmp(id)), newer) {
+            (Ok(at), Some(newer)) => self.full[at] = newer,
+            (Ok(at), None) => drop(self.full.remove(at)),
+            (Err(at), Some(newer)) => self.full.insert(at, newer),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// Drops content that may hold secrets before a snapshot leaves the process: the values of Helm releases.
+    pub fn redact(&mut self) {
+        for full in &mut self.full {
+            if let Some(spec) = full.content.get_mut("spec").and_then(serde_json::Value::as_object_mut) {
+                spec.remove("values");
+            }
+        }
+    }
 }

@@ -35,21 +35,12 @@ pub fn effective(full: &FullObject) -> Option<By> {
         (false, false) => {}
     }
     let (_, switch) = SWITCHES.iter().find(|(group, _)| *group == &*object.id.group)?;
-    object
-        .annotations
-        .get(switch)
-        .filter(|value| value.eq_ignore_ascii_case("disabled"))
-        .map(|_| By::Switch)
+    object.annotations.get(switch).filter(|value| value.eq_ignore_ascii_case("disabled")).map(|_| By::Switch)
 }
 
 /// Annotations that tell of a suspension or of a request to reconcile.
-const KEYS: [&str; 5] = [
-    ANNOTATION,
-    "reconcile.fluxcd.io/requestedAt",
-    "fluxcd.controlplane.io/suspendedBy",
-    SWITCHES[0].1,
-    SWITCHES[1].1,
-];
+const KEYS: [&str; 5] =
+    [ANNOTATION, "reconcile.fluxcd.io/requestedAt", "fluxcd.controlplane.io/suspendedBy", SWITCHES[0].1, SWITCHES[1].1];
 
 /// Whether an annotation tells of a suspension or of a request to reconcile.
 pub fn is_key(key: &str) -> bool {

@@ -42,25 +42,15 @@ impl<'a> Cascade<'a> {
         for object in &snapshot.objects {
             cascade.uids.insert(&object.uid);
             if !object.id.namespace.is_empty() {
-                cascade
-                    .by_namespace
-                    .entry(&object.id.namespace)
-                    .or_default()
-                    .push(object);
+                cascade.by_namespace.entry(&object.id.namespace).or_default().push(object);
             }
-            cascade
-                .by_group_kind
-                .entry((&object.id.group, &object.id.kind))
-                .or_default()
-                .push(object);
+            cascade.by_group_kind.entry((&object.id.group, &object.id.kind)).or_default().push(object);
             for reference in &object.references {
                 cascade.dependents.entry(&reference.uid).or_default().push(object);
             }
         }
         for kind in &snapshot.types {
-            cascade
-                .definitions
-                .insert(format!("{}.{}", kind.plural, kind.group), (&kind.group, &kind.kind));
+            cascade.definitions.insert(format!("{}.{}", kind.plural, kind.group), (&kind.group, &kind.kind));
         }
         cascade
     }
@@ -76,22 +66,12 @@ impl<'a> Cascade<'a> {
         while let Some(object) = queue.pop() {
             for (next, by) in self.followers(object, &going) {
                 if going.insert(&next.uid) {
-                    taken.insert(
-                        &next.id,
-                        Taken {
-                            object: next,
-                            cause: object.id.clone(),
-                            by,
-                        },
-                    );
+                    taken.insert(&next.id, Taken { object: next, cause: object.id.clone(), by });
                     queue.push(next);
                 }
             }
         }
-        taken
-            .into_values()
-            .filter(|row| !root_uids.contains(&*row.object.uid))
-            .collect()
+        taken.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect()
     }
 
     fn followers(&self, object: &Object, going: &HashSet<&str>) -> Vec<(&'a Object, Actor)> {
@@ -111,11 +91,7 @@ impl<'a> Cascade<'a> {
             let gone = |uid: &str| going.contains(uid) || !self.uids.contains(uid);
             dependent.references.iter().all(|reference| gone(&reference.uid))
         };
-        followers.extend(
-            dependents
-                .filter(alone)
-                .map(|dependent| (*dependent, Actor::GarbageCollector)),
-        );
+        followers.extend(dependents.filter(alone).map(|dependent| (*dependent, Actor::GarbageCollector)));
         followers
     }
 }
@@ -165,11 +141,7 @@ mod tests {
         }];
         let cascade = Cascade::new(&snapshot);
         let roots = snapshot.objects.iter().filter(|object| &*object.id.name == root);
-        cascade
-            .closure(roots)
-            .iter()
-            .map(|row| format!("{} by {}", row.object.id.name, row.cause.name))
-            .collect()
+        cascade.closure(roots).iter().map(|row| format!("{} by {}", row.object.id.name, row.cause.name)).collect()
     }
 
     #[test]
@@ -186,15 +158,7 @@ mod tests {
     #[test]
     fn a_definition_takes_its_resources_everywhere() {
         let objects = vec![
-            object(
-                ObjectId::new(
-                    "apiextensions.k8s.io",
-                    "CustomResourceDefinition",
-                    "",
-                    "widgets.example.com",
-                ),
-                &[],
-            ),
+            object(ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com"), &[]),
             object(ObjectId::new("example.com", "Widget", "a", "one"), &[]),
             object(ObjectId::new("other.com", "Widget", "a", "two"), &[]),
         ];

@@ -18,11 +18,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            max_delete: 50,
-            max_percent: 10,
-            allow_incomplete: false,
-        }
+        Self { max_delete: 50, max_percent: 10, allow_incomplete: false }
     }
 }
 
@@ -41,10 +37,7 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
     if !plan.complete && !limits.allow_incomplete {
         let count = plan.gaps.len();
         broken.push(Violation {
-            message: format!(
-                "the plan is incomplete: {count} {} could not be read",
-                plural(count, "thing")
-            ),
+            message: format!("the plan is incomplete: {count} {} could not be read", plural(count, "thing")),
             hint: "get the missing rights, or pass --allow-incomplete".to_owned(),
         });
     }
@@ -74,10 +67,7 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
                     "this deletes {percent} % of {owner}: {lost} of {all} objects, more than {} %",
                     limits.max_percent
                 ),
-                hint: format!(
-                    "review the plan, then pass --max-percent={}",
-                    (lost * 100).div_ceil(all)
-                ),
+                hint: format!("review the plan, then pass --max-percent={}", (lost * 100).div_ceil(all)),
             });
         }
     }
@@ -93,9 +83,5 @@ fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
 }
 
 fn plural(count: usize, word: &str) -> String {
-    if count == 1 {
-        word.to_owned()
-    } else {
-        format!("{word}s")
-    }
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
 }

@@ -37,10 +37,7 @@ pub struct Wishes {
 impl Wishes {
     fn include(&self, owner: &OwnerId) -> bool {
         (self.owners.is_empty() || self.owners.contains(owner))
-            && self
-                .namespace
-                .as_ref()
-                .is_none_or(|namespace| *namespace == owner.namespace)
+            && self.namespace.as_ref().is_none_or(|namespace| *namespace == owner.namespace)
             && self.system.as_ref().is_none_or(|system| *system == owner.system)
     }
 }
@@ -63,10 +60,7 @@ pub fn verdict(index: &Index<'_>, object: &Object, standing: &Standing, wishes: 
     };
     let keep = |why: String| Some((claim.clone(), Verdict::Keep(why)));
     if !matches!(claim.strength, Strength::Bound | Strength::Corroborated) {
-        return keep(format!(
-            "bare-claim: only {}, and {} did not write it",
-            claim.evidence, claim.owner.system
-        ));
+        return keep(format!("bare-claim: only {}, and {} did not write it", claim.evidence, claim.owner.system));
     }
     if !object.references.is_empty() {
         return keep("referenced: it has an owner reference, so something in the cluster made it".to_owned());
@@ -84,10 +78,7 @@ pub fn verdict(index: &Index<'_>, object: &Object, standing: &Standing, wishes: 
         Some(OwnerState::Settled) => {}
         Some(state) => return keep(format!("owner-not-settled: {} {}", claim.owner, unsettled(state))),
         None if !wishes.include_orphaned => {
-            return keep(format!(
-                "orphaned: {} does not exist here; --include orphaned plans it",
-                claim.owner
-            ));
+            return keep(format!("orphaned: {} does not exist here; --include orphaned plans it", claim.owner));
         }
         None if !index.has_system(&claim.owner.system) && !wishes.no_hub => {
             return keep(format!(
@@ -132,20 +123,12 @@ pub fn plan(snapshot: &Snapshot, wishes: &Wishes) -> Plan {
     // A root that stays may be what another root's cascade would have taken along: repeat until nothing changes.
     loop {
         let planned: HashSet<&ObjectId> = roots.iter().map(|(object, ..)| &object.id).collect();
-        let spared = |object| {
-            cascade
-                .closure([object])
-                .iter()
-                .find_map(|taken| blocks(&index, taken.object, &planned))
-        };
+        let spared = |object| cascade.closure([object]).iter().find_map(|taken| blocks(&index, taken.object, &planned));
         let (kept, going): (Vec<_>, Vec<_>) = roots
             .iter()
             .map(|(object, claim, reason)| (spared(*object), *object, claim.clone(), *reason))
             .partition(|(why, ..)| why.is_some());
-        roots = going
-            .into_iter()
-            .map(|(_, object, claim, reason)| (object, claim, reason))
-            .collect();
+        roots = going.into_iter().map(|(_, object, claim, reason)| (object, claim, reason)).collect();
         if kept.is_empty() {
             break;
         }
@@ -162,25 +145,14 @@ pub fn plan(snapshot: &Snapshot, wishes: &Wishes) -> Plan {
         row(Action::Delete, object, Some(claim.owner), reason.to_owned())
     };
     changes.extend(roots.into_iter().map(root_row));
-    let owners = index
-        .owners()
-        .filter(|owner| wishes.include(&owner.id))
-        .map(|owner| outcome(&owner.id, &owner.state));
-    Plan::new(
-        snapshot.cluster.clone(),
-        snapshot.gaps.clone(),
-        owners.collect(),
-        changes,
-    )
+    let owners = index.owners().filter(|owner| wishes.include(&owner.id)).map(|owner| outcome(&owner.id, &owner.state));
+    Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), owners.collect(), changes)
 }
 
 /// Why an object that a cascade would take along keeps the cascade's root, if it does.
 fn blocks(index: &Index<'_>, object: &Object, planned: &HashSet<&ObjectId>) -> Option<String> {
     if let Some(mark) = keep_mark(object) {
-        return Some(format!(
-            "cascade: would take {} along, protected by {}={}",
-            object.id, mark.key, mark.value
-        ));
+        return Some(format!("cascade: would take {} along, protected by {}={}", object.id, mark.key, mark.value));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
         return Some(format!("cascade: would take {} along, which {owner} lists", object.id));
@@ -189,18 +161,13 @@ fn blocks(index: &Index<'_>, object: &Object, planned: &HashSet<&ObjectId>) -> O
         return None;
     }
     match index.standing(object) {
-        Standing::Leaked(claim) | Standing::Orphaned(claim) => Some(format!(
-            "cascade: would take {} along, which claims {}",
-            object.id, claim.owner
-        )),
-        Standing::Managed(owner) => Some(format!(
-            "cascade: would take {} along, which {owner} manages",
-            object.id
-        )),
-        Standing::Unmanaged if !is_furniture(object) => Some(format!(
-            "cascade: would take {} along, which nothing in this plan owns",
-            object.id
-        )),
+        Standing::Leaked(claim) | Standing::Orphaned(claim) => {
+            Some(format!("cascade: would take {} along, which claims {}", object.id, claim.owner))
+        }
+        Standing::Managed(owner) => Some(format!("cascade: would take {} along, which {owner} manages", object.id)),
+        Standing::Unmanaged if !is_furniture(object) => {
+            Some(format!("cascade: would take {} along, which nothing in this plan owns", object.id))
+        }
         _ => None,
     }
 }
@@ -215,15 +182,7 @@ fn is_furniture(object: &Object) -> bool {
 
 fn row(action: Action, object: &Object, owner: Option<OwnerId>, reason: String) -> Change {
     let by = Actor::KubectlGitops;
-    Change {
-        action,
-        certainty: Certainty::Certain,
-        object: Target::from(object),
-        owner,
-        by,
-        reason,
-        cause: None,
-    }
+    Change { action, certainty: Certainty::Certain, object: Target::from(object), owner, by, reason, cause: None }
 }
 
 fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
@@ -245,17 +204,8 @@ fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
 }
 
 fn outcome(owner: &OwnerId, state: &OwnerState) -> OwnerOutcome {
-    let reason = if *state == OwnerState::Settled {
-        String::new()
-    } else {
-        unsettled(state)
-    };
-    OwnerOutcome {
-        owner: owner.clone(),
-        outcome: Outcome::Unchanged,
-        reason,
-        fidelity: Fidelity::Unknown,
-    }
+    let reason = if *state == OwnerState::Settled { String::new() } else { unsettled(state) };
+    OwnerOutcome { owner: owner.clone(), outcome: Outcome::Unchanged, reason, fidelity: Fidelity::Unknown }
 }
 
 fn unsettled(state: &OwnerState) -> String {

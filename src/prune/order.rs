@@ -37,15 +37,8 @@ const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfi
 
 /// Order of application.
 pub fn apply_order(a: &ObjectId, b: &ObjectId) -> Ordering {
-    let key = |id: &ObjectId| {
-        (
-            rank(&id.kind),
-            id.group.clone(),
-            id.kind.clone(),
-            id.namespace.clone(),
-            id.name.clone(),
-        )
-    };
+    let key =
+        |id: &ObjectId| (rank(&id.kind), id.group.clone(), id.kind.clone(), id.namespace.clone(), id.name.clone());
     key(a).cmp(&key(b))
 }
 
@@ -58,9 +51,7 @@ fn rank(kind: &str) -> usize {
     if let Some(first) = FIRST.iter().position(|name| *name == kind) {
         return first;
     }
-    LAST.iter()
-        .position(|name| *name == kind)
-        .map_or(FIRST.len(), |last| FIRST.len() + 1 + last)
+    LAST.iter().position(|name| *name == kind).map_or(FIRST.len(), |last| FIRST.len() + 1 + last)
 }
 
 #[cfg(test)]
@@ -69,25 +60,13 @@ mod tests {
 
     #[test]
     fn webhooks_go_first_and_definitions_last() {
-        let kinds = [
-            "Namespace",
-            "ValidatingWebhookConfiguration",
-            "CustomResourceDefinition",
-            "Deployment",
-            "Widget",
-        ];
+        let kinds = ["Namespace", "ValidatingWebhookConfiguration", "CustomResourceDefinition", "Deployment", "Widget"];
         let mut ids: Vec<_> = kinds.iter().map(|kind| ObjectId::new("", kind, "", "x")).collect();
         ids.sort_by(delete_order);
         let order: Vec<_> = ids.iter().map(|id| &*id.kind).collect();
         assert_eq!(
             order,
-            [
-                "ValidatingWebhookConfiguration",
-                "Widget",
-                "Deployment",
-                "Namespace",
-                "CustomResourceDefinition"
-            ]
+            ["ValidatingWebhookConfiguration", "Widget", "Deployment", "Namespace", "CustomResourceDefinition"]
         );
     }
 

@@ -44,17 +44,12 @@ pub struct PruneResult {
 impl PruneResult {
     /// An empty result.
     pub fn new() -> Self {
-        Self {
-            schema: "kubectl-gitops/result/v1".to_owned(),
-            steps: vec![],
-        }
+        Self { schema: "kubectl-gitops/result/v1".to_owned(), steps: vec![] }
     }
 
     /// Whether every object is gone.
     pub fn is_complete(&self) -> bool {
-        self.steps
-            .iter()
-            .all(|row| matches!(row.step, Step::Deleted | Step::Gone))
+        self.steps.iter().all(|row| matches!(row.step, Step::Deleted | Step::Gone))
     }
 
     /// How many objects this run deleted for good.

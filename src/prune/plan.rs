@@ -105,11 +105,7 @@ pub struct Target {
 impl From<&Object> for Target {
     fn from(object: &Object) -> Self {
         let id = object.id.clone();
-        Self {
-            id,
-            uid: object.uid.to_string(),
-            resource_version: object.resource_version.to_string(),
-        }
+        Self { id, uid: object.uid.to_string(), resource_version: object.resource_version.to_string() }
     }
 }
 
@@ -209,26 +205,23 @@ impl Plan {
             update: count(Action::Update),
             unknown: count(Action::Unknown),
         };
-        Self {
-            schema: SCHEMA.to_owned(),
-            complete: gaps.is_empty(),
-            gaps,
-            cluster,
-            owners,
-            changes,
-            summary,
-        }
+        Self { schema: SCHEMA.to_owned(), complete: gaps.is_empty(), gaps, cluster, owners, changes, summary }
     }
 
     /// What goes: deletions in their own right and by cascade.
     pub fn deletions(&self) -> impl Iterator<Item = &Change> {
-        self.changes
-            .iter()
-            .filter(|change| matches!(change.action, Action::Delete | Action::Recreate))
+        self.changes.iter().filter(|change| matches!(change.action, Action::Delete | Action::Recreate))
     }
 
     /// What is deleted in its own right; the cascade follows by itself.
     pub fn roots(&self) -> impl Iterator<Item = &Change> {
         self.deletions().filter(|change| change.cause.is_none())
+    }
+
+    /// Whether this plan does the same to the same object, by identity and uid.
+    pub fn lists(&self, change: &Change) -> bool {
+        self.changes.iter().any(|own| {
+            own.action == change.action && own.object.id == change.object.id && own.object.uid == change.object.uid
+        })
     }
 }
