@@ -18,13 +18,19 @@ enum Rule {
 /// Keys (label or annotation) and their rules.
 const MARKS: [(&str, Rule); 23] = [
     ("kubectl-gitops/keep", Rule::Not(&["false"])),
-    ("argocd.argoproj.io/sync-options", Rule::Item(&["prune=false", "prune=confirm", "delete=false", "delete=confirm"])),
+    (
+        "argocd.argoproj.io/sync-options",
+        Rule::Item(&["prune=false", "prune=confirm", "delete=false", "delete=confirm"]),
+    ),
     ("helm.sh/resource-policy", Rule::Any),
     ("cli-utils.sigs.k8s.io/on-remove", Rule::Any),
     ("client.lifecycle.config.k8s.io/deletion", Rule::Any),
     ("kustomize.toolkit.fluxcd.io/prune", Rule::Not(&["enabled"])),
     ("kustomize.toolkit.fluxcd.io/reconcile", Rule::Not(&["enabled"])),
-    ("kustomize.toolkit.fluxcd.io/ssa", Rule::Not(&["merge", "override", "ifnotpresent"])),
+    (
+        "kustomize.toolkit.fluxcd.io/ssa",
+        Rule::Not(&["merge", "override", "ifnotpresent"]),
+    ),
     ("helm.toolkit.fluxcd.io/prune", Rule::Not(&["enabled"])),
     ("helm.toolkit.fluxcd.io/reconcile", Rule::Not(&["enabled"])),
     ("fluxcd.controlplane.io/prune", Rule::Not(&["enabled"])),
@@ -47,7 +53,10 @@ pub fn keep_mark(object: &Object) -> Option<KeepMark> {
     MARKS.iter().find_map(|(key, rule)| {
         let values = [object.labels.get(key), object.annotations.get(key)];
         let value = values.into_iter().flatten().find(|value| protects(rule, value))?;
-        Some(KeepMark { key: (*key).to_owned(), value: value.to_owned() })
+        Some(KeepMark {
+            key: (*key).to_owned(),
+            value: value.to_owned(),
+        })
     })
 }
 
@@ -61,6 +70,8 @@ fn protects(rule: &Rule, value: &str) -> bool {
     match rule {
         Rule::Any => true,
         Rule::Not(harmless) => !harmless.contains(&value.as_str()),
-        Rule::Item(items) => value.split(',').any(|item| items.iter().any(|start| item.trim().starts_with(start))),
+        Rule::Item(items) => value
+            .split(',')
+            .any(|item| items.iter().any(|start| item.trim().starts_with(start))),
     }
 }
