@@ -4,8 +4,11 @@
 //! `render`) do all I/O; the core (`object`, `snapshot`, `suspension`, `ownership`, `prune`, `flux`) is pure: no network,
 //! no clock, no terminal.
 
+pub mod cluster;
+pub mod connection;
 pub mod error;
 pub mod exit;
+pub mod nearest;
 pub mod object;
 pub mod ownership;
 pub mod prune;

@@ -1,0 +1,317 @@
+//! From flags and kubeconfig to a client: every choice that kube would make differently from kubectl is made here
+//! (reference rust-and-kube 2.2).
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{HeaderValue, Uri, header};
+use kube::Config;
+use kube::client::ClientBuilder;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use secrecy::SecretString;
+
+use super::environment::Environment;
+use super::kubeconfig::{Chosen, given, io_words};
+use super::{exec_plugin, in_cluster, kubeconfig, proxy};
+use crate::connection::ConnectionArgs;
+use crate::error::{Error, Result};
+
+/// How long a connection may take to come up, TLS included: a server that is down is said within 5 seconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
+/// The same when `--request-timeout` asks for more patience; client-go's own limit.
+const PATIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a [`super::Cluster`] is made of.
+pub(super) struct Prepared {
+    pub(super) client: kube::Client,
+    pub(super) server: String,
+    pub(super) namespace: String,
+    pub(super) namespace_given: bool,
+    pub(super) host: String,
+}
+
+/// Finds server and credentials, asks the credential plugin, builds the client.
+pub(super) async fn prepare(args: &ConnectionArgs, environment: &Environment) -> Result<Prepared> {
+    let mut chosen = match kubeconfig::choose(args, environment)? {
+        Some(chosen) => chosen,
+        None if given(args.server.as_deref()).is_some() => Chosen::default(),
+        None => in_cluster::choose(environment).ok_or_else(|| {
+            Error::failed("no kubeconfig was found, and this is not a pod")
+                .hint("name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config")
+        })?,
+    };
+    override_cluster(&mut chosen, args)?;
+    override_user(&mut chosen, args);
+    check_user(&mut chosen)?;
+    exec_plugin::resolve(&mut chosen, environment).await?;
+
+    let namespace_flag = given(args.namespace.as_deref());
+    let namespace = namespace_flag
+        .or(chosen.namespace.as_deref())
+        .unwrap_or("default")
+        .to_owned();
+    check_namespace(&namespace)?;
+
+    let server = server_url(&chosen)?;
+    let proxy = proxy::choose(&server, chosen.cluster.proxy_url.as_deref(), environment)?;
+    let authority = server
+        .authority()
+        .map(|authority| authority.as_str())
+        .unwrap_or_default();
+    let host = match &proxy {
+        Some(proxy) => format!("{authority} (through the proxy {})", proxy::address(proxy)),
+        None => authority.to_owned(),
+    };
+
+    let mut config = Config::new(server.clone());
+    config.default_namespace.clone_from(&namespace);
+    config.root_cert = certificate_authority(&chosen)?;
+    config.accept_invalid_certs = chosen.cluster.insecure_skip_tls_verify.unwrap_or(false);
+    config.tls_server_name = chosen.cluster.tls_server_name;
+    config.disable_compression = args.disable_compression || chosen.cluster.disable_compression.unwrap_or(false);
+    config.proxy_url = proxy;
+    config.auth_info = chosen.user;
+    config.headers = vec![(header::USER_AGENT, user_agent())];
+    config.connect_timeout = Some(connect_timeout(args));
+    // Retries are our own (retry.rs); the request timeout is not `read_timeout`, which would cut idle watches.
+    config.default_retry = false;
+    let client = ClientBuilder::try_from(config)
+        .map_err(|error| unusable(&error))?
+        .build();
+    let server = server.to_string().trim_end_matches('/').to_owned();
+    Ok(Prepared {
+        client,
+        server,
+        namespace,
+        namespace_given: namespace_flag.is_some(),
+        host,
+    })
+}
+
+/// The cluster's flags, with client-go's side effects: `--server` drops the kubeconfig's tls-server-name;
+/// `--certificate-authority` and `--insecure-skip-tls-verify` each drop both of the kubeconfig's settings.
+fn override_cluster(chosen: &mut Chosen, args: &ConnectionArgs) -> Result<()> {
+    let cluster = &mut chosen.cluster;
+    if let Some(server) = given(args.server.as_deref()) {
+        cluster.server = Some(server.to_owned());
+        cluster.tls_server_name = None;
+    }
+    if let Some(name) = given(args.tls_server_name.as_deref()) {
+        cluster.tls_server_name = Some(name.to_owned());
+    }
+    let authority = path_text(args.certificate_authority.as_deref());
+    if authority.is_some() || args.insecure_skip_tls_verify {
+        cluster.insecure_skip_tls_verify = Some(args.insecure_skip_tls_verify);
+        cluster.certificate_authority = authority;
+        cluster.certificate_authority_data = None;
+    }
+    let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+    if has_authority && cluster.insecure_skip_tls_verify == Some(true) {
+        return Err(Error::failed(
+            "specifying a root certificates file with the insecure flag is not allowed",
+        ));
+    }
+    Ok(())
+}
+
+/// The user's flags. `--token` stands for itself: nothing else that would go into the same header is kept.
+fn override_user(chosen: &mut Chosen, args: &ConnectionArgs) {
+    let user = &mut chosen.user;
+    if let Some(token) = args.token.as_ref().and_then(|token| given(Some(token.expose()))) {
+        user.token = Some(SecretString::from(token));
+        (user.token_file, user.username, user.password) = (None, None, None);
+        (user.exec, user.auth_provider) = (None, None);
+    }
+    if let Some(path) = path_text(args.client_certificate.as_deref()) {
+        (user.client_certificate, user.client_certificate_data) = (Some(path), None);
+    }
+    if let Some(path) = path_text(args.client_key.as_deref()) {
+        (user.client_key, user.client_key_data) = (Some(path), None);
+    }
+    if let Some(name) = given(args.impersonate.as_deref()) {
+        user.impersonate = Some(name.to_owned());
+    }
+    if let Some(uid) = given(args.impersonate_uid.as_deref()) {
+        user.impersonate_uid = Some(uid.to_owned());
+    }
+    if !args.impersonate_groups.is_empty() {
+        user.impersonate_groups = Some(args.impersonate_groups.clone());
+    }
+    if !args.impersonate_extra.is_empty() {
+        let mut extra: HashMap<String, Vec<String>> = HashMap::new();
+        for (key, value) in &args.impersonate_extra {
+            extra.entry(key.clone()).or_default().push(value.clone());
+        }
+        user.impersonate_user_extra = Some(extra);
+    }
+}
+
+fn path_text(path: Option<&Path>) -> Option<String> {
+    path.map(|path| path.to_string_lossy().into_owned())
+        .filter(|path| !path.is_empty())
+}
+
+/// Finds what kube would only report in its own words, or not at all.
+fn check_user(chosen: &mut Chosen) -> Result<()> {
+    let (user, name) = (&mut chosen.user, &chosen.user_name);
+    let wants_more = user.impersonate_uid.is_some()
+        || user
+            .impersonate_groups
+            .as_ref()
+            .is_some_and(|groups| !groups.is_empty())
+        || user
+            .impersonate_user_extra
+            .as_ref()
+            .is_some_and(|extra| !extra.is_empty());
+    if wants_more && user.impersonate.is_none() {
+        let message = format!("requesting uid, groups or user-extra for {name} without impersonating a user");
+        return Err(Error::failed(message).hint("add --as USER"));
+    }
+    if let Some(provider) = user.auth_provider.as_ref().filter(|provider| provider.name != "oidc") {
+        let error = Error::failed(format!("no Auth Provider found for name \"{}\"", provider.name));
+        return Err(
+            error.hint("use a credential plugin (users[].user.exec) such as gke-gcloud-auth-plugin or kubelogin")
+        );
+    }
+    let certificate = user.client_certificate_data.is_some() || user.client_certificate.is_some();
+    let key = user.client_key_data.is_some() || user.client_key.is_some();
+    if certificate != key {
+        let missing = if key {
+            "client-cert-data or client-cert"
+        } else {
+            "client-key-data or client-key"
+        };
+        let message = format!("{missing} must be specified for {name} to use the clientCert authentication method");
+        return Err(Error::failed(message));
+    }
+    for (what, path) in [
+        ("client-cert", &user.client_certificate),
+        ("client-key", &user.client_key),
+    ] {
+        if let Some(path) = path {
+            read(what, path, name)?;
+        }
+    }
+    // kube sends the file as it is, and a line break at its end is no valid header.
+    if let Some(path) = user.token_file.as_ref().filter(|_| user.token.is_none()) {
+        let token = String::from_utf8_lossy(&read("token file", path, name)?).into_owned();
+        if token.trim() != token {
+            user.token = Some(SecretString::from(token.trim()));
+        }
+    }
+    Ok(())
+}
+
+fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        Error::failed(format!(
+            "unable to read {what} {path} for {name} due to open {path}: {}",
+            io_words(&error)
+        ))
+    })
+}
+
+/// A namespace becomes a segment of a URL.
+fn check_namespace(namespace: &str) -> Result<()> {
+    let flaw = match namespace {
+        "." | ".." => format!("may not be '{namespace}'"),
+        _ => match namespace
+            .chars()
+            .find(|c| ['/', '%', '?', '#'].contains(c) || c.is_whitespace() || c.is_control())
+        {
+            Some(c) => format!("may not contain '{}'", c.escape_default()),
+            None => return Ok(()),
+        },
+    };
+    Err(Error::usage(format!("invalid namespace {namespace:?}: [{flaw}]")))
+}
+
+/// The server's URL; without a scheme it is HTTPS when anything about TLS is configured, else HTTP, as in client-go.
+fn server_url(chosen: &Chosen) -> Result<Uri> {
+    let (cluster, user) = (&chosen.cluster, &chosen.user);
+    let server = given(cluster.server.as_deref()).ok_or_else(|| {
+        Error::failed(format!("cluster \"{}\" has no server", chosen.cluster_name)).hint("name one with --server")
+    })?;
+    let tls = cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some()
+        || cluster.insecure_skip_tls_verify == Some(true)
+        || user.client_certificate.is_some()
+        || user.client_certificate_data.is_some();
+    let url = match server.contains("://") {
+        true => server.to_owned(),
+        false => format!("{}://{server}", if tls { "https" } else { "http" }),
+    };
+    let parsed = url
+        .parse()
+        .ok()
+        .filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    parsed
+        .filter(|uri| uri.host().is_some_and(|host| !host.is_empty()))
+        .ok_or_else(|| {
+            let error = Error::failed(format!("the server's address {server:?} is not a URL"));
+            error.hint("it looks like https://api.example.com:6443")
+        })
+}
+
+/// The certificates that the server's may be signed by, in DER; `None` leaves the system's.
+fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
+    let (cluster, name) = (&chosen.cluster, &chosen.cluster_name);
+    let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        (Some(data), _) => {
+            let data: String = data.split_ascii_whitespace().collect();
+            let flaw = |_| {
+                Error::failed(format!(
+                    "certificate-authority-data of cluster \"{name}\" is not base64"
+                ))
+            };
+            BASE64.decode(data).map_err(flaw)?
+        }
+        (None, Some(path)) => read("certificate-authority", path, name)?,
+        (None, None) => return Ok(None),
+    };
+    let certificates: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(&pem)
+        .filter_map(|found| Some(found.ok()?.to_vec()))
+        .collect();
+    if certificates.is_empty() {
+        return Err(Error::failed(format!(
+            "the certificate-authority of cluster \"{name}\" holds no PEM certificate"
+        )));
+    }
+    Ok(Some(certificates))
+}
+
+fn connect_timeout(args: &ConnectionArgs) -> Duration {
+    match args.request_timeout {
+        None => CONNECT_TIMEOUT,
+        Some(limit) if limit.is_zero() => PATIENT_CONNECT_TIMEOUT,
+        Some(limit) => limit.clamp(CONNECT_TIMEOUT, PATIENT_CONNECT_TIMEOUT),
+    }
+}
+
+/// Who is asking. It must not begin with `kubectl`: a server derives a field manager from it where a request names none,
+/// and kustomize-controller undoes what managers of that prefix wrote (design 3.2).
+fn user_agent() -> HeaderValue {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let os = if os == "macos" { "darwin" } else { os };
+    let arch = match arch {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let text = format!("gitops-suspend/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("gitops-suspend"))
+}
+
+/// What kube could not make a client of. Its errors name the flaw of a certificate, key or header, not its content.
+fn unusable(error: &kube::Error) -> Error {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    Error::failed(format!("the connection cannot be prepared: {cause}"))
+        .hint("check the user's certificate, key or token")
+}

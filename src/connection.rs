@@ -1,0 +1,164 @@
+//! The connection flags every kubectl plugin must offer itself: kubectl passes none of its own on (reference
+//! kubectl-and-krew 3.1, rust-and-kube 2.2). Only what was typed; nothing here reads a file or the environment.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args};
+
+/// The heading under which help shows these flags.
+const HEADING: &str = "Connection options";
+
+/// How long one request may take when `--request-timeout` is absent.
+///
+/// kubectl waits without limit; a tool that reads hundreds of lists would hang on the one server that does not answer.
+pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// kubectl's connection flags, with kubectl's names and meaning. An empty value counts as absent, as in kubectl.
+///
+/// Left out of kubectl's set: `--cache-dir` (nothing is cached on disk), `--username` and `--password` (deprecated).
+#[derive(Args, Clone, Debug, Default)]
+pub struct ConnectionArgs {
+    /// Path to the kubeconfig file to use; KUBECONFIG is then ignored
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub context: Option<String>,
+    /// Name of the kubeconfig cluster to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub cluster: Option<String>,
+    /// Name of the kubeconfig user to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub user: Option<String>,
+    /// Namespace to act in; the context's namespace when absent
+    #[arg(short, long, global = true, value_name = "NAMESPACE", help_heading = HEADING)]
+    pub namespace: Option<String>,
+    /// Address and port of the Kubernetes API server
+    #[arg(short, long, global = true, value_name = "URL", help_heading = HEADING)]
+    pub server: Option<String>,
+    /// Bearer token for authentication to the API server
+    #[arg(long, global = true, value_name = "TOKEN", help_heading = HEADING)]
+    pub token: Option<Secret>,
+    /// Path to a client certificate file for TLS
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub client_certificate: Option<PathBuf>,
+    /// Path to a client key file for TLS
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub client_key: Option<PathBuf>,
+    /// Path to a file with the certificate authority's certificates
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub certificate_authority: Option<PathBuf>,
+    /// Name to check the server's certificate against; the server's host name when absent
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub tls_server_name: Option<String>,
+    /// Do not check the server's certificate; this makes the connection insecure
+    #[arg(
+        long, global = true, help_heading = HEADING, value_name = "BOOL", action = ArgAction::Set,
+        value_parser = BoolishValueParser::new(), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true
+    )]
+    pub insecure_skip_tls_verify: bool,
+    /// User or service account to impersonate
+    #[arg(long = "as", global = true, value_name = "USER", help_heading = HEADING)]
+    pub impersonate: Option<String>,
+    /// UID to impersonate
+    #[arg(long = "as-uid", global = true, value_name = "UID", help_heading = HEADING)]
+    pub impersonate_uid: Option<String>,
+    /// Group to impersonate; may be repeated
+    #[arg(long = "as-group", global = true, value_name = "GROUP", help_heading = HEADING)]
+    pub impersonate_groups: Vec<String>,
+    /// Extra field to impersonate; may be repeated
+    #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING)]
+    pub impersonate_extra: Vec<(String, String)>,
+    /// How long one request may take: 5s, 2m, or seconds; 0 is no limit; 30s when absent
+    #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout, help_heading = HEADING)]
+    pub request_timeout: Option<Duration>,
+    /// Ask the server not to compress its answers
+    #[arg(
+        long, global = true, help_heading = HEADING, value_name = "BOOL", action = ArgAction::Set,
+        value_parser = BoolishValueParser::new(), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true
+    )]
+    pub disable_compression: bool,
+}
+
+impl ConnectionArgs {
+    /// The limit of one request, its retries included; `None` is no limit.
+    pub fn request_timeout(&self) -> Option<Duration> {
+        Some(self.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT)).filter(|limit| !limit.is_zero())
+    }
+}
+
+/// A secret from the command line; its debug form does not show it.
+#[derive(Clone, Default)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret itself, for the request alone.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Splits `KEY=VALUE`.
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("must be KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// A request timeout as kubectl takes it: whole seconds, or a duration.
+fn request_timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    seconds.or_else(|| parse_duration(text)).ok_or_else(|| {
+        "Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a corresponding \
+         time unit (e.g. 1s | 2m | 3h)"
+            .to_owned()
+    })
+}
+
+/// A duration as kubectl's users write it: `5s`, `2m`, `1h30m`, `1.5s`, `300ms`; `0` needs no unit. Never negative.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(digits);
+        let unit = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit);
+        let seconds = match unit {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            _ => return None,
+        };
+        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
+        total = total.checked_add(part)?;
+        rest = tail;
+    }
+    (!text.is_empty()).then_some(total)
+}
