@@ -50,18 +50,12 @@ pub(super) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     exec_plugin::resolve(&mut chosen, environment).await?;
 
     let namespace_flag = given(args.namespace.as_deref());
-    let namespace = namespace_flag
-        .or(chosen.namespace.as_deref())
-        .unwrap_or("default")
-        .to_owned();
+    let namespace = namespace_flag.or(chosen.namespace.as_deref()).unwrap_or("default").to_owned();
     check_namespace(&namespace)?;
 
     let server = server_url(&chosen)?;
     let proxy = proxy::choose(&server, chosen.cluster.proxy_url.as_deref(), environment)?;
-    let authority = server
-        .authority()
-        .map(|authority| authority.as_str())
-        .unwrap_or_default();
+    let authority = server.authority().map(|authority| authority.as_str()).unwrap_or_default();
     let host = match &proxy {
         Some(proxy) => format!("{authority} (through the proxy {})", proxy::address(proxy)),
         None => authority.to_owned(),
@@ -79,17 +73,9 @@ pub(super) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.connect_timeout = Some(connect_timeout(args));
     // Retries are our own (retry.rs); the request timeout is not `read_timeout`, which would cut idle watches.
     config.default_retry = false;
-    let client = ClientBuilder::try_from(config)
-        .map_err(|error| unusable(&error))?
-        .build();
+    let client = ClientBuilder::try_from(config).map_err(|error| unusable(&error))?.build();
     let server = server.to_string().trim_end_matches('/').to_owned();
-    Ok(Prepared {
-        client,
-        server,
-        namespace,
-        namespace_given: namespace_flag.is_some(),
-        host,
-    })
+    Ok(Prepared { client, server, namespace, namespace_given: namespace_flag.is_some(), host })
 }
 
 /// The cluster's flags, with client-go's side effects: `--server` drops the kubeconfig's tls-server-name;
@@ -111,9 +97,7 @@ fn override_cluster(chosen: &mut Chosen, args: &ConnectionArgs) -> Result<()> {
     }
     let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
     if has_authority && cluster.insecure_skip_tls_verify == Some(true) {
-        return Err(Error::failed(
-            "specifying a root certificates file with the insecure flag is not allowed",
-        ));
+        return Err(Error::failed("specifying a root certificates file with the insecure flag is not allowed"));
     }
     Ok(())
 }
@@ -151,22 +135,15 @@ fn override_user(chosen: &mut Chosen, args: &ConnectionArgs) {
 }
 
 fn path_text(path: Option<&Path>) -> Option<String> {
-    path.map(|path| path.to_string_lossy().into_owned())
-        .filter(|path| !path.is_empty())
+    path.map(|path| path.to_string_lossy().into_owned()).filter(|path| !path.is_empty())
 }
 
 /// Finds what kube would only report in its own words, or not at all.
 fn check_user(chosen: &mut Chosen) -> Result<()> {
     let (user, name) = (&mut chosen.user, &chosen.user_name);
     let wants_more = user.impersonate_uid.is_some()
-        || user
-            .impersonate_groups
-            .as_ref()
-            .is_some_and(|groups| !groups.is_empty())
-        || user
-            .impersonate_user_extra
-            .as_ref()
-            .is_some_and(|extra| !extra.is_empty());
+        || user.impersonate_groups.as_ref().is_some_and(|groups| !groups.is_empty())
+        || user.impersonate_user_extra.as_ref().is_some_and(|extra| !extra.is_empty());
     if wants_more && user.impersonate.is_none() {
         let message = format!("requesting uid, groups or user-extra for {name} without impersonating a user");
         return Err(Error::failed(message).hint("add --as USER"));
@@ -180,18 +157,11 @@ fn check_user(chosen: &mut Chosen) -> Result<()> {
     let certificate = user.client_certificate_data.is_some() || user.client_certificate.is_some();
     let key = user.client_key_data.is_some() || user.client_key.is_some();
     if certificate != key {
-        let missing = if key {
-            "client-cert-data or client-cert"
-        } else {
-            "client-key-data or client-key"
-        };
+        let missing = if key { "client-cert-data or client-cert" } else { "client-key-data or client-key" };
         let message = format!("{missing} must be specified for {name} to use the clientCert authentication method");
         return Err(Error::failed(message));
     }
-    for (what, path) in [
-        ("client-cert", &user.client_certificate),
-        ("client-key", &user.client_key),
-    ] {
+    for (what, path) in [("client-cert", &user.client_certificate), ("client-key", &user.client_key)] {
         if let Some(path) = path {
             read(what, path, name)?;
         }
@@ -208,10 +178,7 @@ fn check_user(chosen: &mut Chosen) -> Result<()> {
 
 fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
-        Error::failed(format!(
-            "unable to read {what} {path} for {name} due to open {path}: {}",
-            io_words(&error)
-        ))
+        Error::failed(format!("unable to read {what} {path} for {name} due to open {path}: {}", io_words(&error)))
     })
 }
 
@@ -219,13 +186,12 @@ fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {
 fn check_namespace(namespace: &str) -> Result<()> {
     let flaw = match namespace {
         "." | ".." => format!("may not be '{namespace}'"),
-        _ => match namespace
-            .chars()
-            .find(|c| ['/', '%', '?', '#'].contains(c) || c.is_whitespace() || c.is_control())
-        {
-            Some(c) => format!("may not contain '{}'", c.escape_default()),
-            None => return Ok(()),
-        },
+        _ => {
+            match namespace.chars().find(|c| ['/', '%', '?', '#'].contains(c) || c.is_whitespace() || c.is_control()) {
+                Some(c) => format!("may not contain '{}'", c.escape_default()),
+                None => return Ok(()),
+            }
+        }
     };
     Err(Error::usage(format!("invalid namespace {namespace:?}: [{flaw}]")))
 }
@@ -245,16 +211,11 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
         true => server.to_owned(),
         false => format!("{}://{server}", if tls { "https" } else { "http" }),
     };
-    let parsed = url
-        .parse()
-        .ok()
-        .filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")));
-    parsed
-        .filter(|uri| uri.host().is_some_and(|host| !host.is_empty()))
-        .ok_or_else(|| {
-            let error = Error::failed(format!("the server's address {server:?} is not a URL"));
-            error.hint("it looks like https://api.example.com:6443")
-        })
+    let parsed = url.parse().ok().filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    parsed.filter(|uri| uri.host().is_some_and(|host| !host.is_empty())).ok_or_else(|| {
+        let error = Error::failed(format!("the server's address {server:?} is not a URL"));
+        error.hint("it looks like https://api.example.com:6443")
+    })
 }
 
 /// The certificates that the server's may be signed by, in DER; `None` leaves the system's.
@@ -263,23 +224,16 @@ fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
     let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => {
             let data: String = data.split_ascii_whitespace().collect();
-            let flaw = |_| {
-                Error::failed(format!(
-                    "certificate-authority-data of cluster \"{name}\" is not base64"
-                ))
-            };
+            let flaw = |_| Error::failed(format!("certificate-authority-data of cluster \"{name}\" is not base64"));
             BASE64.decode(data).map_err(flaw)?
         }
         (None, Some(path)) => read("certificate-authority", path, name)?,
         (None, None) => return Ok(None),
     };
-    let certificates: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(&pem)
-        .filter_map(|found| Some(found.ok()?.to_vec()))
-        .collect();
+    let certificates: Vec<Vec<u8>> =
+        CertificateDer::pem_slice_iter(&pem).filter_map(|found| Some(found.ok()?.to_vec())).collect();
     if certificates.is_empty() {
-        return Err(Error::failed(format!(
-            "the certificate-authority of cluster \"{name}\" holds no PEM certificate"
-        )));
+        return Err(Error::failed(format!("the certificate-authority of cluster \"{name}\" holds no PEM certificate")));
     }
     Ok(Some(certificates))
 }

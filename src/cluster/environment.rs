@@ -36,9 +36,6 @@ impl Environment {
 
     /// A variable that is set and not empty.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
-        self.variables
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 }

@@ -75,9 +75,7 @@ async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) ->
     let name = plugin.command.as_deref().unwrap_or_default();
     if name.is_empty() {
         let user = &chosen.user_name;
-        return Err(Error::failed(format!(
-            "command must be specified for {user} to use exec authentication plugin"
-        )));
+        return Err(Error::failed(format!("command must be specified for {user} to use exec authentication plugin")));
     }
     let version = match plugin.api_version.as_deref().unwrap_or_default() {
         version @ (V1 | V1BETA1) => version,
@@ -105,21 +103,11 @@ async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) ->
     }
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
     // The plugin may tell the user to open a page: its standard error is the user's.
-    command
-        .stdin(if interactive { Stdio::inherit() } else { Stdio::null() })
-        .stderr(Stdio::inherit());
-    let output = command
-        .output()
-        .await
-        .map_err(|error| not_started(plugin, name, &error))?;
+    command.stdin(if interactive { Stdio::inherit() } else { Stdio::null() }).stderr(Stdio::inherit());
+    let output = command.output().await.map_err(|error| not_started(plugin, name, &error))?;
     if !output.status.success() {
-        let code = output
-            .status
-            .code()
-            .map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
-        let error = Error::failed(format!(
-            "getting credentials: exec: executable {name} failed with {code}"
-        ));
+        let code = output.status.code().map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
+        let error = Error::failed(format!("getting credentials: exec: executable {name} failed with {code}"));
         return Err(error.hint("what it wrote is above; run it by itself, or log in again"));
     }
     parse(&output.stdout, version)
@@ -133,9 +121,7 @@ fn interactive(plugin: &ExecConfig, version: &str, name: &str, user: &str, envir
         Some(ExecInteractiveMode::Always) if environment.interactive => Ok(true),
         Some(ExecInteractiveMode::Always) => {
             let error = Error::failed("exec plugin cannot support interactive mode: standard input is not a terminal");
-            Err(error.hint(format!(
-                "run {name} in a terminal first, or use credentials that need no question"
-            )))
+            Err(error.hint(format!("run {name} in a terminal first, or use credentials that need no question")))
         }
         None if version == V1BETA1 => Ok(environment.interactive),
         None => {
@@ -149,11 +135,7 @@ fn not_started(plugin: &ExecConfig, name: &str, error: &std::io::Error) -> Error
     if error.kind() != std::io::ErrorKind::NotFound {
         return Error::failed(format!("getting credentials: exec: {name}: {}", io_words(error)));
     }
-    let hint = plugin
-        .install_hint
-        .as_deref()
-        .map(str::trim)
-        .filter(|hint| !hint.is_empty());
+    let hint = plugin.install_hint.as_deref().map(str::trim).filter(|hint| !hint.is_empty());
     Error::failed(format!("getting credentials: exec: executable {name} not found"))
         .hint(hint.unwrap_or("the kubeconfig's user needs this credential plugin; install it and put it on PATH"))
 }
@@ -162,11 +144,7 @@ fn not_started(plugin: &ExecConfig, name: &str, error: &std::io::Error) -> Error
 fn parse(output: &[u8], version: &str) -> Result<Status> {
     let flaw = |flaw: String| Error::failed(format!("getting credentials: {flaw}"));
     let answer: ExecCredential = serde_json::from_slice(output).map_err(|error| {
-        flaw(format!(
-            "decoding stdout: not an ExecCredential in line {} column {}",
-            error.line(),
-            error.column()
-        ))
+        flaw(format!("decoding stdout: not an ExecCredential in line {} column {}", error.line(), error.column()))
     })?;
     if answer.kind != "ExecCredential" {
         return Err(flaw("exec plugin returned another kind than ExecCredential".to_owned()));
@@ -176,19 +154,12 @@ fn parse(output: &[u8], version: &str) -> Result<Status> {
             "exec plugin is configured to use API version {version}, plugin returned another version"
         )));
     }
-    let status = answer
-        .status
-        .ok_or_else(|| flaw("exec plugin didn't return a status field".to_owned()))?;
-    match (
-        status.client_certificate_data.is_empty(),
-        status.client_key_data.is_empty(),
-    ) {
+    let status = answer.status.ok_or_else(|| flaw("exec plugin didn't return a status field".to_owned()))?;
+    match (status.client_certificate_data.is_empty(), status.client_key_data.is_empty()) {
         (true, true) if status.token.is_empty() => {
             Err(flaw("exec plugin didn't return a token or cert/key pair".to_owned()))
         }
         (true, true) | (false, false) => Ok(status),
-        _ => Err(flaw(
-            "exec plugin returned only certificate or key, not both".to_owned(),
-        )),
+        _ => Err(flaw("exec plugin returned only certificate or key, not both".to_owned())),
     }
 }

@@ -89,16 +89,9 @@ struct StatusDetails {
 impl Failure {
     /// The failure that an answer other than 2xx means.
     pub(super) fn of_answer(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let said = serde_json::from_slice::<Status>(body)
-            .ok()
-            .filter(|said| said.kind == "Status");
-        let header = headers
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        let detail = said
-            .as_ref()
-            .and_then(|said| said.details.as_ref())
-            .map(|details| details.retry_after);
+        let said = serde_json::from_slice::<Status>(body).ok().filter(|said| said.kind == "Status");
+        let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let detail = said.as_ref().and_then(|said| said.details.as_ref()).map(|details| details.retry_after);
         let (reason, message, token) = match said {
             Some(said) => (said.reason, said.message, said.metadata.continue_token),
             None => Default::default(),
@@ -106,20 +99,10 @@ impl Failure {
         Self {
             kind: classify(status.as_u16(), &reason),
             code: Some(status.as_u16()),
-            message: if message.is_empty() {
-                generic_message(status.as_u16(), body)
-            } else {
-                message
-            },
-            reason: if reason.is_empty() {
-                generic_reason(status.as_u16()).to_owned()
-            } else {
-                reason
-            },
+            message: if message.is_empty() { generic_message(status.as_u16(), body) } else { message },
+            reason: if reason.is_empty() { generic_reason(status.as_u16()).to_owned() } else { reason },
             continue_token: Some(token).filter(|token| !token.is_empty()),
-            retry_after: header
-                .or(detail.filter(|seconds| *seconds > 0))
-                .map(Duration::from_secs),
+            retry_after: header.or(detail.filter(|seconds| *seconds > 0)).map(Duration::from_secs),
         }
     }
 
@@ -131,9 +114,7 @@ impl Failure {
             let io = cause.downcast_ref::<io::Error>();
             refused |= io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused);
             // An io::Error made of another error shows that error but does not name it as its source.
-            let inner = io
-                .and_then(|io| io.get_ref())
-                .map(|inner| inner as &(dyn std::error::Error + 'static));
+            let inner = io.and_then(|io| io.get_ref()).map(|inner| inner as &(dyn std::error::Error + 'static));
             match inner.or_else(|| cause.source()) {
                 Some(deeper) => cause = deeper,
                 None => break,
@@ -158,15 +139,13 @@ impl Failure {
         Self::silent(FailureKind::Other, format!("the request cannot be sent: {problem}"))
     }
 
+    /// An answer that cannot be understood.
+    pub(super) fn unreadable(problem: impl fmt::Display) -> Self {
+        Self::silent(FailureKind::Other, format!("the answer cannot be read: {problem}"))
+    }
+
     fn silent(kind: FailureKind, message: String) -> Self {
-        Self {
-            kind,
-            code: None,
-            reason: String::new(),
-            message,
-            continue_token: None,
-            retry_after: None,
-        }
+        Self { kind, code: None, reason: String::new(), message, continue_token: None, retry_after: None }
     }
 
     /// This failure as something that could not be read.
@@ -179,12 +158,7 @@ impl Failure {
             FailureKind::Timeout => GapKind::Timeout,
             _ => GapKind::Failed,
         };
-        Gap {
-            kind,
-            subject: subject.into(),
-            namespace: namespace.map(str::to_owned),
-            message: self.message.clone(),
-        }
+        Gap { kind, subject: subject.into(), namespace: namespace.map(str::to_owned), message: self.message.clone() }
     }
 }
 
@@ -230,12 +204,7 @@ fn generic_reason(code: u16) -> &'static str {
 
 /// What to say of an answer that is no `Status`: its first line when it is short text, else what the code means.
 fn generic_message(code: u16, body: &[u8]) -> String {
-    let line = std::str::from_utf8(body)
-        .unwrap_or_default()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim();
+    let line = std::str::from_utf8(body).unwrap_or_default().lines().next().unwrap_or_default().trim();
     if !line.is_empty() && line.len() <= 200 && !line.starts_with(['{', '<']) {
         return line.to_owned();
     }

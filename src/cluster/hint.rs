@@ -32,18 +32,10 @@ fn can_i(message: &str) -> Option<String> {
     let (verb, rest) = message.split_once(" cannot ")?.1.split_once(" resource \"")?;
     let (resource, rest) = rest.split_once('"')?;
     let (group, rest) = rest.split_once("in API group \"")?.1.split_once('"')?;
-    let namespace = rest
-        .split_once("in the namespace \"")
-        .and_then(|(_, rest)| Some(rest.split_once('"')?.0));
+    let namespace = rest.split_once("in the namespace \"").and_then(|(_, rest)| Some(rest.split_once('"')?.0));
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let plain = |word: &str| {
-        word.bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.')
-    };
-    if ![verb, resource, subresource, group, namespace.unwrap_or_default()]
-        .into_iter()
-        .all(plain)
-    {
+    let plain = |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
+    if ![verb, resource, subresource, group, namespace.unwrap_or_default()].into_iter().all(plain) {
         return None;
     }
     let mut line = format!("kubectl auth can-i {verb} {resource}");

@@ -13,17 +13,10 @@ pub(super) fn choose(environment: &Environment) -> Option<Chosen> {
     let port = environment.variable("KUBERNETES_SERVICE_PORT")?;
     let file = |name: &str| Some(environment.service_account.join(name)).filter(|path| path.is_file());
     let token = file("token")?;
-    let host = if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
-    };
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
     let written = file("namespace").and_then(|path| std::fs::read_to_string(path).ok());
-    let namespace = environment
-        .variable("POD_NAMESPACE")
-        .or(written.as_deref())
-        .map(str::trim);
+    let namespace = environment.variable("POD_NAMESPACE").or(written.as_deref()).map(str::trim);
     Some(Chosen {
         cluster: Cluster {
             server: Some(format!("https://{host}:{port}")),
@@ -31,10 +24,7 @@ pub(super) fn choose(environment: &Environment) -> Option<Chosen> {
             ..Cluster::default()
         },
         cluster_name: "in-cluster".to_owned(),
-        user: AuthInfo {
-            token_file: Some(text(token)),
-            ..AuthInfo::default()
-        },
+        user: AuthInfo { token_file: Some(text(token)), ..AuthInfo::default() },
         user_name: "service account".to_owned(),
         namespace: namespace.filter(|namespace| !namespace.is_empty()).map(str::to_owned),
     })

@@ -26,10 +26,7 @@ pub(super) struct Chosen {
 /// Chooses from the kubeconfig; `None` when there is none, or only empty ones.
 pub(super) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result<Option<Chosen>> {
     let config = read(args, environment)?;
-    let asked = [&args.context, &args.cluster, &args.user]
-        .into_iter()
-        .flatten()
-        .any(|name| !name.is_empty());
+    let asked = [&args.context, &args.cluster, &args.user].into_iter().flatten().any(|name| !name.is_empty());
     if config.clusters.is_empty() && config.contexts.is_empty() && config.auth_infos.is_empty() && !asked {
         return Ok(None);
     }
@@ -45,9 +42,7 @@ pub(super) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
         None => Context::default(),
     };
 
-    let cluster_name = given(args.cluster.as_deref())
-        .or(given(Some(&context.cluster)))
-        .unwrap_or_default();
+    let cluster_name = given(args.cluster.as_deref()).or(given(Some(&context.cluster))).unwrap_or_default();
     let cluster = match config.clusters.iter().find(|named| named.name == cluster_name) {
         Some(named) => named.cluster.clone().unwrap_or_default(),
         None if !cluster_name.is_empty() => {
@@ -57,17 +52,13 @@ pub(super) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
         }
         None if given(args.server.as_deref()).is_some() => Cluster::default(),
         None => {
-            let hint = format!(
-                "choose one with --context, or `kubectl config use-context`; {}",
-                list("context", contexts())
-            );
+            let hint =
+                format!("choose one with --context, or `kubectl config use-context`; {}", list("context", contexts()));
             return Err(Error::failed("the kubeconfig has no current context").hint(hint));
         }
     };
 
-    let user_name = given(args.user.as_deref())
-        .or(context.user.as_deref())
-        .unwrap_or_default();
+    let user_name = given(args.user.as_deref()).or(context.user.as_deref()).unwrap_or_default();
     let user = match config.auth_infos.iter().find(|named| named.name == user_name) {
         Some(named) => named.auth_info.clone().unwrap_or_default(),
         None if given(args.user.as_deref()).is_some() => {
@@ -79,13 +70,7 @@ pub(super) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
         None => AuthInfo::default(),
     };
     let (cluster_name, user_name) = (cluster_name.to_owned(), user_name.to_owned());
-    Ok(Some(Chosen {
-        cluster,
-        cluster_name,
-        user,
-        user_name,
-        namespace: context.namespace,
-    }))
+    Ok(Some(Chosen { cluster, cluster_name, user, user_name, namespace: context.namespace }))
 }
 
 /// A value that is there and not empty: kubectl takes an empty flag, and an empty field, as absent.
@@ -120,14 +105,8 @@ fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> 
     let explicit = args.kubeconfig.as_ref().filter(|path| !path.as_os_str().is_empty());
     let paths: Vec<PathBuf> = match (explicit, environment.variable("KUBECONFIG")) {
         (Some(path), _) => vec![path.clone()],
-        (None, Some(list)) => std::env::split_paths(list)
-            .filter(|path| !path.as_os_str().is_empty())
-            .collect(),
-        (None, None) => environment
-            .home
-            .iter()
-            .map(|home| home.join(".kube").join("config"))
-            .collect(),
+        (None, Some(list)) => std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect(),
+        (None, None) => environment.home.iter().map(|home| home.join(".kube").join("config")).collect(),
     };
     let mut merged = Kubeconfig::default();
     for path in &paths {
@@ -144,9 +123,7 @@ fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> 
             }
             Err(error) => return Err(unreadable(path, &error)),
         };
-        merged = merged
-            .merge(without_empty_values(next))
-            .map_err(|error| unreadable(path, &error))?;
+        merged = merged.merge(without_empty_values(next)).map_err(|error| unreadable(path, &error))?;
     }
     Ok(merged)
 }
@@ -157,10 +134,7 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
     Error::failed(match error {
         KubeconfigError::ReadConfig(error, _) => format!("error loading config file \"{file}\": {}", io_words(error)),
         KubeconfigError::Parse(error) => match error.location() {
-            Some(place) => format!(
-                "error loading config file \"{file}\": not a kubeconfig in line {}",
-                place.line()
-            ),
+            Some(place) => format!("error loading config file \"{file}\": not a kubeconfig in line {}", place.line()),
             None => format!("error loading config file \"{file}\": not a kubeconfig"),
         },
         _ => format!("error loading config file \"{file}\": kind or apiVersion differs from the other files"),
@@ -176,42 +150,13 @@ fn without_empty_values(mut config: Kubeconfig) -> Kubeconfig {
         clear_empty([&mut context.user, &mut context.namespace]);
     }
     for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
-        let Cluster {
-            server,
-            certificate_authority,
-            certificate_authority_data,
-            proxy_url,
-            tls_server_name,
-            ..
-        } = cluster;
-        clear_empty([
-            server,
-            certificate_authority,
-            certificate_authority_data,
-            proxy_url,
-            tls_server_name,
-        ]);
+        let Cluster { server, certificate_authority, certificate_authority_data, proxy_url, tls_server_name, .. } =
+            cluster;
+        clear_empty([server, certificate_authority, certificate_authority_data, proxy_url, tls_server_name]);
     }
-    for user in config
-        .auth_infos
-        .iter_mut()
-        .filter_map(|named| named.auth_info.as_mut())
-    {
-        let AuthInfo {
-            username,
-            token_file,
-            client_certificate,
-            client_certificate_data,
-            client_key,
-            ..
-        } = user;
-        clear_empty([
-            username,
-            token_file,
-            client_certificate,
-            client_certificate_data,
-            client_key,
-        ]);
+    for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        let AuthInfo { username, token_file, client_certificate, client_certificate_data, client_key, .. } = user;
+        clear_empty([username, token_file, client_certificate, client_certificate_data, client_key]);
         clear_empty([&mut user.impersonate, &mut user.impersonate_uid]);
         for secret in [&mut user.token, &mut user.password, &mut user.client_key_data] {
             secret.take_if(|secret| secrecy::ExposeSecret::expose_secret(secret).is_empty());

@@ -8,24 +8,35 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
+use prost::bytes::Bytes;
 use tokio::sync::Semaphore;
 
 use crate::connection::ConnectionArgs;
 use crate::error::Result;
 
 mod connect;
+mod delete;
 mod environment;
 mod exec_plugin;
+mod execute;
 mod failure;
 mod hint;
 mod in_cluster;
 mod kubeconfig;
+mod list;
+mod metadata;
+mod protobuf;
 mod proxy;
+mod read;
+mod resources;
 mod retry;
 mod warnings;
 
 pub use environment::Environment;
+pub use execute::{Execution, Judge};
 pub use failure::{Failure, FailureKind};
+pub use list::{Listing, Query};
+pub use resources::Discovered;
 
 /// How many requests may be in flight at once. Each is a connection of its own (HTTP/1.1), and the API server shares its
 /// own limits fairly among users; more than this gained nothing in the measurements of reference rust-and-kube 2.5.
@@ -57,7 +68,7 @@ pub struct Response {
     /// The `Content-Type` header; empty when there was none.
     pub content_type: String,
     /// The decompressed body.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 impl Cluster {
@@ -134,27 +145,16 @@ impl Cluster {
 
     async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
         let broken = |error: kube::Error| Failure::of_transport(&self.host, &error);
-        let answer = self
-            .client
-            .send(request.map(kube::client::Body::from))
-            .await
-            .map_err(broken)?;
+        let answer = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
         let (parts, body) = answer.into_parts();
         self.warnings.note(&parts.headers);
-        let body: Vec<u8> = body.collect().await.map_err(broken)?.to_bytes().into();
+        let body = body.collect().await.map_err(broken)?.to_bytes();
         if !parts.status.is_success() {
             return Err(Failure::of_answer(parts.status, &parts.headers, &body));
         }
         let content_type = parts.headers.get(header::CONTENT_TYPE).map(HeaderValue::to_str);
-        let content_type = content_type
-            .and_then(std::result::Result::ok)
-            .unwrap_or_default()
-            .to_owned();
-        Ok(Response {
-            code: parts.status.as_u16(),
-            content_type,
-            body,
-        })
+        let content_type = content_type.and_then(std::result::Result::ok).unwrap_or_default().to_owned();
+        Ok(Response { code: parts.status.as_u16(), content_type, body })
     }
 
     /// The server's warnings since the last call, each once per connection, in the order they came. Text written by

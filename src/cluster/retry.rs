@@ -27,11 +27,7 @@ impl Retries {
     /// The retries of a fresh request; none when repeating it could do its work twice.
     pub(super) fn new(method: &Method, deadline: Option<Instant>) -> Self {
         let left = if is_idempotent(method) { TRIES - 1 } else { 0 };
-        Self {
-            left,
-            pause: FIRST_PAUSE,
-            deadline,
-        }
+        Self { left, pause: FIRST_PAUSE, deadline }
     }
 
     /// How long to wait before sending again; `None` when the failure is final. `Retry-After` is never undercut, and no

@@ -20,10 +20,7 @@ struct Received {
 impl Warnings {
     /// Notes the warnings of one answer.
     pub(super) fn note(&self, headers: &HeaderMap) {
-        let values = headers
-            .get_all(WARNING)
-            .into_iter()
-            .filter_map(|value| value.to_str().ok());
+        let values = headers.get_all(WARNING).into_iter().filter_map(|value| value.to_str().ok());
         let texts: Vec<String> = values.flat_map(texts).collect();
         if texts.is_empty() {
             return;
@@ -77,11 +74,7 @@ mod tests {
             ("one", r#"299 - "v1beta1 is deprecated""#, vec!["v1beta1 is deprecated"]),
             ("two", r#"299 - "a, b", 299 - "c""#, vec!["a, b", "c"]),
             ("escaped quote", r#"299 - "say \"hi\" \\""#, vec![r#"say "hi" \"#]),
-            (
-                "with a date",
-                r#"299 - "a" "Thu, 01 Jan 1970 00:00:00 GMT", 299 - "b""#,
-                vec!["a", "b"],
-            ),
+            ("with a date", r#"299 - "a" "Thu, 01 Jan 1970 00:00:00 GMT", 299 - "b""#, vec!["a", "b"]),
             ("another code", r#"199 - "a""#, vec![]),
             ("no end", r#"299 - "a"#, vec![]),
             ("not a warning", "hello", vec![]),

@@ -1,0 +1,93 @@
+//! Reads a cluster into a [`Snapshot`]: owners' metadata, then all objects, then the owners' content.
+//!
+//! The order is a safety rule (design 3.4, 5): an owner writes labels before its inventory, and prunes after it. Only an
+//! owner whose resource version stood still from before the first object list to after the last speaks for them.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use tokio::task::JoinSet;
+
+use super::list::{Listing, Query};
+use super::{Cluster, Failure};
+use crate::object::{FullObject, Object, ResourceType};
+use crate::ownership::SCHEMES;
+use crate::snapshot::{ClusterIdentity, Gap, Snapshot};
+
+/// Kinds beside owners whose content tells where an owner's objects come from.
+const SOURCES: [(&str, &str); 6] = [
+    ("source.toolkit.fluxcd.io", "GitRepository"),
+    ("source.toolkit.fluxcd.io", "OCIRepository"),
+    ("source.toolkit.fluxcd.io", "Bucket"),
+    ("source.toolkit.fluxcd.io", "HelmRepository"),
+    ("source.toolkit.fluxcd.io", "HelmChart"),
+    ("source.toolkit.fluxcd.io", "ExternalArtifact"),
+];
+
+impl Cluster {
+    /// Everything: the metadata of every object of every type and the content of every owner and source.
+    ///
+    /// # Errors
+    /// When discovery fails, or when not one type can be read.
+    pub async fn snapshot(&self, now: DateTime<Utc>) -> Result<Snapshot, Failure> {
+        let discovered = self.discover().await?;
+        let (owners, others): (Vec<_>, Vec<_>) = discovered.types.iter().cloned().partition(is_owner);
+        let sources = others.iter().filter(|kind| SOURCES.iter().any(|(group, name)| kind.is(group, name)));
+        let full: Vec<_> = owners.iter().chain(sources).cloned().collect();
+        let mut snapshot = Snapshot::new(now, ClusterIdentity { uid: String::new(), server: self.server.clone() });
+        snapshot.gaps = discovered.gaps;
+        self.sweep(owners, &mut snapshot).await;
+        self.sweep(others, &mut snapshot).await;
+        let (contents, gaps) = self.read_full(&full, Query::default()).await;
+        snapshot.full = contents;
+        snapshot.gaps.extend(gaps);
+        snapshot.types = discovered.types;
+        snapshot.normalise();
+        let system = crate::object::ObjectId::new("", "Namespace", "", "kube-system");
+        snapshot.cluster.uid = snapshot.object(&system).map(|object| object.uid.to_string()).unwrap_or_default();
+        Ok(snapshot)
+    }
+
+    /// Metadata of all objects of these types, added to the snapshot.
+    async fn sweep(&self, types: Vec<ResourceType>, snapshot: &mut Snapshot) {
+        let mut lists = JoinSet::new();
+        for kind in types {
+            let cluster = self.clone();
+            lists.spawn(async move { cluster.list_metadata(&kind, Query::default()).await });
+        }
+        while let Some(done) = lists.join_next().await {
+            let listing: Listing<Object> = done.expect("a list does not panic");
+            snapshot.objects.extend(listing.items);
+            snapshot.gaps.extend(listing.gap);
+        }
+    }
+
+    /// All objects of these types with their content, in the order of the types, and what could not be read.
+    pub async fn read_full(&self, types: &[ResourceType], query: Query<'_>) -> (Vec<FullObject>, Vec<Gap>) {
+        let namespace: Option<Arc<str>> = query.namespace.map(Into::into);
+        let selector: Option<Arc<str>> = query.selector.map(Into::into);
+        let mut lists = JoinSet::new();
+        for kind in types {
+            let (cluster, kind, namespace, selector) =
+                (self.clone(), kind.clone(), namespace.clone(), selector.clone());
+            lists.spawn(async move {
+                let query = Query { namespace: namespace.as_deref(), selector: selector.as_deref() };
+                cluster.list_full(&kind, query).await
+            });
+        }
+        let mut objects = vec![];
+        let mut gaps = vec![];
+        while let Some(done) = lists.join_next().await {
+            let listing: Listing<FullObject> = done.expect("a list does not panic");
+            objects.extend(listing.items);
+            gaps.extend(listing.gap);
+        }
+        objects.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        gaps.sort();
+        (objects, gaps)
+    }
+}
+
+fn is_owner(kind: &ResourceType) -> bool {
+    SCHEMES.iter().any(|scheme| scheme.owner_kinds.iter().any(|(group, name)| kind.is(group, name)))
+}
