@@ -116,10 +116,7 @@ impl std::fmt::Debug for Secret {
 
 /// Splits `KEY=VALUE`.
 fn key_value(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text
-        .split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .ok_or("must be KEY=VALUE")?;
+    let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("must be KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -143,9 +140,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, tail) = rest.split_at(digits);
-        let unit = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
+        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit);
         let seconds = match unit {
             "h" => 3600.0,

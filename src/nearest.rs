@@ -3,13 +3,8 @@
 /// The candidate that differs least from a word; `None` when every one differs by more than a third of the word.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(1);
-    let ranked = candidates
-        .into_iter()
-        .map(|candidate| (distance(word, candidate), candidate));
-    ranked
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, candidate)| candidate)
+    let ranked = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    ranked.filter(|(distance, _)| *distance <= limit).min().map(|(_, candidate)| candidate)
 }
 
 /// Number of single-character changes from one word to another (Levenshtein), letter case ignored.

@@ -35,11 +35,7 @@ pub fn effective(full: &FullObject) -> Option<By> {
         (false, false) => {}
     }
     let (_, switch) = SWITCHES.iter().find(|(group, _)| *group == &*object.id.group)?;
-    object
-        .annotations
-        .get(switch)
-        .filter(|value| value.eq_ignore_ascii_case("disabled"))
-        .map(|_| By::Switch)
+    object.annotations.get(switch).filter(|value| value.eq_ignore_ascii_case("disabled")).map(|_| By::Switch)
 }
 
 /// Annotations that tell of a suspension or of a request to reconcile.

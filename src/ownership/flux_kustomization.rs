@@ -42,20 +42,14 @@ fn claim(object: &Object) -> Option<Claim> {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     };
-    Some(Claim {
-        owner,
-        strength,
-        evidence: format!("labels {NAME}={name}, {NAMESPACE}={namespace}"),
-    })
+    Some(Claim { owner, strength, evidence: format!("labels {NAME}={name}, {NAMESPACE}={namespace}") })
 }
 
 fn members(owner: &FullObject) -> Members {
     let Some(entries) = owner.at("/status/inventory/entries").and_then(Value::as_array) else {
         return Members::Unrecorded;
     };
-    let ids = entries
-        .iter()
-        .map(|entry| entry.get("id").and_then(Value::as_str).unwrap_or_default());
+    let ids = entries.iter().map(|entry| entry.get("id").and_then(Value::as_str).unwrap_or_default());
     match ids.map(inventory_id::parse).collect() {
         Ok(ids) if owner.at("/spec/kubeConfig").is_some() => Members::Remote(ids),
         Ok(ids) => Members::Listed(ids),
@@ -66,13 +60,7 @@ fn members(owner: &FullObject) -> Members {
 fn keep_mark(object: &Object) -> Option<KeepMark> {
     KEEP.iter().find_map(|(key, protecting)| {
         let both = [object.labels.get(key), object.annotations.get(key)];
-        let value = both
-            .into_iter()
-            .flatten()
-            .find(|value| value.eq_ignore_ascii_case(protecting))?;
-        Some(KeepMark {
-            key: (*key).to_owned(),
-            value: value.to_owned(),
-        })
+        let value = both.into_iter().flatten().find(|value| value.eq_ignore_ascii_case(protecting))?;
+        Some(KeepMark { key: (*key).to_owned(), value: value.to_owned() })
     })
 }

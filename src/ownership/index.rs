@@ -79,21 +79,9 @@ impl<'a> Index<'a> {
                 }
             }
             let state = state(full, snapshot.object(&full.object.id));
-            owners.insert(
-                id.clone(),
-                Owner {
-                    id,
-                    object: full,
-                    members,
-                    state,
-                },
-            );
+            owners.insert(id.clone(), Owner { id, object: full, members, state });
         }
-        Self {
-            snapshot,
-            owners,
-            recorded,
-        }
+        Self { snapshot, owners, recorded }
     }
 
     /// Every live owner, in order.
@@ -118,10 +106,7 @@ impl<'a> Index<'a> {
 
     /// Every object with its standing.
     pub fn standings(&self) -> impl Iterator<Item = (&'a Object, Standing)> {
-        self.snapshot
-            .objects
-            .iter()
-            .map(|object| (object, self.standing(object)))
+        self.snapshot.objects.iter().map(|object| (object, self.standing(object)))
     }
 
     /// What an object is.
@@ -150,9 +135,7 @@ pub fn claims(object: &Object) -> Vec<Claim> {
 
 fn scheme_of(full: &FullObject) -> Option<&'static Scheme> {
     let id = &full.object.id;
-    SCHEMES
-        .into_iter()
-        .find(|scheme| scheme.owner_kinds.iter().any(|(group, kind)| id.is(group, kind)))
+    SCHEMES.into_iter().find(|scheme| scheme.owner_kinds.iter().any(|(group, kind)| id.is(group, kind)))
 }
 
 fn owner_id(scheme: &Scheme, full: &FullObject) -> OwnerId {
@@ -175,12 +158,8 @@ fn state(full: &FullObject, before: Option<&Object>) -> OwnerState {
     if crate::suspension::effective(full).is_some() {
         return OwnerState::Suspended;
     }
-    let observed = full
-        .at("/status/observedGeneration")
-        .and_then(serde_json::Value::as_i64);
-    if full
-        .condition("Reconciling")
-        .is_some_and(|condition| condition.status == "True")
+    let observed = full.at("/status/observedGeneration").and_then(serde_json::Value::as_i64);
+    if full.condition("Reconciling").is_some_and(|condition| condition.status == "True")
         || observed.is_some_and(|generation| generation != object.generation)
     {
         return OwnerState::Reconciling;

@@ -27,10 +27,7 @@ const MARKS: [(&str, Rule); 23] = [
     ("client.lifecycle.config.k8s.io/deletion", Rule::Any),
     ("kustomize.toolkit.fluxcd.io/prune", Rule::Not(&["enabled"])),
     ("kustomize.toolkit.fluxcd.io/reconcile", Rule::Not(&["enabled"])),
-    (
-        "kustomize.toolkit.fluxcd.io/ssa",
-        Rule::Not(&["merge", "override", "ifnotpresent"]),
-    ),
+    ("kustomize.toolkit.fluxcd.io/ssa", Rule::Not(&["merge", "override", "ifnotpresent"])),
     ("helm.toolkit.fluxcd.io/prune", Rule::Not(&["enabled"])),
     ("helm.toolkit.fluxcd.io/reconcile", Rule::Not(&["enabled"])),
     ("fluxcd.controlplane.io/prune", Rule::Not(&["enabled"])),
@@ -53,10 +50,7 @@ pub fn keep_mark(object: &Object) -> Option<KeepMark> {
     MARKS.iter().find_map(|(key, rule)| {
         let values = [object.labels.get(key), object.annotations.get(key)];
         let value = values.into_iter().flatten().find(|value| protects(rule, value))?;
-        Some(KeepMark {
-            key: (*key).to_owned(),
-            value: value.to_owned(),
-        })
+        Some(KeepMark { key: (*key).to_owned(), value: value.to_owned() })
     })
 }
 
@@ -70,8 +64,6 @@ fn protects(rule: &Rule, value: &str) -> bool {
     match rule {
         Rule::Any => true,
         Rule::Not(harmless) => !harmless.contains(&value.as_str()),
-        Rule::Item(items) => value
-            .split(',')
-            .any(|item| items.iter().any(|start| item.trim().starts_with(start))),
+        Rule::Item(items) => value.split(',').any(|item| items.iter().any(|start| item.trim().starts_with(start))),
     }
 }

@@ -59,11 +59,7 @@ impl fmt::Display for OwnerId {
     /// `kustomization/apps -n flux-system`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.to_lowercase(), self.name)?;
-        if self.namespace.is_empty() {
-            Ok(())
-        } else {
-            write!(f, " -n {}", self.namespace)
-        }
+        if self.namespace.is_empty() { Ok(()) } else { write!(f, " -n {}", self.namespace) }
     }
 }
 
@@ -122,16 +118,8 @@ pub fn label_strength(object: &Object, label: &str, managers: &[&str]) -> Streng
         return Strength::Contradicted;
     }
     let owns = |writer: &&crate::object::Writer| writer.labels.iter().any(|key| &**key == label);
-    let by_system = object
-        .writers
-        .iter()
-        .filter(owns)
-        .any(|writer| managers.contains(&&*writer.manager));
-    if by_system {
-        Strength::Corroborated
-    } else {
-        Strength::Bare
-    }
+    let by_system = object.writers.iter().filter(owns).any(|writer| managers.contains(&&*writer.manager));
+    if by_system { Strength::Corroborated } else { Strength::Bare }
 }
 
 /// Whether a label or annotation key means something to a scheme, a keep mark or a suspension; other annotations are
