@@ -9,6 +9,7 @@ pub mod exit;
 pub mod object;
 pub mod ownership;
 pub mod prune;
+pub mod render;
 pub mod snapshot;
 pub mod suspension;
 pub mod terminal;
