@@ -12,6 +12,7 @@ pub mod nearest;
 pub mod object;
 pub mod ownership;
 pub mod prune;
+pub mod render;
 pub mod snapshot;
 pub mod suspension;
 pub mod terminal;
