@@ -121,7 +121,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 /// A request timeout as kubectl takes it: whole seconds, or a duration.
-fn request_timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().map(Duration::from_secs);
     seconds.or_else(|| parse_duration(text)).ok_or_else(|| {
         "Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a corresponding \

@@ -4,15 +4,19 @@
 //! `render`) do all I/O; the core (`object`, `snapshot`, `suspension`, `ownership`, `prune`, `flux`) is pure: no network,
 //! no clock, no terminal.
 
+pub mod cli;
 pub mod cluster;
+pub mod command;
 pub mod connection;
 pub mod error;
 pub mod exit;
 pub mod nearest;
 pub mod object;
 pub mod ownership;
+pub mod plan_file;
 pub mod prune;
 pub mod render;
 pub mod snapshot;
+pub mod snapshot_file;
 pub mod suspension;
 pub mod terminal;

@@ -16,32 +16,18 @@ async fn main() -> std::process::ExitCode {
     log(cli.verbosity);
     let terminal = Terminal::process();
     let mut session = Session { connection: cli.connection, terminal, now: chrono::Utc::now() };
-    let outcome = tokio::select! {
-        outcome = run(cli.command, &mut session) => outcome,
-        _ = interrupted() => Ok(ExitCode::Interrupted),
-    };
+    let outcome = run(cli.command, &mut session).await;
     finish(&mut session.terminal, outcome)
 }
 
 async fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
     match command {
-        Command::Get(args) => command::get::run(&args, session).await,
-        Command::Suspend(args) => command::suspend::run(&args, session).await,
-        Command::Resume(args) => command::resume::run(&args, session).await,
-        Command::Inventory(args) => command::inventory::run(&args, session).await,
         Command::Prune(args) => command::prune::run(&args, session).await,
         Command::Snapshot(args) => command::snapshot::run(&args, session).await,
         Command::Completion(args) => command::completion::run(&args, session),
         Command::Man(args) => command::man::run(&args),
         Command::Version => command::version(session),
         Command::Complete(args) => command::completion::complete(&args, session),
-    }
-}
-
-/// Ctrl-C ends every verb but a running prune, which finishes its step and says what it did.
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -30,9 +30,7 @@ pub fn human(duration: TimeDelta) -> String {
     let step = STEPS.into_iter().find(|(bound, ..)| seconds < *bound);
     let years = (('y', YEAR), Some(('d', DAY)).filter(|_| seconds < 8 * YEAR));
     let ((letter, length), smaller) = step.map_or(years, |(_, main, smaller)| (main, smaller));
-    let rest = smaller
-        .map(|(letter, unit)| (seconds % length / unit, letter))
-        .filter(|(count, _)| *count > 0);
+    let rest = smaller.map(|(letter, unit)| (seconds % length / unit, letter)).filter(|(count, _)| *count > 0);
     match rest {
         Some((count, small)) => format!("{}{letter}{count}{small}", seconds / length),
         None => format!("{}{letter}", seconds / length),

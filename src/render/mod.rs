@@ -4,5 +4,11 @@
 
 pub mod document;
 pub mod duration;
+pub mod plan;
 pub mod sanitize;
 pub mod table;
+
+/// `1 object`, `3 objects`: a number and its noun.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

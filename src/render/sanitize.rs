@@ -62,11 +62,7 @@ mod tests {
     #[test]
     fn nothing_that_a_terminal_acts_on_passes() {
         for (name, text, expected) in [
-            (
-                "plain text is untouched",
-                "Applied revision: main@sha1:1234",
-                "Applied revision: main@sha1:1234",
-            ),
+            ("plain text is untouched", "Applied revision: main@sha1:1234", "Applied revision: main@sha1:1234"),
             ("colour", "\u{1b}[31mred\u{1b}[0m", "^[[31mred^[[0m"),
             ("carriage return", "all fine\rfailed", "all fine\\rfailed"),
             ("bell, backspace and delete", "a\u{7}\u{8}\u{7f}", "a^G^H^?"),

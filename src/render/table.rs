@@ -17,24 +17,13 @@ pub struct Table {
 impl Table {
     /// A table with these columns. Titles are upper-case without spaces, such as `LAST-RECONCILED`.
     pub fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
-        Self {
-            header: header.into_iter().map(str::to_uppercase).collect(),
-            rows: vec![],
-        }
+        Self { header: header.into_iter().map(str::to_uppercase).collect(), rows: vec![] }
     }
 
     /// Adds a row: one cell per column. Cells are escaped and cut at the first line break.
     pub fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        let cells: Vec<_> = cells
-            .into_iter()
-            .map(|cell| sanitize::one_line(cell.as_ref()).into_owned())
-            .collect();
-        debug_assert_eq!(
-            cells.len(),
-            self.header.len(),
-            "a cell for each column of {:?}",
-            self.header
-        );
+        let cells: Vec<_> = cells.into_iter().map(|cell| sanitize::one_line(cell.as_ref()).into_owned()).collect();
+        debug_assert_eq!(cells.len(), self.header.len(), "a cell for each column of {:?}", self.header);
         self.rows.push(cells);
     }
 
@@ -46,9 +35,7 @@ impl Table {
     /// The table as text that ends with a line break, with or without its header.
     pub fn render(&self, header: bool) -> String {
         let mut table = comfy_table::Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled);
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         if header {
             table.set_header(&self.header);
         }

@@ -1,0 +1,56 @@
+//! The command line: verbs and global flags; no logic.
+
+use clap::{Parser, Subcommand};
+
+use crate::command;
+use crate::connection::ConnectionArgs;
+
+/// Shows what GitOps tools manage in a cluster, suspends and resumes them with a reason, and says before the fact what
+/// a prune will delete.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-gitops",
+    bin_name = "kubectl gitops",
+    display_name = "kubectl-gitops",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// How to reach the cluster.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    /// Log what is sent and received on standard error; a number as in kubectl, 6 and above show requests
+    #[arg(
+        short = 'v',
+        long = "v",
+        value_name = "LEVEL",
+        default_value_t = 0,
+        global = true,
+        hide_default_value = true
+    )]
+    pub verbosity: u8,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Plan and delete what its owner will never prune
+    Prune(command::prune::PruneArgs),
+    /// Record the cluster's metadata in a file
+    Snapshot(command::snapshot::SnapshotArgs),
+    /// Print a completion script
+    Completion(command::completion::CompletionArgs),
+    /// Write the man pages into a directory
+    Man(command::man::ManArgs),
+    /// Print the version
+    Version,
+    /// Candidates for a word, in the protocol of kubectl's plugin completion
+    #[command(name = "__complete", hide = true)]
+    Complete(command::completion::CompleteArgs),
+}

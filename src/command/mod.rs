@@ -1,0 +1,79 @@
+//! One verb per file: its arguments and `run`, which translates, calls and renders.
+
+pub mod completion;
+pub mod man;
+pub mod owners;
+pub mod prune;
+pub mod snapshot;
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+
+use crate::cluster::Cluster;
+use crate::connection::ConnectionArgs;
+use crate::error::Result;
+use crate::exit::ExitCode;
+use crate::snapshot::{Gap, Snapshot};
+use crate::terminal::Terminal;
+
+/// What every verb needs: where the cluster is, where output goes, and what time it is.
+pub struct Session {
+    /// How to reach the cluster.
+    pub connection: ConnectionArgs,
+    /// Where output goes.
+    pub terminal: Terminal,
+    /// Now, read once.
+    pub now: DateTime<Utc>,
+}
+
+impl Session {
+    /// Connects to the cluster.
+    ///
+    /// # Errors
+    /// When there is no usable configuration.
+    pub async fn cluster(&self) -> Result<Cluster> {
+        Cluster::connect(&self.connection).await
+    }
+
+    /// The whole cluster, or what a file recorded of one.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read at all, or the file is no snapshot.
+    pub async fn snapshot(&mut self, file: Option<&Path>) -> Result<Snapshot> {
+        if let Some(file) = file {
+            return crate::snapshot_file::read(file);
+        }
+        let cluster = self.cluster().await?;
+        let snapshot = cluster.snapshot(self.now).await?;
+        self.print_warnings(&cluster);
+        Ok(snapshot)
+    }
+
+    /// Prints what the API server warned of, as kubectl does.
+    pub fn print_warnings(&mut self, cluster: &Cluster) {
+        for warning in cluster.take_warnings() {
+            self.terminal.warning(&crate::render::sanitize::one_line(&warning));
+        }
+    }
+
+    /// Says what could not be read, on stderr, and gives the exit code that goes with it.
+    pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
+        for gap in gaps {
+            let place =
+                gap.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+            let message = crate::render::sanitize::one_line(&gap.message);
+            self.terminal.warning(&format!("{}{place} could not be read: {message}", gap.subject));
+        }
+        if gaps.is_empty() { ExitCode::Done } else { ExitCode::Partial }
+    }
+}
+
+/// Prints the version.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn version(session: &mut Session) -> Result<ExitCode> {
+    session.terminal.data(concat!("kubectl-gitops ", env!("CARGO_PKG_VERSION"), "\n"))?;
+    Ok(ExitCode::Done)
+}

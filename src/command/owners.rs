@@ -1,0 +1,61 @@
+//! Owners and systems as people type them.
+
+use crate::error::{Error, Result};
+use crate::nearest::nearest;
+use crate::ownership::index::Index;
+use crate::ownership::{OwnerId, SCHEMES};
+
+/// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names; the kind in any case, singular or plural.
+///
+/// # Errors
+/// When none or several match; the nearest match or the candidates are the hint.
+pub fn find(text: &str, index: &Index<'_>) -> Result<OwnerId> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let (namespace, kind, name) = match parts[..] {
+        [kind, name] => (None, kind, name),
+        [namespace, kind, name] => (Some(namespace), kind, name),
+        _ => return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))),
+    };
+    let wanted = |owner: &OwnerId| {
+        let (typed, own) = (kind.to_lowercase(), owner.kind.to_lowercase());
+        (typed == own
+            || typed == format!("{own}s")
+            || (own == "kustomization" && typed == "ks")
+            || (own == "helmrelease" && typed == "hr"))
+            && owner.name == name
+            && namespace.is_none_or(|namespace| namespace == owner.namespace)
+    };
+    let found: Vec<OwnerId> = index.owners().map(|owner| owner.id.clone()).filter(wanted).collect();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        [] => {
+            let names: Vec<String> = index.owners().map(|owner| spell(&owner.id)).collect();
+            let error = Error::failed(format!("no owner {text:?} in this cluster"));
+            Err(match nearest(text, names.iter().map(String::as_str)) {
+                Some(near) => error.hint(format!("did you mean {near}?")),
+                None => error.hint("`kubectl gitops inventory` lists the owners"),
+            })
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|owner| format!("{}/{}", owner.namespace, spell(owner))).collect();
+            Err(Error::usage(format!("{text:?} is not unique")).hint(format!("name one of {}", names.join(", "))))
+        }
+    }
+}
+
+/// Checks the name of a system.
+///
+/// # Errors
+/// When there is no such system.
+pub fn system(name: &str) -> Result<String> {
+    let mut known: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.system).collect();
+    known.dedup();
+    if known.contains(&name) {
+        return Ok(name.to_owned());
+    }
+    Err(Error::usage(format!("unknown system {name:?}")).hint(format!("one of {}", known.join(", "))))
+}
+
+fn spell(owner: &OwnerId) -> String {
+    format!("{}/{}", owner.kind.to_lowercase(), owner.name)
+}

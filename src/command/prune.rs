@@ -1,0 +1,218 @@
+//! `prune`: plan, show, ask, delete. `prune --plan` stops after showing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::Session;
+use crate::cluster::{Cluster, Execution};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
+use crate::object::ObjectId;
+use crate::ownership::OwnerId;
+use crate::ownership::index::Index;
+use crate::plan_file;
+use crate::prune::guard::{self, Limits};
+use crate::prune::leaked::{self, Verdict, Wishes};
+use crate::prune::plan::Plan;
+use crate::render::document::OutputFormat;
+use crate::render::{count, plan as show, sanitize};
+use crate::snapshot::Snapshot;
+
+/// Plan and delete what its owner will never prune
+///
+/// Finds leaked objects: those that a live owner's controller labelled, but that the owner's inventory does not list, so
+/// that it will never prune them. With --plan the plan is printed and nothing is changed. Without it the plan is shown,
+/// the server is asked to rehearse every deletion, you are asked, and then the objects are deleted one after another,
+/// each only if it is still what the plan saw.
+///
+/// Orphaned objects, whose owner does not exist, are shown as kept; --include orphaned plans them too.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  # What would be deleted, and why
+  kubectl gitops prune --plan
+
+  # The same for one owner, as JSON
+  kubectl gitops prune --plan -o json kustomization/apps
+
+  # Review a plan first, execute exactly that later
+  kubectl gitops prune --plan --out plan.json
+  kubectl gitops prune --apply plan.json")]
+pub struct PruneArgs {
+    /// Only these owners, as KIND/NAME or NAMESPACE/KIND/NAME
+    #[arg(value_name = "OWNER")]
+    pub owners: Vec<String>,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// Write the plan to a file for --apply
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    pub out: Option<PathBuf>,
+    /// Delete what this plan lists and what still qualifies
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "owners", "snapshot"])]
+    pub apply: Option<PathBuf>,
+    /// Only owners of this system
+    #[arg(long, value_name = "SYSTEM")]
+    pub by: Option<String>,
+    /// Plan these too: orphaned
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
+    pub include: Vec<Include>,
+    /// No owner lives in another cluster, although none of its system is in this one
+    #[arg(long)]
+    pub yes_no_hub: bool,
+    /// Namespaces may be deleted
+    #[arg(long)]
+    pub allow_namespaces: bool,
+    /// Custom resource definitions may be deleted
+    #[arg(long)]
+    pub allow_crds: bool,
+    /// Execute a plan although something could not be read
+    #[arg(long)]
+    pub allow_incomplete: bool,
+    /// How many objects may go, cascades included
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_delete)]
+    pub max_delete: usize,
+    /// How many percent of an owner's objects may go
+    #[arg(long, value_name = "PERCENT", default_value_t = Limits::default().max_percent, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub max_percent: u8,
+    /// How long to wait for each object to be gone, such as 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = crate::connection::request_timeout)]
+    pub timeout: Duration,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// With --plan: exit with 3 when the plan deletes something
+    #[arg(long, requires = "plan")]
+    pub detailed_exitcode: bool,
+    /// Read this recorded cluster instead of a live one
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    pub snapshot: Option<PathBuf>,
+    /// table, wide, json, yaml or name
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    pub output: OutputFormat,
+    /// No header line in tables
+    #[arg(long)]
+    pub no_headers: bool,
+}
+
+/// What `--include` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Include {
+    /// Objects whose owner does not exist.
+    Orphaned,
+}
+
+/// Plans and, unless `--plan` is given, asks and deletes.
+///
+/// # Errors
+/// When the cluster cannot be read, a guard refuses, or the question is answered with no.
+pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
+    let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let wishes = wishes(args, session, &snapshot)?;
+    let mut plan = leaked::plan(&snapshot, &wishes);
+    if let Some(file) = &args.apply {
+        plan = plan_file::read(file)?.still_holding(plan)?;
+    }
+    session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
+    session.terminal.status(&show::summary(&plan));
+    let gaps = session.report_gaps(&plan.gaps);
+    if args.plan {
+        args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
+        return Ok(plan_exit(args, &plan, gaps));
+    }
+    if plan.deletions().next().is_none() {
+        return Ok(gaps);
+    }
+    guarded(args, &plan, &snapshot)?;
+    let cluster = session.cluster().await?;
+    rehearsed(&cluster, &plan, &snapshot).await?;
+    confirmed(args, session, &plan)?;
+    let judge = |snapshot: &Snapshot, id: &ObjectId| still_prunable(snapshot, id, &wishes);
+    let terminal = &mut session.terminal;
+    let mut tell = |row: &_| {
+        let _ = terminal.data(&show::step(row));
+    };
+    let execution = Execution { timeout: args.timeout };
+    let result = cluster.execute(&plan, &mut snapshot, &judge, execution, &mut tell).await;
+    session.terminal.status(&show::outcome(&result));
+    Ok(if result.is_complete() { gaps } else { ExitCode::Partial })
+}
+
+fn wishes(args: &PruneArgs, session: &Session, snapshot: &Snapshot) -> Result<Wishes> {
+    let index = Index::build(snapshot);
+    let owners: Result<Vec<OwnerId>> = args.owners.iter().map(|text| super::owners::find(text, &index)).collect();
+    Ok(Wishes {
+        owners: owners?,
+        namespace: session.connection.namespace.clone(),
+        system: args.by.as_deref().map(super::owners::system).transpose()?,
+        include_orphaned: args.include.contains(&Include::Orphaned),
+        no_hub: args.yes_no_hub,
+        allow_namespaces: args.allow_namespaces,
+        allow_crds: args.allow_crds,
+    })
+}
+
+fn plan_exit(args: &PruneArgs, plan: &Plan, gaps: ExitCode) -> ExitCode {
+    match gaps {
+        ExitCode::Done if args.detailed_exitcode && plan.deletions().next().is_some() => ExitCode::PlanDeletes,
+        other => other,
+    }
+}
+
+/// Rule 3 and 6: limits come before anything is sent.
+fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot) -> Result<()> {
+    let limits =
+        Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete };
+    let broken = guard::check(plan, &Index::build(snapshot), &limits);
+    let Some(first) = broken.first() else { return Ok(()) };
+    let messages: Vec<_> = broken.iter().map(|violation| violation.message.as_str()).collect();
+    Err(Error::refused(format!("refused, nothing was deleted: {}", messages.join("; "))).hint(first.hint.clone()))
+}
+
+/// Rule 7: what the server would refuse is found before the first real deletion.
+async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot) -> Result<()> {
+    let refused = cluster.rehearse(plan, snapshot).await;
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<_> =
+        refused.iter().map(|(id, why)| sanitize::one_line(&format!("{id}: {why}")).into_owned()).collect();
+    let number = count(refused.len(), "deletion");
+    Err(Error::refused(format!("refused, nothing was deleted: the server would refuse {number}: {}", lines.join("; ")))
+        .hint("plan again; if it stays, look at your rights and at admission policies"))
+}
+
+/// Rule 8: without a terminal there is no question and no deletion.
+fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()> {
+    let total = plan.deletions().count();
+    let objects = count(total, "object");
+    if args.yes {
+        return Ok(());
+    }
+    if !session.terminal.can_ask() {
+        return Err(Error::refused(format!("refused, nothing was deleted: no terminal to confirm {objects} on"))
+            .hint("review with --plan, then pass --yes"));
+    }
+    let server = sanitize::one_line(&plan.cluster.server);
+    let agreed = if show::is_grave(plan) {
+        let question = format!(
+            "This takes along what cannot be restored from Git. Type {total} to delete {objects} from {server}"
+        );
+        session.terminal.confirm_typed(&question, &total.to_string())?
+    } else {
+        session.terminal.confirm(&format!("Delete {objects} from {server}?"))?
+    };
+    if agreed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
+}
+
+/// The same judgement as in the plan, on a fresh reading of the object and its owner.
+fn still_prunable(snapshot: &Snapshot, id: &ObjectId, wishes: &Wishes) -> Option<String> {
+    let index = Index::build(snapshot);
+    let Some(object) = snapshot.object(id) else { return Some("it is gone".to_owned()) };
+    match leaked::verdict(&index, object, &index.standing(object), wishes) {
+        Some((_, Verdict::Delete(_))) => None,
+        Some((_, Verdict::Keep(why))) => Some(why),
+        None => Some("nothing claims it any more, or its owner lists it".to_owned()),
+    }
+}

@@ -1,0 +1,124 @@
+//! How a plan and its execution look.
+
+use super::count;
+use super::document::{self, OutputFormat};
+use super::sanitize::one_line;
+use super::table::Table;
+use crate::error::Result;
+use crate::ownership::OwnerId;
+use crate::prune::outcome::{PruneResult, Step, StepResult};
+use crate::prune::plan::{Certainty, Change, Plan};
+
+/// The plan in the form asked for. A table lists what goes before what stays; `name` lists only what goes.
+///
+/// # Errors
+/// When the plan cannot be a document; it always can.
+pub fn render(plan: &Plan, format: OutputFormat, header: bool) -> Result<String> {
+    match format {
+        OutputFormat::Json => document::json(plan),
+        OutputFormat::Yaml => document::yaml(plan),
+        OutputFormat::Name => Ok(names(plan)),
+        OutputFormat::Table | OutputFormat::Wide => Ok(table(plan, format == OutputFormat::Wide, header)),
+    }
+}
+
+fn names(plan: &Plan) -> String {
+    plan.deletions().map(|change| document::name(&change.object.id) + "\n").collect()
+}
+
+fn table(plan: &Plan, wide: bool, header: bool) -> String {
+    if plan.changes.is_empty() {
+        return String::new();
+    }
+    let mut columns = vec!["action", "namespace", "kind", "name", "owner", "reason"];
+    if wide {
+        columns.extend(["by", "cause", "uid"]);
+    }
+    let mut table = Table::new(columns);
+    let mut rows: Vec<&Change> = plan.changes.iter().collect();
+    rows.sort_by_key(|change| change.action);
+    for change in rows {
+        let id = &change.object.id;
+        let mut cells = vec![
+            action(change),
+            id.namespace.to_string(),
+            id.kind.to_string(),
+            id.name.to_string(),
+            change.owner.as_ref().map(owner).unwrap_or_default(),
+            reason(change),
+        ];
+        if wide {
+            let by = serde_json::to_value(change.by).ok().and_then(|by| by.as_str().map(str::to_owned));
+            let cause = change.cause.as_ref().map(ToString::to_string).unwrap_or_default();
+            cells.extend([by.unwrap_or_default(), cause, change.object.uid.clone()]);
+        }
+        table.row(cells);
+    }
+    table.render(header)
+}
+
+fn action(change: &Change) -> String {
+    match change.certainty {
+        Certainty::Certain => change.action.to_string(),
+        Certainty::Race => format!("{}?", change.action),
+    }
+}
+
+/// `flux-system/kustomization/apps`: the form in which owners are typed.
+fn owner(owner: &OwnerId) -> String {
+    let prefix = if owner.namespace.is_empty() { String::new() } else { format!("{}/", owner.namespace) };
+    format!("{prefix}{}/{}", owner.kind.to_lowercase(), owner.name)
+}
+
+fn reason(change: &Change) -> String {
+    match &change.cause {
+        Some(cause) => format!("{}: goes with {cause}", change.reason),
+        None => change.reason.clone(),
+    }
+}
+
+/// One line that says what a plan comes to.
+pub fn summary(plan: &Plan) -> String {
+    let counts = [
+        (plan.summary.delete, "to delete"),
+        (plan.summary.recreate, "to delete and create again"),
+        (plan.summary.create, "to create"),
+        (plan.summary.update, "to update"),
+        (plan.summary.keep, "kept"),
+        (plan.summary.unknown, "unknown"),
+    ];
+    let parts: Vec<String> =
+        counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
+    let text = if parts.is_empty() { "nothing to prune".to_owned() } else { parts.join(", ") };
+    if plan.complete { text } else { format!("{text}; the plan is incomplete") }
+}
+
+/// Whether a plan takes along what a manifest in Git does not bring back: data, namespaces, definitions, cascades.
+pub fn is_grave(plan: &Plan) -> bool {
+    const GRAVE: [&str; 4] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume"];
+    plan.deletions().any(|change| change.cause.is_some() || GRAVE.contains(&&*change.object.id.kind))
+}
+
+/// One line per step, as kubectl writes it.
+pub fn step(row: &StepResult) -> String {
+    let id = &row.object.id;
+    let place = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
+    let what = match &row.step {
+        Step::Deleted => "deleted".to_owned(),
+        Step::Gone => "was gone already".to_owned(),
+        Step::Terminating(finalizers) if finalizers.is_empty() => "is still terminating".to_owned(),
+        Step::Terminating(finalizers) => format!("is still terminating, held by {}", finalizers.join(", ")),
+        Step::Changed(why) => format!("kept, it changed since the plan: {why}"),
+        Step::Failed(why) => format!("not deleted: {why}"),
+        Step::NotTried => "not tried".to_owned(),
+    };
+    format!("{}{} {}\n", document::name(id), one_line(&place), one_line(&what))
+}
+
+/// One line that says what an execution came to.
+pub fn outcome(result: &PruneResult) -> String {
+    let (deleted, all) = (result.deleted(), result.steps.len());
+    let interrupted = result.steps.iter().any(|row| row.step == Step::NotTried);
+    let text = format!("{deleted} of {} deleted", count(all, "object"));
+    if interrupted { format!("interrupted: {text}; plan again to see what is left") } else { text }
+}

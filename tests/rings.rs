@@ -1,0 +1,71 @@
+//! The three rings of the architecture: the core must not know the network, the runtime, the clock or the terminal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files and folders of the core.
+const CORE: [&str; 6] = ["object.rs", "snapshot.rs", "suspension", "ownership", "prune", "flux"];
+/// What the core must not name.
+const FORBIDDEN: [&str; 11] = [
+    "kube::",
+    "k8s_openapi",
+    "tokio",
+    "hyper",
+    "http::",
+    "dialoguer",
+    "comfy_table",
+    "std::fs",
+    "std::process",
+    "std::io",
+    "Utc::now",
+];
+/// Modules of the outer rings.
+const OUTER: [&str; 6] =
+    ["crate::cluster", "crate::command", "crate::render", "crate::terminal", "crate::cli", "crate::connection"];
+
+#[test]
+fn the_core_names_no_adapter_and_does_no_io() {
+    let mut found = vec![];
+    for file in core_files() {
+        let text = fs::read_to_string(&file).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let names = FORBIDDEN.iter().chain(&OUTER).find(|name| code.contains(**name));
+            found.extend(names.map(|name| format!("{}:{}: {name}", file.display(), number + 1)));
+        }
+    }
+    assert!(found.is_empty(), "the core reaches outwards:\n{}", found.join("\n"));
+}
+
+#[test]
+fn only_the_cluster_adapter_names_the_kube_client() {
+    let mut found = vec![];
+    for file in files(Path::new("src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        if !file.starts_with("src/cluster") && text.lines().any(|line| line.contains("kube::Client")) {
+            found.push(file);
+        }
+    }
+    assert!(found.is_empty(), "{found:?}");
+}
+
+fn core_files() -> Vec<PathBuf> {
+    let files = CORE.iter().flat_map(|name| files(&Path::new("src").join(name)));
+    let files: Vec<_> = files.collect();
+    assert!(files.len() > 10, "the core was not found: {files:?}");
+    files
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let Ok(entries) = fs::read_dir(path) else {
+        let file = path.with_extension("rs");
+        return if file.is_file() { vec![file] } else { vec![] };
+    };
+    entries
+        .flat_map(|entry| files(&entry.unwrap().path()))
+        .filter(|file| file.extension().is_some_and(|e| e == "rs"))
+        .collect()
+}
