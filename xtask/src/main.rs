@@ -1,2 +1,39 @@
-//! Runs one task.
-fn main() {}
+//! `cargo xtask TASK`: finds the task, runs it, and turns its error into an exit code.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use xtask::{cluster, controlplane, say};
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  controlplane [NAME…]                       build the programs a test cluster consists of (default: all)
+  cluster up --dir D [--flux[=all|crds]]     start a cluster; it runs until `cluster down`
+  cluster publish --dir D KIND/NS/NAME=PATH  make PATH the artifact of a source; prints its revision
+  cluster down --dir D                       stop the cluster";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&words) {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            say(format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+        None => {
+            say(USAGE);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// One line per task; `None` when the words are no task.
+fn dispatch(words: &[&str]) -> Option<Result<()>> {
+    match words {
+        ["controlplane", names @ ..] => Some(controlplane::command(names)),
+        ["cluster", rest @ ..] => cluster::command::dispatch(rest),
+        _ => None,
+    }
+}

@@ -1,0 +1,77 @@
+//! Who may talk to the cluster: the users of its token file and a kubeconfig for each.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::keys::Keys;
+use crate::hex;
+
+/// The user of the cluster's own kubeconfig, to whom everything is allowed.
+pub(crate) const ADMIN: &str = "admin";
+
+/// Everybody: the admin, and users without any group or right, for tests that grant them some.
+const USERS: &[(&str, &str)] = &[(ADMIN, "system:masters"), ("alice", ""), ("bob", ""), ("carol", "")];
+
+/// Makes a token for every user and writes the API server's token file.
+pub(crate) fn write_tokens(file: &Path) -> Result<BTreeMap<String, String>> {
+    let mut random = File::open("/dev/urandom").context("cannot open the source of random numbers")?;
+    let (mut tokens, mut lines) = (BTreeMap::new(), String::new());
+    for (user, group) in USERS {
+        let mut bytes = [0; 16];
+        random.read_exact(&mut bytes)?;
+        let token = hex(&bytes);
+        lines += &format!("{token},{user},{user},\"{group}\"\n");
+        tokens.insert((*user).to_owned(), token);
+    }
+    fs::write(file, lines).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(tokens)
+}
+
+/// Where the kubeconfig of `user` lies.
+pub(crate) fn kubeconfig(dir: &Path, user: &str) -> PathBuf {
+    if user == ADMIN { dir.join("kubeconfig") } else { dir.join("users").join(format!("{user}.kubeconfig")) }
+}
+
+/// Writes a kubeconfig for everybody. The context is called `test` whoever uses it, so that output does not differ.
+pub(crate) fn write_kubeconfigs(
+    dir: &Path,
+    server: &str,
+    keys: &Keys,
+    tokens: &BTreeMap<String, String>,
+) -> Result<()> {
+    fs::create_dir_all(dir.join("users"))?;
+    let authority = STANDARD.encode(&keys.ca_pem);
+    for (user, token) in tokens {
+        let path = kubeconfig(dir, user);
+        let text = format!(
+            "\
+apiVersion: v1
+kind: Config
+current-context: test
+clusters:
+- name: test
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+contexts:
+- name: test
+  context:
+    cluster: test
+    user: {user}
+    namespace: default
+users:
+- name: {user}
+  user:
+    token: {token}
+"
+        );
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Packs a folder as source-controller does: the same content always gives the same bytes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use flate2::{Compression, GzBuilder};
+use tar::{Builder, EntryType, Header};
+
+/// The bytes of `path`: a folder becomes a tar.gz of its files and folders, a file is taken as it is.
+///
+/// Links are left out, as source-controller leaves them out, and so is `.git`. Of `.sourceignore` nothing is known here:
+/// where it matters, the real source-controller has to do the packing.
+pub(crate) fn pack(path: &Path) -> Result<Vec<u8>> {
+    if path.is_file() {
+        return fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    }
+    let mut entries = Vec::new();
+    list(path, &mut entries)?;
+    entries.sort();
+    let encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
+    let mut archive = Builder::new(encoder);
+    for entry in entries {
+        let name = entry.strip_prefix(path)?.to_path_buf();
+        append(&mut archive, &entry, &name).with_context(|| format!("cannot pack {}", entry.display()))?;
+    }
+    Ok(archive.into_inner()?.finish()?)
+}
+
+fn list(folder: &Path, entries: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if entry.file_name() == ".git" || !(kind.is_dir() || kind.is_file()) {
+            continue;
+        }
+        entries.push(entry.path());
+        if kind.is_dir() {
+            list(&entry.path(), entries)?;
+        }
+    }
+    Ok(())
+}
+
+fn append(archive: &mut Builder<impl std::io::Write>, path: &Path, name: &Path) -> Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_mtime(0);
+    if path.is_dir() {
+        header.set_entry_type(EntryType::Directory);
+        header.set_mode(0o755);
+        header.set_size(0);
+        return Ok(archive.append_data(&mut header, name, std::io::empty())?);
+    }
+    let content = fs::read(path)?;
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o644);
+    header.set_size(content.len() as u64);
+    Ok(archive.append_data(&mut header, name, content.as_slice())?)
+}

@@ -1,0 +1,141 @@
+//! Plays the part of source-controller: gives a source an artifact without any repository behind it.
+//!
+//! That is quicker than serving a repository and decides to the moment what the controllers see.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use chrono::{SecondsFormat, Utc};
+use serde_json::{Value, json};
+
+use super::specs::PUBLISHED_LABEL;
+use super::{Cluster, artifact};
+use crate::sha256_hex;
+
+/// The kinds of source that can be played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Git,
+    Oci,
+}
+
+impl Kind {
+    fn parse(kind: &str) -> Result<Self> {
+        match kind {
+            "GitRepository" => Ok(Self::Git),
+            "OCIRepository" => Ok(Self::Oci),
+            _ => bail!("cannot publish to a {kind}, only to a GitRepository or an OCIRepository"),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Git => "GitRepository",
+            Self::Oci => "OCIRepository",
+        }
+    }
+
+    /// The revision in the form that belongs to the kind; made of the content, so it changes only with it.
+    fn revision(self, digest: &str) -> String {
+        match self {
+            Self::Git => format!("main@sha1:{}", &digest[..40]),
+            Self::Oci => format!("latest@sha256:{digest}"),
+        }
+    }
+
+    fn spec(self, name: &str, is_file: bool) -> Value {
+        match self {
+            Self::Git => {
+                let url = format!("https://example.invalid/{name}.git");
+                json!({ "interval": "1h", "url": url, "ref": { "branch": "main" } })
+            }
+            Self::Oci => {
+                let url = format!("oci://example.invalid/{name}");
+                let mut spec = json!({ "interval": "1h", "url": url, "ref": { "tag": "latest" } });
+                if is_file {
+                    // What helm-controller expects of a chart.
+                    let media = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+                    spec["layerSelector"] = json!({ "mediaType": media, "operation": "copy" });
+                }
+                spec
+            }
+        }
+    }
+}
+
+/// Serves the content of `path` and writes it to the status of `source`, which is created if it is missing.
+pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<String> {
+    let parts: Vec<&str> = source.split('/').collect();
+    let &[kind, namespace, name] = parts.as_slice() else {
+        bail!("{source} is no source; it takes KIND/NAMESPACE/NAME");
+    };
+    let kind = Kind::parse(kind)?;
+    let content = artifact::pack(path)?;
+    let digest = sha256_hex(&content);
+    let revision = kind.revision(&digest);
+
+    let object = get_or_create(cluster, kind, namespace, name, path.is_file())?;
+    let file = format!("{}/{namespace}/{name}/{digest}.tar.gz", kind.name().to_lowercase());
+    let target = cluster.dir().join("artifacts").join(&file);
+    fs::create_dir_all(target.parent().unwrap_or(&target))?;
+    fs::write(&target, &content).with_context(|| format!("cannot write {}", target.display()))?;
+
+    let url = format!("{}{file}", cluster.lock().artifacts_url);
+    if object["status"]["artifact"]["url"] == url.as_str() {
+        return Ok(revision);
+    }
+    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
+    let generation = &object["metadata"]["generation"];
+    let status = json!({ "status": {
+        "observedGeneration": generation,
+        "artifact": {
+            "path": file,
+            "url": url,
+            "revision": revision,
+            "digest": format!("sha256:{digest}"),
+            "lastUpdateTime": now,
+            "size": content.len(),
+        },
+        "conditions": [{
+            "type": "Ready",
+            "status": "True",
+            "reason": "Succeeded",
+            "message": format!("stored artifact for revision '{revision}'"),
+            "lastTransitionTime": now,
+            "observedGeneration": generation,
+        }],
+    }});
+    let (kind, patch) = (resource(kind), status.to_string());
+    cluster.kubectl(&["patch", &kind, name, "-n", namespace, "--subresource=status", "--type=merge", "-p", &patch])?;
+    Ok(revision)
+}
+
+/// The source as the API server has it.
+fn get_or_create(cluster: &Cluster, kind: Kind, namespace: &str, name: &str, is_file: bool) -> Result<Value> {
+    let get = ["get", &resource(kind), name, "-n", namespace, "-o", "json", "--ignore-not-found"];
+    let found = cluster.kubectl(&get)?;
+    let is_contested = cluster.is_running("source-controller");
+    if !found.trim().is_empty() {
+        let object: Value = serde_json::from_str(&found)?;
+        if is_contested && object["metadata"]["labels"].get(PUBLISHED_LABEL).is_none() {
+            bail!("{} {namespace}/{name} belongs to source-controller, which runs here", kind.name());
+        }
+        return Ok(object);
+    }
+    let mut object = json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": kind.name(),
+        "metadata": { "namespace": namespace, "name": name },
+        "spec": kind.spec(name, is_file),
+    });
+    if is_contested {
+        object["metadata"]["labels"] = json!({ PUBLISHED_LABEL: "true" });
+    }
+    let created = cluster.kubectl_stdin(&["create", "-f", "-", "-o", "json"], &object.to_string())?;
+    Ok(serde_json::from_str(&created)?)
+}
+
+fn resource(kind: Kind) -> String {
+    format!("{}.source.toolkit.fluxcd.io", kind.name().to_lowercase())
+}

@@ -1,0 +1,140 @@
+//! The command line of every process of a cluster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::access;
+use super::process::Spec;
+use crate::controlplane::bin;
+
+/// The namespace that Flux controllers consider their own.
+pub(crate) const FLUX_NAMESPACE: &str = "flux-system";
+
+/// Sources with this label belong to `publish`; source-controller, where it runs, is told to leave them alone.
+pub(crate) const PUBLISHED_LABEL: &str = "xtask/published";
+
+/// The URL path below which artifacts are served.
+const ARTIFACTS: &str = "/artifacts/";
+
+/// A port of the loopback interface that was free a moment ago; who finds it taken tries again with another.
+pub(crate) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+fn spec(name: &str, args: Vec<String>, ready: Option<&str>) -> Spec {
+    let ready = ready.map(str::to_owned);
+    Spec { name: name.to_owned(), program: bin(name), args, env: BTreeMap::new(), ready }
+}
+
+fn strings(args: &[&str]) -> Vec<String> {
+    args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// The store. Nothing in it has to survive a crash, so it does not wait for the disk.
+pub(crate) fn etcd(client: u16, peer: u16) -> Spec {
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    let args = vec![
+        "--name=test".to_owned(),
+        "--data-dir=etcd".to_owned(),
+        "--unsafe-no-fsync".to_owned(),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=test={peer}"),
+    ];
+    spec("etcd", args, Some("serving client traffic"))
+}
+
+/// The API server. Its certificate is made for this cluster alone, so an answer that verifies is its answer.
+pub(crate) fn apiserver(port: u16, etcd: u16) -> Spec {
+    let mut args = strings(&[
+        "--v=0",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        // There is no node that could reach the service `kubernetes`.
+        "--endpoint-reconciler-type=none",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--cert-dir=keys",
+        "--token-auth-file=tokens.csv",
+        "--authorization-mode=RBAC",
+        // Pods need no service account: no kubelet will run them.
+        "--disable-admission-plugins=ServiceAccount",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-account-key-file=keys/sa.pub",
+        "--service-account-signing-key-file=keys/sa.key",
+    ]);
+    args.push(format!("--secure-port={port}"));
+    args.push(format!("--etcd-servers=http://127.0.0.1:{etcd}"));
+    spec("kube-apiserver", args, None)
+}
+
+/// The controllers without which deletions and Deployments would not do what they do in a real cluster.
+pub(crate) fn controller_manager() -> Spec {
+    let controllers = [
+        "namespace",
+        "garbage-collector",
+        "deployment",
+        "replicaset",
+        "serviceaccount",
+        "serviceaccount-token",
+        "legacy-serviceaccount-token-cleaner",
+    ];
+    let mut args = strings(&[
+        "--v=0",
+        "--kubeconfig=kubeconfig",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--service-account-private-key-file=keys/sa.key",
+        "--root-ca-file=keys/ca.crt",
+    ]);
+    args.push(format!("--controllers={}", controllers.map(|name| format!("{name}-controller")).join(",")));
+    spec("kube-controller-manager", args, Some("all resource monitors have synced"))
+}
+
+/// Serves what `publish` packs. `kubectl proxy` is a static file server too, and one that is there in any case; its other
+/// half, the way to the API server, is closed and belongs to a user without rights.
+pub(crate) fn artifact_server(port: u16) -> Spec {
+    let mut args = strings(&["proxy", "--kubeconfig=users/carol.kubeconfig", "--reject-paths=.*", "--www=artifacts"]);
+    args.push(format!("--www-prefix={ARTIFACTS}"));
+    args.push(format!("--port={port}"));
+    let mut spec = spec("kubectl", args, Some("Starting to serve on"));
+    spec.name = "artifact-server".to_owned();
+    spec
+}
+
+pub(crate) fn artifacts_url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}{ARTIFACTS}")
+}
+
+/// A Flux controller with a TMPDIR of its own: a starting kustomize-controller clears what it takes for its leftovers.
+pub(crate) fn flux_controller(dir: &Path, name: &str, extra: &[String]) -> Result<Spec> {
+    let temporary = dir.join("tmp").join(name);
+    fs::create_dir_all(temporary.join("storage"))?;
+    let mut args = strings(&[
+        "--enable-leader-election=false",
+        "--events-addr=",
+        "--metrics-addr=127.0.0.1:0",
+        "--health-addr=127.0.0.1:0",
+    ]);
+    if name == "source-controller" {
+        let address = format!("127.0.0.1:{}", free_port()?);
+        args.push(format!("--storage-path={}", temporary.join("storage").display()));
+        args.push(format!("--storage-addr={address}"));
+        args.push(format!("--storage-adv-addr={address}"));
+        args.push(format!("--watch-label-selector=!{PUBLISHED_LABEL}"));
+    }
+    args.extend_from_slice(extra);
+    let mut spec = spec(name, args, Some("Starting workers"));
+    let kubeconfig = access::kubeconfig(dir, access::ADMIN);
+    for (variable, value) in [("TMPDIR", &temporary), ("HOME", &temporary), ("KUBECONFIG", &kubeconfig)] {
+        spec.env.insert(variable.to_owned(), value.display().to_string());
+    }
+    spec.env.insert("RUNTIME_NAMESPACE".to_owned(), FLUX_NAMESPACE.to_owned());
+    Ok(spec)
+}
