@@ -187,57 +187,27 @@ mod tests {
     fn flags_as_kubectl_users_write_them() {
         type Check = fn(&ConnectionArgs) -> bool;
         let rows: &[(&str, &[&str], Check)] = &[
-            ("nothing", &["get"], |c| {
-                !c.insecure_skip_tls_verify && !c.disable_compression && c.namespace.is_none()
-            }),
-            ("before the verb", &["--context", "a", "get"], |c| {
-                c.context.as_deref() == Some("a")
-            }),
-            ("after the arguments", &["get", "x", "--context", "a"], |c| {
-                c.context.as_deref() == Some("a")
-            }),
+            ("nothing", &["get"], |c| !c.insecure_skip_tls_verify && !c.disable_compression && c.namespace.is_none()),
+            ("before the verb", &["--context", "a", "get"], |c| c.context.as_deref() == Some("a")),
+            ("after the arguments", &["get", "x", "--context", "a"], |c| c.context.as_deref() == Some("a")),
             ("with =", &["get", "--context=a"], |c| c.context.as_deref() == Some("a")),
             ("-n x", &["get", "-n", "x"], |c| c.namespace.as_deref() == Some("x")),
             ("-n=x", &["get", "-n=x"], |c| c.namespace.as_deref() == Some("x")),
             ("-nx", &["get", "-nx"], |c| c.namespace.as_deref() == Some("x")),
-            ("-s URL", &["get", "-s", "http://h"], |c| {
-                c.server.as_deref() == Some("http://h")
-            }),
-            ("bool alone", &["get", "--insecure-skip-tls-verify"], |c| {
-                c.insecure_skip_tls_verify
-            }),
-            (
-                "bool before an argument",
-                &["get", "--insecure-skip-tls-verify", "x"],
-                |c| c.insecure_skip_tls_verify,
-            ),
-            ("bool=true", &["get", "--insecure-skip-tls-verify=true"], |c| {
-                c.insecure_skip_tls_verify
-            }),
-            ("bool=false", &["get", "--insecure-skip-tls-verify=false"], |c| {
-                !c.insecure_skip_tls_verify
-            }),
-            ("bool=0", &["get", "--disable-compression=0"], |c| {
-                !c.disable_compression
-            }),
-            ("groups", &["get", "--as=u", "--as-group=a", "--as-group", "b"], |c| {
-                c.impersonate_groups == ["a", "b"]
-            }),
+            ("-s URL", &["get", "-s", "http://h"], |c| c.server.as_deref() == Some("http://h")),
+            ("bool alone", &["get", "--insecure-skip-tls-verify"], |c| c.insecure_skip_tls_verify),
+            ("bool before an argument", &["get", "--insecure-skip-tls-verify", "x"], |c| c.insecure_skip_tls_verify),
+            ("bool=true", &["get", "--insecure-skip-tls-verify=true"], |c| c.insecure_skip_tls_verify),
+            ("bool=false", &["get", "--insecure-skip-tls-verify=false"], |c| !c.insecure_skip_tls_verify),
+            ("bool=0", &["get", "--disable-compression=0"], |c| !c.disable_compression),
+            ("groups", &["get", "--as=u", "--as-group=a", "--as-group", "b"], |c| c.impersonate_groups == ["a", "b"]),
             ("extra", &["get", "--as-user-extra=a=b=c"], |c| {
                 c.impersonate_extra == [("a".to_owned(), "b=c".to_owned())]
             }),
-            ("no timeout", &["get"], |c| {
-                c.request_timeout() == Some(DEFAULT_REQUEST_TIMEOUT)
-            }),
-            ("timeout 0", &["get", "--request-timeout=0"], |c| {
-                c.request_timeout().is_none()
-            }),
-            ("timeout 0s", &["get", "--request-timeout=0s"], |c| {
-                c.request_timeout().is_none()
-            }),
-            ("timeout 1", &["get", "--request-timeout=1"], |c| {
-                c.request_timeout() == Some(Duration::from_secs(1))
-            }),
+            ("no timeout", &["get"], |c| c.request_timeout() == Some(DEFAULT_REQUEST_TIMEOUT)),
+            ("timeout 0", &["get", "--request-timeout=0"], |c| c.request_timeout().is_none()),
+            ("timeout 0s", &["get", "--request-timeout=0s"], |c| c.request_timeout().is_none()),
+            ("timeout 1", &["get", "--request-timeout=1"], |c| c.request_timeout() == Some(Duration::from_secs(1))),
             ("timeout 2m", &["get", "--request-timeout", "2m"], |c| {
                 c.request_timeout() == Some(Duration::from_secs(120))
             }),

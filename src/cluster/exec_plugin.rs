@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::environment::Environment;
 use super::kubeconfig::{Chosen, io_words};
+use super::plugin_policy;
 use crate::error::{Error, Result};
 
 const V1: &str = "client.authentication.k8s.io/v1";
@@ -94,7 +95,7 @@ async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) ->
     }
     let info = json!({ "apiVersion": version, "kind": "ExecCredential", "spec": spec });
 
-    let mut command = tokio::process::Command::new(name);
+    let mut command = tokio::process::Command::new(plugin_policy::permitted(name, environment)?);
     command.args(plugin.args.iter().flatten()).kill_on_drop(true);
     for variable in plugin.env.iter().flatten() {
         if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {

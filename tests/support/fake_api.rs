@@ -66,19 +66,12 @@ pub struct Recorded {
 impl Recorded {
     /// The first value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// Every value of a header.
     pub fn header_values(&self, name: &str) -> Vec<&str> {
-        self.headers
-            .iter()
-            .filter(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
-            .collect()
+        self.headers.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
     }
 
     /// `GET /api`, without the query.
@@ -132,37 +125,22 @@ impl Answer {
     /// Any status, type and body.
     pub fn raw(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("Content-Type".to_owned(), content_type.to_owned())];
-        Self {
-            status,
-            headers,
-            body: body.into(),
-            delay: Duration::ZERO,
-            then: Then::Answer,
-        }
+        Self { status, headers, body: body.into(), delay: Duration::ZERO, then: Then::Answer }
     }
 
     /// Takes the request and never answers.
     pub fn hang() -> Self {
-        Self {
-            then: Then::Hang,
-            ..Self::raw(200, "", "")
-        }
+        Self { then: Then::Hang, ..Self::raw(200, "", "") }
     }
 
     /// Takes the request and closes the connection.
     pub fn drop_connection() -> Self {
-        Self {
-            then: Then::Drop,
-            ..Self::raw(200, "", "")
-        }
+        Self { then: Then::Drop, ..Self::raw(200, "", "") }
     }
 
     /// Breaks off in the middle of this answer's body.
     pub fn cut(self) -> Self {
-        Self {
-            then: Then::Cut,
-            ..self
-        }
+        Self { then: Then::Cut, ..self }
     }
 
     /// Adds a header.
@@ -220,10 +198,7 @@ impl FakeApi {
     pub fn on(&self, pattern: &str, answers: impl IntoIterator<Item = Answer>) {
         let answers: VecDeque<Answer> = answers.into_iter().collect();
         assert!(!answers.is_empty(), "a route needs an answer");
-        lock(&self.state.routes).push(Route {
-            pattern: pattern.to_owned(),
-            answers,
-        });
+        lock(&self.state.routes).push(Route { pattern: pattern.to_owned(), answers });
     }
 
     /// Every request so far, in the order they came.
@@ -283,11 +258,7 @@ fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
     while let Some(request) = read_request(&mut reader)? {
         let tunnel = request.method == "CONNECT";
         lock(&state.requests).push(request.clone());
-        let answer = if tunnel
-            && !lock(&state.routes)
-                .iter()
-                .any(|route| matches(&route.pattern, &request))
-        {
+        let answer = if tunnel && !lock(&state.routes).iter().any(|route| matches(&route.pattern, &request)) {
             writer.write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
             continue;
         } else {
@@ -313,20 +284,12 @@ fn respond(answer: &Answer, writer: &mut TcpStream, reader: &mut impl Read) -> i
         Then::Drop => return Ok(()),
         Then::Answer | Then::Cut => {}
     }
-    let mut head = format!(
-        "HTTP/1.1 {} Scripted\r\nContent-Length: {}\r\n",
-        answer.status,
-        answer.body.len()
-    );
+    let mut head = format!("HTTP/1.1 {} Scripted\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
     for (name, value) in &answer.headers {
         head += &format!("{name}: {value}\r\n");
     }
     writer.write_all(format!("{head}\r\n").as_bytes())?;
-    let sent = if answer.then == Then::Cut {
-        answer.body.len() / 2
-    } else {
-        answer.body.len()
-    };
+    let sent = if answer.then == Then::Cut { answer.body.len() / 2 } else { answer.body.len() };
     writer.write_all(&answer.body[..sent])?;
     writer.flush()
 }
@@ -348,16 +311,8 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Recorded>> {
         };
         headers.push((name.trim().to_lowercase(), value.trim().to_owned()));
     }
-    let mut request = Recorded {
-        method,
-        target,
-        headers,
-        body: vec![],
-    };
-    let length = request
-        .header("content-length")
-        .and_then(|length| length.parse().ok())
-        .unwrap_or(0);
+    let mut request = Recorded { method, target, headers, body: vec![] };
+    let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     request.body = vec![0; length];
     reader.read_exact(&mut request.body)?;
     Ok(Some(request))
