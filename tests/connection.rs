@@ -60,6 +60,7 @@ clusters:
 users:
 - {name: p, user: {token: t}}
 - {name: gcp, user: {auth-provider: {name: gcp}}}
+- {name: broken, user: {token: \"a\\nb\"}}
 - {name: half, user: {client-certificate-data: eA==}}
 contexts:
 - {name: production, context: {cluster: p, user: p, namespace: shop}}
@@ -118,7 +119,7 @@ async fn what_is_refused() {
             "did you mean context \"staging\"?",
         ),
         ("unknown cluster", &["--cluster=nope"], "no server found for cluster \"nope\"", "the clusters: both, empty"),
-        ("unknown user", &["--user=nope"], "auth info \"nope\" does not exist", "the users: gcp, half, p"),
+        ("unknown user", &["--user=nope"], "auth info \"nope\" does not exist", "the users: broken, gcp, half, p"),
         ("context of no cluster", &["--context=gone"], "no server found for cluster \"nowhere\"", "the clusters: both"),
         ("cluster without server", &["--context=empty"], "cluster \"empty\" has no server", "--server"),
         (
@@ -167,6 +168,7 @@ async fn what_is_refused() {
             "",
         ),
         ("auth provider", &["--user=gcp"], "no Auth Provider found for name \"gcp\"", "credential plugin"),
+        ("token with a line break", &["--user=broken"], "the token of user \"broken\" holds a line break", "one line"),
         ("server is no URL", &["-s", "ftp://x"], "the server's address \"ftp://x\" is not a URL", "https://"),
         ("namespace with a slash", &["-n", "a/b"], "invalid namespace \"a/b\": [may not contain '/']", ""),
         ("namespace with a question mark", &["-n", "a?b"], "invalid namespace \"a?b\": [may not contain '?']", ""),
@@ -348,7 +350,7 @@ async fn a_server_below_a_path_and_a_compressed_answer() {
     let server = format!("{}/k8s/clusters/c-1/", api.url());
     let cluster = connect(&api, &folder, &["-s", &server]).await;
     let response = cluster.get("/api?x=1", "application/json").await.expect("an answer");
-    assert_eq!(response.body, br#"{"kind":"APIVersions"}"#);
+    assert_eq!(&response.body[..], br#"{"kind":"APIVersions"}"#);
     assert_eq!((response.code, &*response.content_type), (200, "application/json"));
 }
 

@@ -236,7 +236,7 @@ async fn plugins_that_fail() {
             "a token that is no header",
             credential(json!({"token": "hunter2\nX: y"})),
             v1(),
-            "the connection cannot be prepared: ",
+            "the token of user \"fake\" holds a line break",
         ),
     ];
     for (name, output, exec, expected) in rows {

@@ -59,8 +59,9 @@ pub(super) async fn resolve(chosen: &mut Chosen, environment: &Environment) -> R
     if !status.token.is_empty() {
         user.token = Some(SecretString::from(status.token));
     }
-    if !status.client_certificate_data.is_empty() {
-        (user.client_certificate, user.client_key) = (None, None);
+    // A certificate that is written down wins, as in client-go.
+    let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
+    if !status.client_certificate_data.is_empty() && !has_certificate {
         user.client_certificate_data = Some(BASE64.encode(status.client_certificate_data));
         user.client_key_data = Some(SecretString::from(BASE64.encode(status.client_key_data)));
     }
