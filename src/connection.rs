@@ -157,3 +157,113 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
     (!text.is_empty()).then_some(total)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::{ConnectionArgs, DEFAULT_REQUEST_TIMEOUT, parse_duration};
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+        #[command(subcommand)]
+        verb: Verb,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Verb {
+        Get { names: Vec<String> },
+    }
+
+    fn parse(line: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["kubectl-gitops"], line].concat())
+    }
+
+    #[test]
+    fn flags_as_kubectl_users_write_them() {
+        type Check = fn(&ConnectionArgs) -> bool;
+        let rows: &[(&str, &[&str], Check)] = &[
+            ("nothing", &["get"], |c| !c.insecure_skip_tls_verify && !c.disable_compression && c.namespace.is_none()),
+            ("before the verb", &["--context", "a", "get"], |c| c.context.as_deref() == Some("a")),
+            ("after the arguments", &["get", "x", "--context", "a"], |c| c.context.as_deref() == Some("a")),
+            ("with =", &["get", "--context=a"], |c| c.context.as_deref() == Some("a")),
+            ("-n x", &["get", "-n", "x"], |c| c.namespace.as_deref() == Some("x")),
+            ("-n=x", &["get", "-n=x"], |c| c.namespace.as_deref() == Some("x")),
+            ("-nx", &["get", "-nx"], |c| c.namespace.as_deref() == Some("x")),
+            ("-s URL", &["get", "-s", "http://h"], |c| c.server.as_deref() == Some("http://h")),
+            ("bool alone", &["get", "--insecure-skip-tls-verify"], |c| c.insecure_skip_tls_verify),
+            ("bool before an argument", &["get", "--insecure-skip-tls-verify", "x"], |c| c.insecure_skip_tls_verify),
+            ("bool=true", &["get", "--insecure-skip-tls-verify=true"], |c| c.insecure_skip_tls_verify),
+            ("bool=false", &["get", "--insecure-skip-tls-verify=false"], |c| !c.insecure_skip_tls_verify),
+            ("bool=0", &["get", "--disable-compression=0"], |c| !c.disable_compression),
+            ("groups", &["get", "--as=u", "--as-group=a", "--as-group", "b"], |c| c.impersonate_groups == ["a", "b"]),
+            ("extra", &["get", "--as-user-extra=a=b=c"], |c| {
+                c.impersonate_extra == [("a".to_owned(), "b=c".to_owned())]
+            }),
+            ("no timeout", &["get"], |c| c.request_timeout() == Some(DEFAULT_REQUEST_TIMEOUT)),
+            ("timeout 0", &["get", "--request-timeout=0"], |c| c.request_timeout().is_none()),
+            ("timeout 0s", &["get", "--request-timeout=0s"], |c| c.request_timeout().is_none()),
+            ("timeout 1", &["get", "--request-timeout=1"], |c| c.request_timeout() == Some(Duration::from_secs(1))),
+            ("timeout 2m", &["get", "--request-timeout", "2m"], |c| {
+                c.request_timeout() == Some(Duration::from_secs(120))
+            }),
+        ];
+        for (name, line, check) in rows {
+            let cli = parse(line).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(check(&cli.connection), "{name}: {:?}", cli.connection);
+        }
+    }
+
+    #[test]
+    fn flags_that_are_wrong() {
+        let timeout =
+            "Timeout must be a single integer in seconds, or an integer followed by a corresponding time unit";
+        for (name, flag, expected) in [
+            ("timeout word", "--request-timeout=soon", timeout),
+            ("timeout negative", "--request-timeout=-1", timeout),
+            ("timeout negative unit", "--request-timeout=-1s", timeout),
+            ("timeout empty", "--request-timeout=", timeout),
+            ("timeout without unit", "--request-timeout=1.5", timeout),
+            ("extra without =", "--as-user-extra=a", "must be KEY=VALUE"),
+            ("extra without key", "--as-user-extra==a", "must be KEY=VALUE"),
+        ] {
+            let error = parse(&["get", flag]).expect_err(name).to_string();
+            assert!(error.contains(expected), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("5s", Some(5_000)),
+            ("1h30m", Some(5_400_000)),
+            ("1.5s", Some(1_500)),
+            ("300ms", Some(300)),
+            ("2m", Some(120_000)),
+            ("", None),
+            ("5", None),
+            ("s", None),
+            ("5 s", None),
+            ("5d", None),
+            ("1s2", None),
+            ("1..5s", None),
+            ("-1s", None),
+            ("99999999999999999999999h", None),
+        ] {
+            assert_eq!(parse_duration(text), expected.map(Duration::from_millis), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_not_shown() {
+        let cli = parse(&["get", "--token=hunter2"]).expect("a token");
+        assert!(!format!("{cli:?}").contains("hunter2"));
+        assert_eq!(cli.connection.token.expect("a token").expose(), "hunter2");
+    }
+}

@@ -12,7 +12,7 @@ use kube::Config;
 use kube::client::ClientBuilder;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::environment::Environment;
 use super::kubeconfig::{Chosen, given, io_words};
@@ -48,6 +48,7 @@ pub(super) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     override_user(&mut chosen, args);
     check_user(&mut chosen)?;
     exec_plugin::resolve(&mut chosen, environment).await?;
+    check_token(&chosen)?;
 
     let namespace_flag = given(args.namespace.as_deref());
     let namespace = namespace_flag.or(chosen.namespace.as_deref()).unwrap_or("default").to_owned();
@@ -174,6 +175,18 @@ fn check_user(chosen: &mut Chosen) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// kube ends the process over a token that is no header value, such as one with a line break from a YAML block.
+fn check_token(chosen: &Chosen) -> Result<()> {
+    match &chosen.user.token {
+        Some(token) if HeaderValue::from_str(token.expose_secret()).is_err() => {
+            let message =
+                format!("the token of user \"{}\" holds a line break or another control character", chosen.user_name);
+            Err(Error::failed(message).hint("write the token on one line, without a space or line break at its end"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::environment::Environment;
 use super::kubeconfig::{Chosen, io_words};
+use super::plugin_policy;
 use crate::error::{Error, Result};
 
 const V1: &str = "client.authentication.k8s.io/v1";
@@ -58,8 +59,9 @@ pub(super) async fn resolve(chosen: &mut Chosen, environment: &Environment) -> R
     if !status.token.is_empty() {
         user.token = Some(SecretString::from(status.token));
     }
-    if !status.client_certificate_data.is_empty() {
-        (user.client_certificate, user.client_key) = (None, None);
+    // A certificate that is written down wins, as in client-go.
+    let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
+    if !status.client_certificate_data.is_empty() && !has_certificate {
         user.client_certificate_data = Some(BASE64.encode(status.client_certificate_data));
         user.client_key_data = Some(SecretString::from(BASE64.encode(status.client_key_data)));
     }
@@ -94,7 +96,7 @@ async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) ->
     }
     let info = json!({ "apiVersion": version, "kind": "ExecCredential", "spec": spec });
 
-    let mut command = tokio::process::Command::new(name);
+    let mut command = tokio::process::Command::new(plugin_policy::permitted(name, environment)?);
     command.args(plugin.args.iter().flatten()).kill_on_drop(true);
     for variable in plugin.env.iter().flatten() {
         if let (Some(name), Some(value)) = (variable.get("name"), variable.get("value")) {

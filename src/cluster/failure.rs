@@ -109,10 +109,11 @@ impl Failure {
     /// The failure that no answer, or a broken one, means. `host` is the server, with its proxy if there is one.
     pub(super) fn of_transport(host: &str, error: &kube::Error) -> Self {
         let mut cause: &(dyn std::error::Error + 'static) = error;
-        let mut refused = false;
+        let (mut refused, mut timed_out) = (false, false);
         loop {
             let io = cause.downcast_ref::<io::Error>();
             refused |= io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused);
+            timed_out |= io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut);
             // An io::Error made of another error shows that error but does not name it as its source.
             let inner = io.and_then(|io| io.get_ref()).map(|inner| inner as &(dyn std::error::Error + 'static));
             match inner.or_else(|| cause.source()) {
@@ -122,6 +123,8 @@ impl Failure {
         }
         let message = if refused {
             format!("The connection to the server {host} was refused - did you specify the right host or port?")
+        } else if timed_out {
+            format!("Unable to connect to the server: {host}: i/o timeout")
         } else {
             format!("Unable to connect to the server: {host}: {cause}")
         };

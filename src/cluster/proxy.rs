@@ -22,7 +22,10 @@ pub(super) fn choose(server: &Uri, kubeconfig: Option<&str>, environment: &Envir
     let exceptions = either_case(environment, "NO_PROXY").unwrap_or_default();
     let port = server.port_u16().unwrap_or(if name == "HTTPS_PROXY" { 443 } else { 80 });
     let exceptions: Vec<&str> = exceptions.split(',').filter_map(|entry| exception(entry.trim(), port)).collect();
-    // The matcher gives the proxy's address without the credentials, so it only decides.
+    // The matcher takes `*` for names only. It gives the proxy's address without the credentials, so it only decides.
+    if exceptions.contains(&"*") {
+        return Ok(None);
+    }
     let matcher = Matcher::builder().all("http://proxy").no(exceptions.join(",")).build();
     match matcher.intercept(server) {
         Some(_) => usable(url).map(Some).ok_or_else(|| unusable(name)),
@@ -77,4 +80,68 @@ fn unusable(origin: &str) -> Error {
 pub(super) fn address(proxy: &Uri) -> String {
     let authority = proxy.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     authority.rsplit_once('@').map_or(authority, |(_, address)| address).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{address, choose};
+    use crate::cluster::Environment;
+
+    #[test]
+    fn proxies() {
+        const P: Option<&str> = Some("http://proxy:3128/");
+        let https: &[(&str, &str)] = &[("HTTPS_PROXY", "http://proxy:3128")];
+        let except = |list: &'static str| vec![("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", list)];
+        let ten = "https://10.1.2.3:6443";
+        let named = "https://api.k8s.example:6443";
+        for (name, server, kubeconfig, variables, expected) in [
+            ("none", ten, None, vec![], None),
+            ("environment", ten, None, https.to_vec(), P),
+            ("lower case", ten, None, vec![("https_proxy", "http://proxy:3128")], P),
+            ("upper case wins", ten, None, vec![("https_proxy", "http://lower:1"), https[0]], P),
+            ("empty upper case", ten, None, vec![("HTTPS_PROXY", ""), ("https_proxy", "http://proxy:3128")], P),
+            ("without a scheme", ten, None, vec![("HTTPS_PROXY", "proxy:3128")], P),
+            ("of another scheme", ten, None, vec![("HTTP_PROXY", "http://proxy:3128")], None),
+            ("plain HTTP", "http://10.1.2.3", None, vec![("HTTP_PROXY", "http://proxy:3128")], P),
+            ("credentials stay", ten, None, vec![("HTTPS_PROXY", "http://u:p%40@h:1")], Some("http://u:p%40@h:1/")),
+            ("socks5h", ten, None, vec![("HTTPS_PROXY", "socks5h://h:1")], Some("socks5://h:1/")),
+            ("NO_PROXY, network", ten, None, except("10.0.0.0/8"), None),
+            ("NO_PROXY, the proxy's own address", ten, None, except("proxy,192.168.0.0/16"), P),
+            ("NO_PROXY, address", ten, None, except("a.example, 10.1.2.3"), None),
+            ("NO_PROXY, address and port", ten, None, except("10.1.2.3:6443"), None),
+            ("NO_PROXY, another port", ten, None, except("10.1.2.3:443"), P),
+            ("NO_PROXY, everything", ten, None, except("*"), None),
+            ("NO_PROXY, empty entries", ten, None, except(",,"), P),
+            ("NO_PROXY, domain", named, None, except("example"), None),
+            ("NO_PROXY, domain with a dot", named, None, except(".k8s.example"), None),
+            ("NO_PROXY, domain with a star", named, None, except("*.k8s.example"), None),
+            ("NO_PROXY, part of a name", named, None, except("s.example"), P),
+            ("NO_PROXY, IPv6", "https://[fd00::1]:6443", None, except("fd00::/8"), None),
+            ("NO_PROXY, IPv6 and port", "https://[fd00::1]:6443", None, except("[fd00::1]:6443"), None),
+            ("loopback", "https://127.0.0.1:6443", None, https.to_vec(), None),
+            ("loopback name", "https://localhost:6443", None, https.to_vec(), None),
+            ("loopback IPv6", "https://[::1]:6443", None, https.to_vec(), None),
+            ("kubeconfig wins", ten, Some("http://other:1"), https.to_vec(), Some("http://other:1/")),
+            ("kubeconfig, whatever NO_PROXY says", ten, Some("http://other:1"), except("*"), Some("http://other:1/")),
+        ] {
+            let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let environment = Environment { variables, ..Environment::default() };
+            let found = choose(&server.parse().expect(name), kubeconfig, &environment).expect(name);
+            assert_eq!(found.map(|proxy| proxy.to_string()).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn proxies_that_cannot_be_used() {
+        for url in ["ftp://h:1", "socks5://u:secret@h:1", "socks4://h:1", "http://", "http://secret@"] {
+            let environment = Environment::default();
+            let error = choose(&"https://x".parse().expect("a URL"), Some(url), &environment).expect_err(url);
+            assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_no_credentials() {
+        assert_eq!(address(&"http://u:p%40@h:1/".parse().expect("a URL")), "h:1");
+    }
 }
