@@ -46,7 +46,6 @@ impl Session {
         }
         let cluster = self.cluster().await?;
         let snapshot = cluster.snapshot(self.now).await?;
-        self.print_warnings(&cluster);
         Ok(snapshot)
     }
 
