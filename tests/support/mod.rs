@@ -3,3 +3,4 @@
 
 pub mod fake_api;
 pub mod folder;
+pub mod live;

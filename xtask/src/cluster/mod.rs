@@ -5,6 +5,7 @@
 
 mod access;
 mod artifact;
+pub mod audit;
 pub mod command;
 mod keys;
 mod process;
@@ -52,6 +53,8 @@ pub struct Options {
     pub dir: Option<PathBuf>,
     /// Flux's part.
     pub flux: Flux,
+    /// Whether the API server writes down every request, for [`Cluster::requests`].
+    pub audit: bool,
     /// Further flags of kustomize-controller, such as `--requeue-dependency=1s`.
     pub kustomize_controller_flags: Vec<String>,
 }
@@ -165,6 +168,11 @@ impl Cluster {
     /// content alone. A folder is packed; a file, such as a chart's archive, is taken as it is.
     pub fn publish(&self, source: &str, path: impl AsRef<Path>) -> Result<String> {
         publish::publish(self, source, path.as_ref())
+    }
+
+    /// Every request so far of a user whose client's User-Agent begins with `agent`; needs [`Options::audit`].
+    pub fn requests_of(&self, user: &str, agent: &str) -> Result<Vec<audit::Request>> {
+        audit::requests(&self.dir, user, agent)
     }
 
     /// Asks `probe` until it says yes; an error counts as "not yet" and is told if `limit` is reached.

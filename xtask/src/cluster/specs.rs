@@ -52,7 +52,7 @@ pub(crate) fn etcd(client: u16, peer: u16) -> Spec {
 }
 
 /// The API server. Its certificate is made for this cluster alone, so an answer that verifies is its answer.
-pub(crate) fn apiserver(port: u16, etcd: u16) -> Spec {
+pub(crate) fn apiserver(port: u16, etcd: u16, extra: Vec<String>) -> Spec {
     let mut args = strings(&[
         "--v=0",
         "--bind-address=127.0.0.1",
@@ -71,6 +71,7 @@ pub(crate) fn apiserver(port: u16, etcd: u16) -> Spec {
     ]);
     args.push(format!("--secure-port={port}"));
     args.push(format!("--etcd-servers=http://127.0.0.1:{etcd}"));
+    args.extend(extra);
     spec("kube-apiserver", args, None)
 }
 

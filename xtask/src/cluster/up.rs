@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::process::Spec;
 use super::specs::{self, FLUX_NAMESPACE, free_port};
-use super::{Cluster, Flux, Options, access, keys, wait};
+use super::{Cluster, Flux, Options, access, audit, keys, wait};
 use crate::controlplane::{self, crds};
 
 const CORE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
@@ -60,7 +60,8 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
 
     // The API server tries until the store answers, so both may start at once.
     cluster.launch(specs::etcd(store, peer))?;
-    cluster.launch(specs::apiserver(server, store))?;
+    let audit = if options.audit { audit::flags(&cluster.dir)? } else { vec![] };
+    cluster.launch(specs::apiserver(server, store, audit))?;
     cluster.launch(specs::artifact_server(artifacts))?;
     await_log(cluster, "etcd")?;
     await_probe(cluster, "kube-apiserver", SERVER_LIMIT, || {
