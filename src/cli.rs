@@ -37,16 +37,13 @@ pub struct Cli {
     pub verbosity: u8,
 }
 
-/// The verbs.
+/// The verbs. Their help is the doc comment of their arguments.
 #[derive(Debug, Subcommand)]
+#[expect(missing_docs, reason = "a doc comment here would hide the long help of the verb's arguments")]
 pub enum Command {
-    /// Plan and delete what its owner will never prune
     Prune(command::prune::PruneArgs),
-    /// Record the cluster's metadata in a file
     Snapshot(command::snapshot::SnapshotArgs),
-    /// Print a completion script
     Completion(command::completion::CompletionArgs),
-    /// Write the man pages into a directory
     Man(command::man::ManArgs),
     /// Print the version
     Version,

@@ -12,7 +12,7 @@ use super::list::{Listing, Query};
 use super::{Cluster, Failure};
 use crate::object::{FullObject, Object, ResourceType};
 use crate::ownership::SCHEMES;
-use crate::snapshot::{ClusterIdentity, Gap, Snapshot};
+use crate::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
 
 /// Kinds beside owners whose content tells where an owner's objects come from.
 const SOURCES: [(&str, &str); 6] = [
@@ -38,6 +38,7 @@ impl Cluster {
         snapshot.gaps = discovered.gaps;
         self.sweep(owners, &mut snapshot).await;
         self.sweep(others, &mut snapshot).await;
+        self.sweep_namespaces(&discovered.types, &mut snapshot).await;
         let (contents, gaps) = self.read_full(&full, Query::default()).await;
         snapshot.full = contents;
         snapshot.gaps.extend(gaps);
@@ -59,6 +60,46 @@ impl Cluster {
             let listing: Listing<Object> = done.expect("a list does not panic");
             snapshot.objects.extend(listing.items);
             snapshot.gaps.extend(listing.gap);
+        }
+    }
+
+    /// Types that may not be listed in the whole cluster are listed namespace by namespace: in the one given, else in
+    /// all that are known. What stays unread stays a gap.
+    async fn sweep_namespaces(&self, types: &[ResourceType], snapshot: &mut Snapshot) {
+        let denied = |kind: &&ResourceType| {
+            let same = |gap: &Gap| gap.kind == GapKind::Forbidden && gap.subject == kind.resource();
+            kind.namespaced && snapshot.gaps.iter().any(same)
+        };
+        let denied: Vec<ResourceType> = types.iter().filter(denied).cloned().collect();
+        let known = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
+        let mut namespaces: Vec<String> = known.map(|object| object.id.name.to_string()).collect();
+        let all_known = !namespaces.is_empty();
+        if self.namespace_given || !all_known {
+            namespaces = vec![self.namespace.clone()];
+        }
+        for kind in denied {
+            let mut lists = JoinSet::new();
+            for namespace in namespaces.clone() {
+                let (cluster, kind) = (self.clone(), kind.clone());
+                lists.spawn(async move {
+                    cluster.list_metadata(&kind, Query { namespace: Some(&namespace), selector: None }).await
+                });
+            }
+            let mut unread = 0;
+            while let Some(done) = lists.join_next().await {
+                let listing = done.expect("a list does not panic");
+                snapshot.objects.extend(listing.items);
+                unread += usize::from(listing.gap.is_some());
+            }
+            let whole = all_known && !self.namespace_given && unread == 0;
+            let resource = kind.resource();
+            snapshot.gaps.retain(|gap| !whole || gap.subject != resource);
+            let read = namespaces.len() - unread;
+            if !whole && read > 0 {
+                let gap = snapshot.gaps.iter_mut().find(|gap| gap.subject == resource);
+                let which = if namespaces.len() == 1 { namespaces[0].clone() } else { format!("{read} namespaces") };
+                gap.into_iter().for_each(|gap| gap.message.push_str(&format!("; read in {which} only")));
+            }
         }
     }
 

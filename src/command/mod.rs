@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 
 use crate::cluster::Cluster;
 use crate::connection::ConnectionArgs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::snapshot::{Gap, Snapshot};
 use crate::terminal::Terminal;
@@ -44,8 +44,12 @@ impl Session {
         if let Some(file) = file {
             return crate::snapshot_file::read(file);
         }
-        let cluster = self.cluster().await?;
-        let snapshot = cluster.snapshot(self.now).await?;
+        let snapshot = self.cluster().await?.snapshot(self.now).await?;
+        if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
+            let message = crate::render::sanitize::one_line(&gap.message);
+            return Err(Error::failed(format!("nothing in this cluster can be read: {message}"))
+                .hint("`kubectl auth can-i --list` shows your rights"));
+        }
         Ok(snapshot)
     }
 

@@ -5,6 +5,10 @@
 
 pub mod cluster;
 pub mod controlplane;
+pub mod demo;
+pub mod man;
+pub mod test;
+pub mod tool;
 
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{cluster, controlplane, say};
+use xtask::{cluster, controlplane, demo, man, say, test};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -11,7 +11,10 @@ usage: cargo xtask TASK
   controlplane [NAME…]                       build the programs a test cluster consists of (default: all)
   cluster up --dir D [--flux[=all|crds]]     start a cluster; it runs until `cluster down`
   cluster publish --dir D KIND/NS/NAME=PATH  make PATH the artifact of a source; prints its revision
-  cluster down --dir D                       stop the cluster";
+  cluster down --dir D                       stop the cluster
+  demo                                       show the reading verbs over the recorded cluster; needs no cluster
+  test                                       everything that must pass
+  man                                        write the man pages anew";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,6 +37,9 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
     match words {
         ["controlplane", names @ ..] => Some(controlplane::command(names)),
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
+        ["demo"] => Some(demo::run()),
+        ["test"] => Some(test::run()),
+        ["man"] => Some(man::run()),
         _ => None,
     }
 }
