@@ -26,9 +26,15 @@ pub const EXIT_STATUS: [(ExitCode, &str); 8] = [
     (ExitCode::Done, "done, or nothing to do"),
     (ExitCode::Error, "an error"),
     (ExitCode::Usage, "wrong usage; nothing was sent to the cluster"),
-    (ExitCode::PlanDeletes, "the plan deletes something (only with --detailed-exitcode)"),
+    (
+        ExitCode::PlanDeletes,
+        "the plan deletes something (only with --detailed-exitcode)",
+    ),
     (ExitCode::Cancelled, "cancelled at the prompt; nothing was changed"),
-    (ExitCode::Partial, "partly done, or the answer is incomplete because something could not be read"),
+    (
+        ExitCode::Partial,
+        "partly done, or the answer is incomplete because something could not be read",
+    ),
     (ExitCode::Refused, "refused by a guard; nothing was changed"),
     (ExitCode::Interrupted, "interrupted"),
 ];

@@ -18,7 +18,10 @@ pub struct GroupKind {
 impl GroupKind {
     /// Group and kind from text.
     pub fn new(group: &str, kind: &str) -> Self {
-        Self { group: group.into(), kind: kind.into() }
+        Self {
+            group: group.into(),
+            kind: kind.into(),
+        }
     }
 }
 
@@ -26,7 +29,11 @@ impl fmt::Display for GroupKind {
     /// `deployment.apps`, `configmap`: as kubectl writes it in `-o name`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind.to_lowercase())?;
-        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+        if self.group.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ".{}", self.group)
+        }
     }
 }
 
@@ -46,12 +53,20 @@ pub struct ObjectId {
 impl ObjectId {
     /// Identity from text.
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
-        Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+        Self {
+            group: group.into(),
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     /// Group and kind of this object.
     pub fn group_kind(&self) -> GroupKind {
-        GroupKind { group: self.group.clone(), kind: self.kind.clone() }
+        GroupKind {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+        }
     }
 
     /// Whether group and kind are these.
@@ -64,7 +79,11 @@ impl fmt::Display for ObjectId {
     /// `deployment.apps/web -n shop`; the namespace part is left out for cluster-scoped objects.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.group_kind(), self.name)?;
-        if self.namespace.is_empty() { Ok(()) } else { write!(f, " -n {}", self.namespace) }
+        if self.namespace.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " -n {}", self.namespace)
+        }
     }
 }
 
@@ -236,13 +255,18 @@ impl FullObject {
 
     /// Whether the value at a JSON pointer is `true`.
     pub fn flag(&self, pointer: &str) -> bool {
-        self.at(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
+        self.at(pointer)
+            .and_then(serde_json::Value::as_bool)
+            .unwrap_or_default()
     }
 
     /// The status condition of a type.
     pub fn condition(&self, kind: &str) -> Option<Condition<'_>> {
         let conditions = self.at("/status/conditions")?.as_array()?;
-        conditions.iter().filter_map(Condition::read).find(|condition| condition.kind == kind)
+        conditions
+            .iter()
+            .filter_map(Condition::read)
+            .find(|condition| condition.kind == kind)
     }
 }
 
@@ -264,7 +288,8 @@ pub struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    fn read(value: &'a serde_json::Value) -> Option<Self> {
+    /// Reads one entry; `None` when it has no type or status.
+    pub fn read(value: &'a serde_json::Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
         Some(Self {
             kind: text("type")?,
@@ -306,17 +331,28 @@ pub struct ResourceType {
 impl ResourceType {
     /// `deployments.apps`, `configmaps`: as kubectl writes a type.
     pub fn resource(&self) -> String {
-        if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.to_string()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 
     /// `apps/v1`, `v1`.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// Group and kind.
     pub fn group_kind(&self) -> GroupKind {
-        GroupKind { group: self.group.clone(), kind: self.kind.clone() }
+        GroupKind {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+        }
     }
 
     /// Whether group and kind are these.
@@ -337,7 +373,10 @@ mod tests {
 
     #[test]
     fn an_id_reads_like_kubectl() {
-        assert_eq!(ObjectId::new("apps", "Deployment", "shop", "web").to_string(), "deployment.apps/web -n shop");
+        assert_eq!(
+            ObjectId::new("apps", "Deployment", "shop", "web").to_string(),
+            "deployment.apps/web -n shop"
+        );
         assert_eq!(ObjectId::new("", "Namespace", "", "shop").to_string(), "namespace/shop");
     }
 }

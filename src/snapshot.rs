@@ -74,7 +74,15 @@ impl Snapshot {
     /// An empty snapshot of a cluster.
     pub fn new(taken: DateTime<Utc>, cluster: ClusterIdentity) -> Self {
         let schema = SCHEMA.to_owned();
-        Self { schema, taken, cluster, types: vec![], objects: vec![], full: vec![], gaps: vec![] }
+        Self {
+            schema,
+            taken,
+            cluster,
+            types: vec![],
+            objects: vec![],
+            full: vec![],
+            gaps: vec![],
+        }
     }
 
     /// Puts everything in order, so that two readings of one cluster are equal, and drops doubles: some servers show
@@ -103,6 +111,8 @@ impl Snapshot {
 
     /// The type that serves a group and kind.
     pub fn resource_type(&self, what: &GroupKind) -> Option<&ResourceType> {
-        self.types.iter().find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
+        self.types
+            .iter()
+            .find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
     }
 }

@@ -15,12 +15,20 @@ impl Terminal {
     /// The process' own streams.
     pub fn process() -> Self {
         let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
-        Self { out: Box::new(io::BufWriter::new(io::stdout())), err: Box::new(io::stderr()), interactive }
+        Self {
+            out: Box::new(io::BufWriter::new(io::stdout())),
+            err: Box::new(io::stderr()),
+            interactive,
+        }
     }
 
     /// Streams of the caller's; never interactive.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { out, err, interactive: false }
+        Self {
+            out,
+            err,
+            interactive: false,
+        }
     }
 
     /// Writes data to stdout as it is and flushes it.
@@ -28,10 +36,13 @@ impl Terminal {
     /// # Errors
     /// [`Error::closed_pipe`] when the reader went away, an ordinary error when writing fails.
     pub fn data(&mut self, text: &str) -> Result<()> {
-        self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::closed_pipe(),
-            _ => Error::failed(format!("cannot write to standard output: {error}")),
-        })
+        self.out
+            .write_all(text.as_bytes())
+            .and_then(|()| self.out.flush())
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => Error::closed_pipe(),
+                _ => Error::failed(format!("cannot write to standard output: {error}")),
+            })
     }
 
     /// A line for the person who watches.
@@ -70,8 +81,13 @@ impl Terminal {
     /// # Errors
     /// When the terminal goes away.
     pub fn confirm(&mut self, question: &str) -> Result<bool> {
-        let answer = dialoguer::Confirm::new().with_prompt(question).default(false).show_default(true);
-        answer.interact().map_err(|error| Error::cancelled(format!("no answer: {error}")))
+        let answer = dialoguer::Confirm::new()
+            .with_prompt(question)
+            .default(false)
+            .show_default(true);
+        answer
+            .interact()
+            .map_err(|error| Error::cancelled(format!("no answer: {error}")))
     }
 
     /// Asks to type an exact text; anything else is no.
@@ -82,7 +98,10 @@ impl Terminal {
         let _ = write!(self.err, "{question}: ");
         let _ = self.err.flush();
         let mut line = String::new();
-        io::stdin().lock().read_line(&mut line).map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
+        io::stdin()
+            .lock()
+            .read_line(&mut line)
+            .map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
         Ok(line.trim() == expected)
     }
 }

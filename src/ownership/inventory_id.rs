@@ -24,7 +24,11 @@ pub fn parse(id: &str) -> Result<ObjectId, String> {
 pub fn format(id: &ObjectId) -> String {
     let rbac = &*id.group == "rbac.authorization.k8s.io"
         && matches!(&*id.kind, "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding");
-    let name = if rbac { id.name.replace(':', "__") } else { id.name.to_string() };
+    let name = if rbac {
+        id.name.replace(':', "__")
+    } else {
+        id.name.to_string()
+    };
     format!("{}_{name}_{}_{}", id.namespace, id.group, id.kind)
 }
 
@@ -35,9 +39,27 @@ mod tests {
     /// Vectors of the reference: id, namespace, name, group, kind.
     const VECTORS: [(&str, &str, &str, &str, &str); 10] = [
         ("default_podinfo__Service", "default", "podinfo", "", "Service"),
-        ("_sys__x_rbac.authorization.k8s.io_ClusterRole", "", "sys:x", "rbac.authorization.k8s.io", "ClusterRole"),
-        ("_foo___rbac.authorization.k8s.io_ClusterRole", "", "foo:", "rbac.authorization.k8s.io", "ClusterRole"),
-        ("___foo_rbac.authorization.k8s.io_ClusterRole", "", ":foo", "rbac.authorization.k8s.io", "ClusterRole"),
+        (
+            "_sys__x_rbac.authorization.k8s.io_ClusterRole",
+            "",
+            "sys:x",
+            "rbac.authorization.k8s.io",
+            "ClusterRole",
+        ),
+        (
+            "_foo___rbac.authorization.k8s.io_ClusterRole",
+            "",
+            "foo:",
+            "rbac.authorization.k8s.io",
+            "ClusterRole",
+        ),
+        (
+            "___foo_rbac.authorization.k8s.io_ClusterRole",
+            "",
+            ":foo",
+            "rbac.authorization.k8s.io",
+            "ClusterRole",
+        ),
         (
             "_prometheusrules.monitoring.coreos.com_apiextensions.k8s.io_CustomResourceDefinition",
             "",
