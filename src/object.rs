@@ -264,7 +264,8 @@ pub struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    fn read(value: &'a serde_json::Value) -> Option<Self> {
+    /// Reads one entry; `None` when it has no type or status.
+    pub fn read(value: &'a serde_json::Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
         Some(Self {
             kind: text("type")?,

@@ -85,6 +85,7 @@ impl Snapshot {
         let mut seen = std::collections::HashSet::with_capacity(self.objects.len());
         self.objects.retain(|object| seen.insert(object.uid.clone()));
         self.full.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        self.full.dedup_by(|a, b| a.object.id == b.object.id);
         self.gaps.sort();
         self.gaps.dedup();
     }

@@ -1,6 +1,8 @@
 //! Suspension: `spec.suspend`, or the annotation of RFC-0006, or the kind's own switch.
 
-use crate::object::FullObject;
+use serde_json::Value;
+
+use crate::object::{FullObject, Object};
 
 /// The annotation of RFC-0006; its presence suspends, whatever its value.
 pub const ANNOTATION: &str = "reconcile.fluxcd.io/suspended";
@@ -26,9 +28,14 @@ pub const SWITCHES: [(&str, &str); 2] = [
 
 /// What suspends an object, if anything does.
 pub fn effective(full: &FullObject) -> Option<By> {
-    let object = &full.object;
+    effective_parts(&full.object, &full.content)
+}
+
+/// As [`effective`], for metadata and content that are held apart.
+pub fn effective_parts(object: &Object, content: &Value) -> Option<By> {
     let annotation = object.annotations.get(ANNOTATION).is_some();
-    match (full.flag("/spec/suspend"), annotation) {
+    let spec = content.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
+    match (spec, annotation) {
         (true, true) => return Some(By::Both),
         (true, false) => return Some(By::Spec),
         (false, true) => return Some(By::Annotation),

@@ -10,7 +10,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::object::{Object, ObjectId, Reference, ResourceType, Writer, parse_time};
-use crate::ownership::is_mark;
+use crate::ownership::{derive_identity, is_mark};
 
 /// `metadata` of one object, borrowed from the response.
 #[derive(Default, Deserialize)]
@@ -125,9 +125,13 @@ impl Interner {
 
 /// Trims metadata: all labels, known annotations, and who wrote the known marks.
 pub(crate) fn trim(metadata: &Metadata<'_>, kind: &ResourceType, interner: &mut Interner) -> Object {
-    let known = metadata.annotations.iter().filter(|(key, _)| is_mark(key));
     let marked = metadata.labels.iter().chain(&metadata.annotations).any(|(key, _)| is_mark(key));
     let writers = if marked { writers(metadata, interner) } else { vec![] };
+    let known = metadata.annotations.iter().filter_map(|(key, value)| match is_mark(key) {
+        true => Some((&**key, Cow::Borrowed(&**value))),
+        false if marked => derive_identity(key, value).map(|(key, identity)| (key, Cow::Owned(identity))),
+        false => None,
+    });
     Object {
         id: ObjectId {
             group: kind.group.clone(),
@@ -143,7 +147,7 @@ pub(crate) fn trim(metadata: &Metadata<'_>, kind: &ResourceType, interner: &mut 
         deleting: metadata.deletion_timestamp,
         finalizers: metadata.finalizers.iter().map(|finalizer| (&**finalizer).into()).collect(),
         labels: metadata.labels.iter().map(|(key, value)| (&**key, &**value)).collect(),
-        annotations: known.map(|(key, value)| (&**key, &**value)).collect(),
+        annotations: known.collect(),
         references: metadata.owner_references.iter().map(|reference| trim_reference(reference, interner)).collect(),
         writers,
     }

@@ -12,6 +12,7 @@ use super::list::{Listing, Query};
 use super::{Cluster, Failure};
 use crate::object::{FullObject, Object, ResourceType};
 use crate::ownership::SCHEMES;
+use crate::ownership::index::sources_to_read;
 use crate::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
 
 /// Kinds beside owners whose content tells where an owner's objects come from.
@@ -42,6 +43,14 @@ impl Cluster {
         let (contents, gaps) = self.read_full(&full, Query::default()).await;
         snapshot.full = contents;
         snapshot.gaps.extend(gaps);
+        for source in sources_to_read(&snapshot) {
+            let is = |kind: &&ResourceType| kind.is(source.group, source.kind);
+            let kinds: Vec<_> = discovered.types.iter().filter(is).cloned().collect();
+            let selector = Some(source.selector).filter(|selector| !selector.is_empty());
+            let (contents, gaps) = self.read_full(&kinds, Query { namespace: None, selector }).await;
+            snapshot.full.extend(contents);
+            snapshot.gaps.extend(gaps);
+        }
         snapshot.types = discovered.types;
         snapshot.normalise();
         let system = crate::object::ObjectId::new("", "Namespace", "", "kube-system");

@@ -1,29 +1,20 @@
 //! Joins what objects claim with what owners recorded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::{Deserialize, Serialize};
+use chrono::{DateTime, Utc};
+use serde_json::Value;
 
-use super::{Claim, Members, OwnerId, SCHEMES, Scheme, Strength};
-use crate::object::{FullObject, Object, ObjectId};
+use super::marks::{bits, schemes_of};
+use super::{Members, OwnerId, OwnerSource, OwnerState, Reach, Record, SCHEMES, Scheme, flux_v1, qbec, settled};
+use crate::object::{FullObject, GroupKind, Object, ObjectId};
 use crate::snapshot::Snapshot;
 
-/// Whether an owner's record can be trusted right now; anything but `Settled` keeps its leaked objects.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "state", content = "why", rename_all = "kebab-case")]
-pub enum OwnerState {
-    /// Ready for its current generation, not suspended, not reconciling, unchanged during the scan.
-    Settled,
-    /// Suspended.
-    Suspended,
-    /// Not Ready.
-    NotReady(String),
-    /// A reconcile is under way, or the last change is not observed yet.
-    Reconciling,
-    /// Its resource version moved while objects were being read.
-    Changed,
-    /// Being deleted.
-    Terminating,
+/// What the user says of owners that the cluster cannot show.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// Sources of Flux v1 installations.
+    pub flux_v1: Vec<flux_v1::Source>,
 }
 
 /// A live owner.
@@ -31,57 +22,176 @@ pub enum OwnerState {
 pub struct Owner<'a> {
     /// Identity.
     pub id: OwnerId,
-    /// The object itself.
-    pub object: &'a FullObject,
+    /// Its scheme.
+    pub scheme: &'static Scheme,
+    /// The object that it is, or that records it; none for owners that live in labels alone (qbec) or were given.
+    pub object: Option<&'a Object>,
+    /// That object with content, where it was read in full.
+    pub full: Option<&'a FullObject>,
     /// What it recorded.
     pub members: Members,
+    /// Members that the owner itself says it will prune.
+    pub prunable: Vec<ObjectId>,
     /// Whether the record can be trusted now.
     pub state: OwnerState,
-}
-
-/// What an object is, seen from all schemes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Recorded by the owner that it claims.
-    Managed(OwnerId),
-    /// Carries a live owner's claim, but the owner's inventory does not list it.
-    Leaked(Claim),
-    /// Carries a claim of an owner that does not exist.
-    Orphaned(Claim),
-    /// Carries marks that were copied from another object.
-    Copied(Claim),
-    /// No claim, no controller reference.
-    Unmanaged,
-    /// No claim, but a controller reference: something else in the cluster made it.
-    Controlled,
+    /// When it last finished writing its objects, where it says so.
+    pub finished: Option<DateTime<Utc>>,
+    rank: u64,
 }
 
 /// Owners and claims of one snapshot.
 pub struct Index<'a> {
-    snapshot: &'a Snapshot,
-    owners: BTreeMap<OwnerId, Owner<'a>>,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) owners: BTreeMap<OwnerId, Owner<'a>>,
     /// Who recorded an object; more than one owner is a conflict.
     recorded: HashMap<ObjectId, Vec<OwnerId>>,
+    /// Identities in claims that stand for an owner.
+    pub(super) aliases: HashMap<OwnerId, Vec<OwnerId>>,
+    /// Secrets that prove claims: scheme, secret, owner.
+    pub(super) proofs: Vec<(usize, String, OwnerId)>,
+    /// Schemes (by bit) with an owner that claims cannot be resolved to.
+    pub(super) opaque: u32,
+    /// Marks of Flux v1 that more than one object carries.
+    pub(super) repeated: HashSet<&'a str>,
 }
 
 impl<'a> Index<'a> {
     /// Reads every owner's record.
     pub fn build(snapshot: &'a Snapshot) -> Self {
-        let mut owners = BTreeMap::new();
-        let mut recorded: HashMap<ObjectId, Vec<OwnerId>> = HashMap::new();
+        Self::build_with(snapshot, &Given::default())
+    }
+
+    /// As [`Index::build`], with what the user says.
+    pub fn build_with(snapshot: &'a Snapshot, given: &Given) -> Self {
+        let mut index = Self {
+            snapshot,
+            owners: BTreeMap::new(),
+            recorded: HashMap::new(),
+            aliases: HashMap::new(),
+            proofs: vec![],
+            opaque: 0,
+            repeated: HashSet::new(),
+        };
         for full in &snapshot.full {
-            let Some(scheme) = scheme_of(full) else { continue };
-            let id = owner_id(scheme, full);
-            let members = (scheme.members)(full);
-            if let Members::Listed(ids) = &members {
-                for member in ids {
-                    recorded.entry(member.clone()).or_default().push(id.clone());
+            let of = |scheme: &&'static Scheme| owns(scheme, &full.object);
+            for (n, scheme) in SCHEMES.iter().copied().enumerate().filter(|(_, scheme)| of(scheme)) {
+                if let Some(record) = (scheme.owner)(&full.object, &full.content) {
+                    index.enter(n, record, Some(&full.object), Some(full));
                 }
             }
-            let state = state(full, snapshot.object(&full.object.id));
-            owners.insert(id.clone(), Owner { id, object: full, members, state });
         }
-        Self { snapshot, owners, recorded }
+        index.read_metadata();
+        let v1 = SCHEMES.iter().position(|scheme| **scheme == flux_v1::SCHEME).unwrap_or_default();
+        given.flux_v1.iter().for_each(|source| index.enter(v1, source.record(), None, None));
+        index.fold();
+        index.join();
+        index
+    }
+
+    /// Owners that metadata alone shows, and what later steps need to know of marks: one pass over all objects.
+    fn read_metadata(&mut self) {
+        let snapshot = self.snapshot;
+        let mut marks: HashSet<&'a str> = HashSet::new();
+        let mut apps: HashMap<String, usize> = HashMap::new();
+        for object in &snapshot.objects {
+            let found = schemes_of(object);
+            for n in bits(found.owner) {
+                if snapshot.full(&object.id).is_none()
+                    && let Some(record) = (SCHEMES[n].owner)(object, &Value::Null)
+                {
+                    self.enter(n, record, Some(object), None);
+                }
+            }
+            for n in bits(found.member) {
+                let scheme = SCHEMES[n];
+                if *scheme == qbec::SCHEME && (scheme.reach)(object) == Reach::Normal {
+                    qbec::owner_name(object).into_iter().for_each(|name| _ = apps.insert(name, n));
+                } else if *scheme == flux_v1::SCHEME
+                    && let Some(mark) = object.labels.get(flux_v1::MARK)
+                    && !marks.insert(mark)
+                {
+                    self.repeated.insert(mark);
+                }
+            }
+        }
+        for (name, n) in apps {
+            let id = OwnerId::new(SCHEMES[n].system, qbec::KIND, "", &name);
+            self.enter(n, Record::new(id, Members::Selected(super::Scope::everywhere())), None, None);
+        }
+    }
+
+    fn enter(&mut self, n: usize, record: Record, object: Option<&'a Object>, full: Option<&'a FullObject>) {
+        let Record { id, aliases, opaque, secret, members, prunable, state, finished, rank } = record;
+        if opaque {
+            self.opaque |= 1 << n;
+        }
+        for alias in aliases {
+            let owners = self.aliases.entry(alias).or_default();
+            if !owners.contains(&id) {
+                owners.push(id.clone());
+            }
+        }
+        self.proofs.extend(secret.map(|secret| (n, secret, id.clone())));
+        let state = match object {
+            Some(object) => {
+                let before = full.and_then(|_| self.snapshot.object(&object.id));
+                settled::during(state, object, before, finished, self.snapshot.taken)
+            }
+            None => state,
+        };
+        let new = Owner { id: id.clone(), scheme: SCHEMES[n], object, full, members, prunable, state, finished, rank };
+        match self.owners.remove(&id) {
+            None => _ = self.owners.insert(id, new),
+            Some(old) => {
+                let newest = if new.rank > old.rank { (new, old) } else { (old, new) };
+                self.owners.insert(id, newest.0.absorb(newest.1));
+            }
+        }
+    }
+
+    /// An owner that is another owner's record of itself (a Helm release that a HelmRelease drives, the ResourceGroup of
+    /// a RootSync) becomes part of it.
+    fn fold(&mut self) {
+        let parts: Vec<(OwnerId, OwnerId)> = self
+            .owners
+            .keys()
+            .filter_map(|id| {
+                let whole =
+                    self.aliases.get(id)?.iter().find(|whole| *whole != id && self.owners.contains_key(whole))?;
+                Some((id.clone(), whole.clone()))
+            })
+            .collect();
+        for (part, whole) in parts {
+            if let (Some(part), Some(whole)) = (self.owners.remove(&part), self.owners.get_mut(&whole)) {
+                let members = std::mem::replace(&mut whole.members, Members::Unrecorded);
+                whole.members = members.or(part.members);
+            }
+        }
+    }
+
+    /// Who recorded what. A namespace on an entry of a cluster-scoped kind is dropped, as the API server drops it.
+    fn join(&mut self) {
+        let types = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
+        let cluster_scoped: HashSet<GroupKind> = types.map(crate::object::ResourceType::group_kind).collect();
+        for owner in self.owners.values_mut() {
+            let Members::Listed(ids) = &mut owner.members else {
+                continue;
+            };
+            for id in ids.iter_mut() {
+                if !id.namespace.is_empty() && cluster_scoped.contains(&id.group_kind()) {
+                    id.namespace = "".into();
+                }
+                let owners = self.recorded.entry(id.clone()).or_default();
+                if owners.last() != Some(&owner.id) {
+                    owners.push(owner.id.clone());
+                }
+            }
+        }
+    }
+
+    /// The snapshot that this index is of.
+    pub fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
     }
 
     /// Every live owner, in order.
@@ -94,6 +204,13 @@ impl<'a> Index<'a> {
         self.owners.get(id)
     }
 
+    /// The live owner that an object is.
+    pub fn owner_of_object(&self, id: &ObjectId) -> Option<&Owner<'a>> {
+        let systems = SCHEMES.iter().filter(|scheme| scheme.owner_kinds.iter().any(|(group, kind)| id.is(group, kind)));
+        let mut ids = systems.map(|scheme| OwnerId::new(scheme.system, &id.kind, &id.namespace, &id.name));
+        ids.find_map(|id| self.owners.get(&id))
+    }
+
     /// Whether any live owner of a system is in the cluster.
     pub fn has_system(&self, system: &str) -> bool {
         self.owners.keys().any(|id| id.system == system)
@@ -103,75 +220,42 @@ impl<'a> Index<'a> {
     pub fn recorded_by(&self, id: &ObjectId) -> &[OwnerId] {
         self.recorded.get(id).map_or(&[], Vec::as_slice)
     }
+}
 
-    /// Every object with its standing.
-    pub fn standings(&self) -> impl Iterator<Item = (&'a Object, Standing)> {
-        self.snapshot.objects.iter().map(|object| (object, self.standing(object)))
+impl Owner<'_> {
+    /// Takes what an older or lesser reading of the same owner knew beyond this one.
+    fn absorb(self, other: Self) -> Self {
+        let members = self.members.or(other.members);
+        Self { members, object: self.object.or(other.object), full: self.full.or(other.full), ..self }
     }
+}
 
-    /// What an object is.
-    pub fn standing(&self, object: &Object) -> Standing {
-        let recorded = self.recorded_by(&object.id);
-        let claim = claims(object).into_iter().next();
-        match (claim, recorded.first()) {
-            (Some(claim), _) if recorded.contains(&claim.owner) => Standing::Managed(claim.owner),
-            (_, Some(owner)) => Standing::Managed(owner.clone()),
-            (Some(claim), None) if claim.strength == Strength::Contradicted => Standing::Copied(claim),
-            (Some(claim), None) if self.owners.contains_key(&claim.owner) => match claim.strength {
-                Strength::Bare => Standing::Copied(claim),
-                _ => Standing::Leaked(claim),
-            },
-            (Some(claim), None) => Standing::Orphaned(claim),
-            (None, None) if object.controller().is_some() => Standing::Controlled,
-            (None, None) => Standing::Unmanaged,
+/// Which owners of a general kind a cluster has, so that they need reading in full: a sweep of metadata shows it.
+pub fn sources_to_read(snapshot: &Snapshot) -> Vec<OwnerSource> {
+    let marked = snapshot.objects.iter().fold(0, |all, object| all | schemes_of(object).member);
+    let mut wanted = vec![];
+    for (n, scheme) in SCHEMES.iter().enumerate() {
+        for source in scheme.owner_sources.iter().filter(|source| source.full) {
+            let needed = !source.only_if_marked || marked & (1 << n) != 0;
+            let is_there =
+                |object: &Object| object.id.is(source.group, source.kind) && selects(source.selector, object);
+            if needed && snapshot.objects.iter().any(is_there) {
+                wanted.push(*source);
+            }
         }
     }
+    wanted
 }
 
-/// Every claim that an object makes, in the order of [`SCHEMES`].
-pub fn claims(object: &Object) -> Vec<Claim> {
-    SCHEMES.iter().filter_map(|scheme| (scheme.claim)(object)).collect()
+fn owns(scheme: &Scheme, object: &Object) -> bool {
+    let source = |source: &OwnerSource| object.id.is(source.group, source.kind) && selects(source.selector, object);
+    scheme.owner_kinds.iter().any(|(group, kind)| object.id.is(group, kind)) || scheme.owner_sources.iter().any(source)
 }
 
-fn scheme_of(full: &FullObject) -> Option<&'static Scheme> {
-    let id = &full.object.id;
-    SCHEMES.into_iter().find(|scheme| scheme.owner_kinds.iter().any(|(group, kind)| id.is(group, kind)))
-}
-
-fn owner_id(scheme: &Scheme, full: &FullObject) -> OwnerId {
-    let id = &full.object.id;
-    OwnerId {
-        system: scheme.system.to_owned(),
-        kind: id.kind.to_string(),
-        namespace: id.namespace.to_string(),
-        name: id.name.to_string(),
-    }
-}
-
-/// An owner is read twice: its metadata before the objects, its content after them. Its record speaks for the objects
-/// only when nothing happened in between and nothing is happening now.
-fn state(full: &FullObject, before: Option<&Object>) -> OwnerState {
-    let object = &full.object;
-    if object.deleting.is_some() {
-        return OwnerState::Terminating;
-    }
-    if crate::suspension::effective(full).is_some() {
-        return OwnerState::Suspended;
-    }
-    let observed = full.at("/status/observedGeneration").and_then(serde_json::Value::as_i64);
-    if full.condition("Reconciling").is_some_and(|condition| condition.status == "True")
-        || observed.is_some_and(|generation| generation != object.generation)
-    {
-        return OwnerState::Reconciling;
-    }
-    match full.condition("Ready") {
-        Some(ready) if ready.status == "True" => {}
-        Some(ready) if ready.status == "Unknown" => return OwnerState::Reconciling,
-        Some(ready) => return OwnerState::NotReady(ready.message.to_owned()),
-        None => return OwnerState::NotReady("it has no Ready condition yet".to_owned()),
-    }
-    match before {
-        Some(before) if before.resource_version != object.resource_version => OwnerState::Changed,
-        _ => OwnerState::Settled,
+fn selects(selector: &str, object: &Object) -> bool {
+    match selector.split_once('=') {
+        None if selector.is_empty() => true,
+        None => object.labels.get(selector).is_some(),
+        Some((key, value)) => object.labels.get(key) == Some(value),
     }
 }

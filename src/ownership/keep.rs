@@ -47,16 +47,18 @@ const MARKS: [(&str, Rule); 23] = [
 
 /// The first keep mark of an object, in the order of the table.
 pub fn keep_mark(object: &Object) -> Option<KeepMark> {
-    MARKS.iter().find_map(|(key, rule)| {
-        let values = [object.labels.get(key), object.annotations.get(key)];
-        let value = values.into_iter().flatten().find(|value| protects(rule, value))?;
-        Some(KeepMark { key: (*key).to_owned(), value: value.to_owned() })
-    })
+    MARKS.iter().find_map(|(key, rule)| super::first_mark(object, &[key], |value| protects(rule, value)))
 }
 
-/// Whether a label or annotation key can protect an object; such annotations are kept when metadata is trimmed.
-pub fn is_keep_key(key: &str) -> bool {
-    MARKS.iter().any(|(mark, _)| *mark == key)
+/// Every keep mark of an object, in the order of the table.
+pub fn keep_marks(object: &Object) -> Vec<KeepMark> {
+    let found = |(key, rule): &(&'static str, Rule)| super::first_mark(object, &[key], |value| protects(rule, value));
+    MARKS.iter().filter_map(found).collect()
+}
+
+/// The keys that can protect an object.
+pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+    MARKS.iter().map(|(key, _)| *key)
 }
 
 fn protects(rule: &Rule, value: &str) -> bool {
@@ -65,5 +67,47 @@ fn protects(rule: &Rule, value: &str) -> bool {
         Rule::Any => true,
         Rule::Not(harmless) => !harmless.contains(&value.as_str()),
         Rule::Item(items) => value.split(',').any(|item| items.iter().any(|start| item.trim().starts_with(start))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ownership::testing::{Make, object};
+
+    #[test]
+    fn unknown_values_protect_and_harmless_ones_do_not() {
+        let rows = [
+            ("kustomize.toolkit.fluxcd.io/prune", "disabled", true),
+            ("kustomize.toolkit.fluxcd.io/prune", "Disabled", true),
+            ("kustomize.toolkit.fluxcd.io/prune", "disable", true),
+            ("kustomize.toolkit.fluxcd.io/prune", "enabled", false),
+            ("kustomize.toolkit.fluxcd.io/ssa", "Merge", false),
+            ("argocd.argoproj.io/sync-options", " Prune=false , Delete=confirm ", true),
+            ("argocd.argoproj.io/sync-options", "prune=false", true),
+            ("argocd.argoproj.io/sync-options", "PruneLast=true", false),
+            ("helm.sh/resource-policy", "delete", true),
+            ("directives.qbec.io/delete-policy", "Never", true),
+            ("directives.qbec.io/delete-policy", "default", false),
+            ("fluxcd.io/ignore", "sync_only", true),
+            ("kapp.k14s.io/orphaned", "", true),
+            ("kapp.k14s.io/delete-strategy", "", false),
+            ("unknown/key", "true", false),
+        ];
+        for (key, value, kept) in rows {
+            for marked in
+                [object("", "Pod", "a", "b").label(key, value), object("", "Pod", "a", "b").annotation(key, value)]
+            {
+                assert_eq!(keep_mark(&marked).is_some(), kept, "{key}={value}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_marks_are_told() {
+        let marked =
+            object("", "Pod", "a", "b").annotation("helm.sh/resource-policy", "keep").label("kor/used", "true");
+        let keys: Vec<String> = keep_marks(&marked).into_iter().map(|mark| mark.key).collect();
+        assert_eq!(keys, ["helm.sh/resource-policy", "kor/used"]);
     }
 }

@@ -3,34 +3,132 @@
 //! A mark on an object is a *claim*, not ownership: labels are copied by operators to what they create. What an owner
 //! itself recorded is its *inventory*. [`index`] joins the two.
 
+pub mod applyset;
+pub mod argocd;
+pub mod cli_utils;
+pub mod config_sync;
+pub mod flux_helmrelease;
 pub mod flux_kustomization;
+pub mod flux_operator;
+pub mod flux_snapshot;
+pub mod flux_v1;
+mod flux_v1_args;
+pub mod flux_v1_url;
+pub mod helm;
+mod helm_release;
+pub mod identity;
 pub mod index;
 pub mod inventory_id;
+pub mod kapp;
 pub mod keep;
+pub mod layers;
+pub mod marks;
+pub mod members;
+pub mod own;
+pub mod qbec;
+pub mod settled;
+pub mod standing;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::object::{FullObject, Object, ObjectId};
+use crate::object::{Object, ObjectId, Writer};
 
-/// Every scheme this tool knows, in the order in which their claims are read.
-pub const SCHEMES: [&Scheme; 1] = [&flux_kustomization::SCHEME];
+pub use identity::derive_identity;
+pub use marks::is_mark;
+pub use members::{Area, Members, Scope};
+pub use settled::OwnerState;
+pub use standing::Standing;
+
+/// Every scheme this tool knows, in the order in which their claims are read. At most 32: [`marks`] keeps a bit for each.
+pub static SCHEMES: [&Scheme; 12] = [
+    &flux_kustomization::SCHEME,
+    &flux_helmrelease::SCHEME,
+    &flux_operator::RESOURCE_SET,
+    &flux_operator::FLUX_INSTANCE,
+    &flux_v1::SCHEME,
+    &qbec::SCHEME,
+    &config_sync::SCHEME,
+    &applyset::SCHEME,
+    &argocd::SCHEME,
+    &helm::SCHEME,
+    &kapp::SCHEME,
+    &cli_utils::SCHEME,
+];
+
+/// The systems of [`SCHEMES`], as `--by` accepts them.
+pub const SYSTEMS: [&str; 8] = ["flux", "flux-v1", "qbec", "applyset", "argocd", "helm", "kapp", "cli-utils"];
 
 /// What one system writes on objects and on owners. Data where systems agree, a function where they differ.
 pub struct Scheme {
+    /// Name of the scheme; a system can have several.
+    pub name: &'static str,
     /// System name, shown as SYSTEM and accepted by `--by`.
     pub system: &'static str,
-    /// Labels and annotations by which a member can be recognised.
+    /// Labels and annotations by which a member can be recognised; one of them present calls `claim`.
     pub member_keys: &'static [Key],
+    /// Labels by which an object of any kind is an owner of this scheme, readable from metadata alone.
+    pub owner_labels: &'static [&'static str],
+    /// Further labels and annotations that `claim`, `owner` and `reach` read.
+    pub other_marks: &'static [&'static str],
     /// Group and kind of the objects that own; they are read in full.
     pub owner_kinds: &'static [(&'static str, &'static str)],
+    /// Owners that are objects of a general kind: which of them are read.
+    pub owner_sources: &'static [OwnerSource],
+    /// Field managers of this system, the second witness of its marks; empty where the manager proves nothing.
+    pub managers: &'static [&'static str],
     /// Whom an object claims as its owner; `None` when it does not carry this scheme's marks.
     pub claim: fn(&Object) -> Option<Claim>,
-    /// What an owner recorded that it manages.
-    pub members: fn(&FullObject) -> Members,
+    /// The owner that an object is, from its metadata and, where it was read in full, its content (else null).
+    pub owner: fn(&Object, &Value) -> Option<Record>,
+    /// Proves that an object belongs to the owner that knows this secret, where marks can only be checked, not read.
+    pub proof: Option<fn(&Object, &str) -> bool>,
+    /// Objects that the system treats apart although they carry its marks.
+    pub reach: fn(&Object) -> Reach,
     /// The mark by which a person protected an object under this scheme's rules.
     pub keep_mark: fn(&Object) -> Option<KeepMark>,
+}
+
+impl fmt::Debug for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Scheme {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// Owners among objects of a general kind. Secrets are never read in full for this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerSource {
+    /// API group.
+    pub group: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// Label selector; empty for all.
+    pub selector: &'static str,
+    /// Whether the content is needed, or metadata suffices.
+    pub full: bool,
+    /// Whether these need reading only when some object carries a mark of the scheme.
+    pub only_if_marked: bool,
+}
+
+/// Whether a marked object is one that its owner records and collects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Like any other.
+    Normal,
+    /// The system marks it but never records it, on purpose (a Helm hook); its absence from the record means nothing.
+    NeverRecorded(&'static str),
+    /// The system can never collect it, whatever the owner's record says.
+    NeverCollected(&'static str),
 }
 
 /// Where a mark is written.
@@ -40,6 +138,15 @@ pub enum Key {
     Label(&'static str),
     /// An annotation.
     Annotation(&'static str),
+}
+
+impl Key {
+    /// The key as text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Label(name) | Self::Annotation(name) => name,
+        }
+    }
 }
 
 /// The unit that manages a set of objects.
@@ -55,6 +162,18 @@ pub struct OwnerId {
     pub name: String,
 }
 
+impl OwnerId {
+    /// Identity from text.
+    pub fn new(system: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            system: system.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for OwnerId {
     /// `kustomization/apps -n flux-system`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,7 +183,7 @@ impl fmt::Display for OwnerId {
 }
 
 /// How much a claim proves, weakest last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
     /// The mark names this very object.
@@ -88,17 +207,44 @@ pub struct Claim {
     pub evidence: String,
 }
 
-/// What an owner recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Members {
-    /// These objects of this cluster.
-    Listed(Vec<ObjectId>),
-    /// These objects, but in another cluster: never looked up here.
-    Remote(Vec<ObjectId>),
-    /// Nothing was recorded (yet).
-    Unrecorded,
-    /// The record cannot be parsed; nothing of this owner can be judged.
-    Unreadable(String),
+/// What one object says of itself as an owner.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Identity.
+    pub id: OwnerId,
+    /// Other identities under which claims name this owner: an ApplySet ID, a kapp label value, a Helm release.
+    pub aliases: Vec<OwnerId>,
+    /// Whether claims cannot be resolved to this owner because its name in them could not be read.
+    pub opaque: bool,
+    /// What [`Scheme::proof`] checks claims against.
+    pub secret: Option<String>,
+    /// What it recorded.
+    pub members: Members,
+    /// Members that the owner itself says it will prune.
+    pub prunable: Vec<ObjectId>,
+    /// Whether the record can be trusted now.
+    pub state: OwnerState,
+    /// When the owner last finished writing its objects, where it says so.
+    pub finished: Option<chrono::DateTime<chrono::Utc>>,
+    /// Where several objects are one owner (Helm revisions), the highest speaks.
+    pub rank: u64,
+}
+
+impl Record {
+    /// A settled owner with this record and nothing else to say.
+    pub fn new(id: OwnerId, members: Members) -> Self {
+        Self {
+            id,
+            aliases: vec![],
+            opaque: false,
+            secret: None,
+            members,
+            prunable: vec![],
+            state: OwnerState::Settled,
+            finished: None,
+            rank: 0,
+        }
+    }
 }
 
 /// A mark by which a person protected an object.
@@ -110,23 +256,42 @@ pub struct KeepMark {
     pub value: String,
 }
 
+/// The first of these keys whose value (label or annotation) satisfies a test.
+pub fn first_mark(object: &Object, keys: &[&str], protects: impl Fn(&str) -> bool) -> Option<KeepMark> {
+    keys.iter().find_map(|key| {
+        let both = [object.labels.get(key), object.annotations.get(key)];
+        let value = both.into_iter().flatten().find(|value| protects(value))?;
+        Some(KeepMark { key: (*key).to_owned(), value: value.to_owned() })
+    })
+}
+
 /// Strength of a label mark in a scheme whose labels do not name their object: who wrote it is the second witness.
 ///
 /// The rule is ours (reference: ownership-and-prune, 2.1): a copied label is owned by the copier's field manager.
 pub fn label_strength(object: &Object, label: &str, managers: &[&str]) -> Strength {
+    strength(object, managers, |writer| &writer.labels, label)
+}
+
+/// As [`label_strength`], for an annotation.
+pub fn annotation_strength(object: &Object, annotation: &str, managers: &[&str]) -> Strength {
+    strength(object, managers, |writer| &writer.annotations, annotation)
+}
+
+fn strength(object: &Object, managers: &[&str], keys: fn(&Writer) -> &Vec<Box<str>>, mark: &str) -> Strength {
     if object.controller().is_some() {
         return Strength::Contradicted;
     }
-    let owns = |writer: &&crate::object::Writer| writer.labels.iter().any(|key| &**key == label);
+    let owns = |writer: &&Writer| keys(writer).iter().any(|key| &**key == mark);
     let by_system = object.writers.iter().filter(owns).any(|writer| managers.contains(&&*writer.manager));
     if by_system { Strength::Corroborated } else { Strength::Bare }
 }
 
-/// Whether a label or annotation key means something to a scheme, a keep mark or a suspension; other annotations are
-/// dropped when metadata is trimmed.
-pub fn is_mark(key: &str) -> bool {
-    let names = |known: &Key| matches!(known, Key::Label(known) | Key::Annotation(known) if *known == key);
-    SCHEMES.iter().any(|scheme| scheme.member_keys.iter().any(names))
-        || keep::is_keep_key(key)
-        || crate::suspension::is_key(key)
+/// The usual case of [`Scheme::reach`].
+pub(crate) fn always_reached(_: &Object) -> Reach {
+    Reach::Normal
+}
+
+/// [`Scheme::keep_mark`] of systems without one.
+pub(crate) fn never_kept(_: &Object) -> Option<KeepMark> {
+    None
 }

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use super::cascade::{Cascade, Taken};
 use super::plan::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, Plan, Target};
 use crate::object::{Object, ObjectId};
-use crate::ownership::index::{Index, OwnerState, Standing};
+use crate::ownership::index::Index;
 use crate::ownership::keep::keep_mark;
-use crate::ownership::{Claim, OwnerId, Strength};
+use crate::ownership::{Claim, OwnerId, OwnerState, Standing, Strength};
 use crate::snapshot::Snapshot;
 
 /// Namespaces that are never deleted.
@@ -74,13 +74,13 @@ pub fn verdict(index: &Index<'_>, object: &Object, standing: &Standing, wishes: 
     if let Some(lister) = index.recorded_by(&object.id).first() {
         return keep(format!("recorded: {lister} lists it"));
     }
-    match index.owner(&claim.owner).map(|owner| &owner.state) {
-        Some(OwnerState::Settled) => {}
-        Some(state) => return keep(format!("owner-not-settled: {} {}", claim.owner, unsettled(state))),
+    match index.distrust(object, claim) {
+        Some(why) => return keep(format!("owner-not-settled: {}: {why}", claim.owner)),
+        None if index.owner(&claim.owner).is_some() => {}
         None if !wishes.include_orphaned => {
             return keep(format!("orphaned: {} does not exist here; --include orphaned plans it", claim.owner));
         }
-        None if !index.has_system(&claim.owner.system) && !wishes.no_hub => {
+        None if index.may_live_elsewhere(claim) && !wishes.no_hub => {
             return keep(format!(
                 "hub: no {} owner is in this cluster, so they may live in another one; --yes-no-hub says they do not",
                 claim.owner.system
@@ -165,19 +165,17 @@ fn blocks(index: &Index<'_>, object: &Object, planned: &HashSet<&ObjectId>) -> O
             Some(format!("cascade: would take {} along, which claims {}", object.id, claim.owner))
         }
         Standing::Managed(owner) => Some(format!("cascade: would take {} along, which {owner} manages", object.id)),
-        Standing::Unmanaged if !is_furniture(object) => {
+        Standing::Conflict(owners) => {
+            Some(format!("cascade: would take {} along, which {} owners claim", object.id, owners.len()))
+        }
+        Standing::Unjudged(claim, why) => {
+            Some(format!("cascade: would take {} along, which claims {}: {why}", object.id, claim.owner))
+        }
+        Standing::Unmanaged | Standing::Copied(_) => {
             Some(format!("cascade: would take {} along, which nothing in this plan owns", object.id))
         }
         _ => None,
     }
-}
-
-/// What Kubernetes itself puts into every namespace; it is no reason to keep one.
-fn is_furniture(object: &Object) -> bool {
-    (object.id.is("", "ConfigMap") && &*object.id.name == "kube-root-ca.crt")
-        || (object.id.is("", "ServiceAccount") && &*object.id.name == "default")
-        || object.id.is("", "Endpoints")
-        || object.id.is("coordination.k8s.io", "Lease")
 }
 
 fn row(action: Action, object: &Object, owner: Option<OwnerId>, reason: String) -> Change {
@@ -204,19 +202,8 @@ fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
 }
 
 fn outcome(owner: &OwnerId, state: &OwnerState) -> OwnerOutcome {
-    let reason = if *state == OwnerState::Settled { String::new() } else { unsettled(state) };
+    let reason = state.distrust().unwrap_or_default();
     OwnerOutcome { owner: owner.clone(), outcome: Outcome::Unchanged, reason, fidelity: Fidelity::Unknown }
-}
-
-fn unsettled(state: &OwnerState) -> String {
-    match state {
-        OwnerState::Settled => "is settled".to_owned(),
-        OwnerState::Suspended => "is suspended".to_owned(),
-        OwnerState::NotReady(why) => format!("is not ready: {why}"),
-        OwnerState::Reconciling => "is reconciling".to_owned(),
-        OwnerState::Changed => "changed while the cluster was read".to_owned(),
-        OwnerState::Terminating => "is being deleted".to_owned(),
-    }
 }
 
 fn held_by(object: &Object) -> String {

@@ -1,0 +1,178 @@
+//! What an object is, seen from all schemes at once.
+
+use super::index::Index;
+use super::layers::Found;
+use super::{Claim, Members, OwnerId, Reach, Strength, own};
+use crate::object::{Object, ObjectId};
+use crate::snapshot::GapKind;
+
+/// What an object is, seen from all schemes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Recorded by an owner, or selected by an owner that keeps no record.
+    Managed(OwnerId),
+    /// Carries a live owner's claim, but the owner's inventory does not list it: its system will never prune it. Whether
+    /// the owner's record can be trusted says [`Index::distrust`].
+    Leaked(Claim),
+    /// Carries a claim of an owner that does not exist.
+    Orphaned(Claim),
+    /// Carries marks that were copied from another object.
+    Copied(Claim),
+    /// More than one owner can claim it.
+    Conflict(Vec<OwnerId>),
+    /// Carries a claim that cannot be judged: the owner is remote or unreadable. Holds the reason.
+    Unjudged(Claim, String),
+    /// The cluster's own; holds the rule.
+    ClusterOwn(&'static str),
+    /// No claim, but a controller reference: something else in the cluster made it.
+    Controlled,
+    /// No claim, no controller reference, not the cluster's own.
+    Unmanaged,
+}
+
+impl Index<'_> {
+    /// What an object is.
+    pub fn standing(&self, object: &Object) -> Standing {
+        let recorded = self.recorded_by(&object.id);
+        let found = self.found(object);
+        if found.is_empty() && recorded.is_empty() {
+            return self.unclaimed(object);
+        }
+        let mut contenders: Vec<&OwnerId> = recorded.iter().collect();
+        for found in found.iter().filter(|found| self.can_claim(found)) {
+            if !contenders.contains(&&found.claim.owner) {
+                contenders.push(&found.claim.owner);
+            }
+        }
+        match contenders[..] {
+            [_, _, ..] => return Standing::Conflict(contenders.into_iter().cloned().collect()),
+            [owner] if recorded.contains(owner) => return Standing::Managed(owner.clone()),
+            _ => {}
+        }
+        if object.controller().is_some() {
+            return Standing::Controlled;
+        }
+        // Nobody recorded the object, so some claim was found: the live owner's that can claim it, else any live owner's,
+        // else the strongest.
+        let live = |found: &&Found| self.owners.contains_key(&found.claim.owner);
+        let claimed = contenders.first().and_then(|owner| found.iter().find(|found| found.claim.owner == **owner));
+        let best = claimed.or_else(|| found.iter().filter(live).min_by_key(|found| found.claim.strength));
+        match best.or_else(|| found.iter().min_by_key(|found| found.claim.strength)) {
+            Some(best) => self.judge(object, best),
+            None => self.unclaimed(object),
+        }
+    }
+
+    /// Every object with its standing.
+    pub fn standings(&self) -> impl Iterator<Item = (&Object, Standing)> {
+        self.snapshot.objects.iter().map(|object| (object, self.standing(object)))
+    }
+
+    /// Why what is said of an object on the word of a live owner's record cannot be trusted; `None` when it can.
+    pub fn distrust(&self, object: &Object, claim: &Claim) -> Option<String> {
+        let owner = self.owner(&claim.owner)?;
+        if let Some(why) = owner.state.distrust() {
+            return Some(why);
+        }
+        let keys = owner.scheme.member_keys;
+        let wrote = |writer: &&crate::object::Writer| {
+            writer.labels.iter().chain(&writer.annotations).any(|key| keys.iter().any(|mark| mark.name() == &**key))
+        };
+        let written = object.writers.iter().filter(wrote).filter_map(|writer| writer.time).max();
+        let newer = written.zip(owner.finished).is_some_and(|(written, finished)| written > finished);
+        newer.then(|| "it was written after its owner's last completed run".to_owned())
+    }
+
+    /// Whether a claim's owner may live in another cluster: none of its kind is in this one.
+    pub fn may_live_elsewhere(&self, claim: &Claim) -> bool {
+        let like = |id: &OwnerId| id.system == claim.owner.system && id.kind == claim.owner.kind;
+        match claim.owner.kind.as_str() {
+            "Kustomization" | "HelmRelease" | "ResourceSet" | "FluxInstance" => !self.owners.keys().any(like),
+            _ => !self.has_system(&claim.owner.system),
+        }
+    }
+
+    fn unclaimed(&self, object: &Object) -> Standing {
+        if object.controller().is_some() {
+            return Standing::Controlled;
+        }
+        let ObjectId { namespace, name, .. } = &object.id;
+        let has_service = || self.snapshot.object(&ObjectId::new("", "Service", namespace, name)).is_some();
+        own::rule(object, has_service).map_or(Standing::Unmanaged, Standing::ClusterOwn)
+    }
+
+    /// Whether the owner that a claim names would treat the object as its own.
+    fn can_claim(&self, found: &Found) -> bool {
+        let strength = found.claim.strength;
+        match self.owner(&found.claim.owner).map(|owner| &owner.members) {
+            None | Some(Members::Remote(_)) => false,
+            Some(Members::Listed(_)) => strength <= Strength::Corroborated,
+            // Where the manager proves nothing, the mark is all that the owner itself goes by.
+            Some(_) => {
+                strength <= Strength::Corroborated || (strength == Strength::Bare && found.scheme.managers.is_empty())
+            }
+        }
+    }
+
+    fn judge(&self, object: &Object, found: &Found) -> Standing {
+        let Found { claim, scheme } = found;
+        let claim = || claim.clone();
+        let strength = found.claim.strength;
+        if strength == Strength::Contradicted {
+            return Standing::Copied(claim());
+        }
+        let Some(owner) = self.owner(&found.claim.owner) else {
+            return match self.unread(found) {
+                Some(why) => Standing::Unjudged(claim(), why),
+                None => Standing::Orphaned(claim()),
+            };
+        };
+        let reach = (scheme.reach)(object);
+        let never_recorded = matches!(reach, Reach::NeverRecorded(_));
+        let never_collected = matches!(reach, Reach::NeverCollected(_));
+        // Who wrote the mark is known, and it was not the system.
+        let foreign = strength == Strength::Bare && !scheme.managers.is_empty() && !object.writers.is_empty();
+        match &owner.members {
+            Members::Remote(_) => Standing::Unjudged(claim(), "remote, not checked".to_owned()),
+            Members::Unreadable(why) => Standing::Unjudged(claim(), why.clone()),
+            Members::Listed(_) if strength == Strength::Bare => Standing::Copied(claim()),
+            Members::Listed(_) if !never_recorded => Standing::Leaked(claim()),
+            _ if foreign => Standing::Copied(claim()),
+            Members::Selected(scope) if never_collected || !scope.covers(&object.id) => Standing::Leaked(claim()),
+            Members::Listed(_) | Members::Selected(_) | Members::Unrecorded => {
+                Standing::Managed(found.claim.owner.clone())
+            }
+        }
+    }
+
+    /// Why an owner that was not found may exist all the same: something that could have shown it was not read.
+    fn unread(&self, found: &Found) -> Option<String> {
+        let bit = |n: usize| self.opaque & (1 << n) != 0;
+        let opaque = super::SCHEMES.iter().enumerate().any(|(n, known)| *known == found.scheme && bit(n));
+        if opaque {
+            return Some(format!("an owner of {} could not be read", found.scheme.system));
+        }
+        let kinds = found.scheme.owner_kinds.iter().copied();
+        let sources = found.scheme.owner_sources.iter().map(|source| (source.group, source.kind));
+        let kinds: Vec<(&str, &str)> = kinds.chain(sources).collect();
+        let namespace = &found.claim.owner.namespace;
+        let gap = self.snapshot.gaps.iter().find(|gap| {
+            let elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
+            !elsewhere && kinds.iter().any(|(group, kind)| self.hides(gap.kind, &gap.subject, group, kind))
+        })?;
+        Some(format!("{} could not be read: {}", gap.subject, gap.message))
+    }
+
+    /// Whether a gap's subject, a resource or an API group version, covers a kind.
+    fn hides(&self, gap: GapKind, subject: &str, group: &str, kind: &str) -> bool {
+        if gap == GapKind::StaleGroup {
+            return subject.split_once('/').map_or("", |(group, _)| group) == group;
+        }
+        let known = self.snapshot.types.iter().find(|known| known.is(group, kind)).map(|known| known.resource());
+        let plural = format!("{}s", kind.to_lowercase());
+        let guess = || {
+            if group.is_empty() { plural } else { format!("{plural}.{group}") }
+        };
+        known.unwrap_or_else(guess) == subject
+    }
+}

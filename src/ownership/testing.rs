@@ -1,0 +1,107 @@
+//! Short ways to write objects and snapshots in tests.
+
+use serde_json::Value;
+
+use crate::object::{FullObject, KeyValues, Object, ObjectId, Reference, ResourceType, Writer, parse_time};
+use crate::snapshot::{ClusterIdentity, Snapshot};
+
+/// An object with nothing but an identity.
+pub(crate) fn object(group: &str, kind: &str, namespace: &str, name: &str) -> Object {
+    Object {
+        id: ObjectId::new(group, kind, namespace, name),
+        version: "v1".into(),
+        uid: format!("uid:{group}/{kind}/{namespace}/{name}").into(),
+        resource_version: "1".into(),
+        generation: 1,
+        created: None,
+        deleting: None,
+        finalizers: vec![],
+        labels: KeyValues::default(),
+        annotations: KeyValues::default(),
+        references: vec![],
+        writers: vec![],
+    }
+}
+
+fn with(map: &KeyValues, key: &str, value: &str) -> KeyValues {
+    map.iter().filter(|(known, _)| *known != key).chain([(key, value)]).collect()
+}
+
+/// Builds objects up.
+pub(crate) trait Make: Sized {
+    fn label(self, key: &str, value: &str) -> Self;
+    fn annotation(self, key: &str, value: &str) -> Self;
+    fn writer(self, manager: &str, key: &str) -> Self;
+    fn controlled_by(self, uid: &str) -> Self;
+    fn referring_to(self, uid: &str) -> Self;
+    fn full(self, content: Value) -> FullObject;
+}
+
+impl Make for Object {
+    fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels = with(&self.labels, key, value);
+        self
+    }
+
+    fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations = with(&self.annotations, key, value);
+        self
+    }
+
+    fn writer(mut self, manager: &str, key: &str) -> Self {
+        let keys: Vec<Box<str>> = vec![key.into()];
+        self.writers.push(Writer {
+            manager: manager.into(),
+            labels: keys.clone(),
+            annotations: keys,
+            ..Writer::default()
+        });
+        self
+    }
+
+    fn controlled_by(mut self, uid: &str) -> Self {
+        self = self.referring_to(uid);
+        self.references.last_mut().expect("just pushed").controller = true;
+        self
+    }
+
+    fn referring_to(mut self, uid: &str) -> Self {
+        let (group, kind) = ("apps".into(), "ReplicaSet".into());
+        self.references.push(Reference {
+            group,
+            kind,
+            name: "x".into(),
+            uid: uid.into(),
+            controller: false,
+            block_owner_deletion: false,
+        });
+        self
+    }
+
+    fn full(self, content: Value) -> FullObject {
+        FullObject { object: self, content }
+    }
+}
+
+/// A type.
+pub(crate) fn resource_type(group: &str, kind: &str, plural: &str, namespaced: bool) -> ResourceType {
+    ResourceType {
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+        singular: "".into(),
+        short_names: vec![],
+        namespaced,
+    }
+}
+
+/// A snapshot, taken on the last day of 2026.
+pub(crate) fn snapshot(objects: Vec<Object>, full: Vec<FullObject>) -> Snapshot {
+    let taken = parse_time("2026-12-31T00:00:00Z").expect("a time");
+    let mut snapshot = Snapshot::new(taken, ClusterIdentity::default());
+    snapshot.objects = objects;
+    snapshot.full = full;
+    snapshot.normalise();
+    snapshot
+}
