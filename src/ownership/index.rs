@@ -259,3 +259,6 @@ fn selects(selector: &str, object: &Object) -> bool {
         Some((key, value)) => object.labels.get(key) == Some(value),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,10 +26,14 @@ pub mod marks;
 pub mod members;
 pub mod own;
 pub mod qbec;
+pub mod readiness;
 pub mod settled;
 pub mod standing;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tree;
+pub mod view;
+pub mod why;
 
 use std::fmt;
 

@@ -30,6 +30,23 @@ pub enum Standing {
     Unmanaged,
 }
 
+impl Standing {
+    /// The word for it in outputs.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Managed(_) => "managed",
+            Self::Leaked(_) => "leaked",
+            Self::Orphaned(_) => "orphaned",
+            Self::Copied(_) => "copied",
+            Self::Conflict(_) => "conflict",
+            Self::Unjudged(..) => "unjudged",
+            Self::ClusterOwn(_) => "cluster-own",
+            Self::Controlled => "controlled",
+            Self::Unmanaged => "unmanaged",
+        }
+    }
+}
+
 impl Index<'_> {
     /// What an object is.
     pub fn standing(&self, object: &Object) -> Standing {
@@ -45,7 +62,10 @@ impl Index<'_> {
             }
         }
         match contenders[..] {
-            [_, _, ..] => return Standing::Conflict(contenders.into_iter().cloned().collect()),
+            [_, _, ..] => {
+                contenders.sort_unstable();
+                return Standing::Conflict(contenders.into_iter().cloned().collect());
+            }
             [owner] if recorded.contains(owner) => return Standing::Managed(owner.clone()),
             _ => {}
         }
@@ -176,3 +196,6 @@ impl Index<'_> {
         known.unwrap_or_else(guess) == subject
     }
 }
+
+#[cfg(test)]
+mod tests;
