@@ -41,6 +41,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "a doc comment here would hide the long help of the verb's arguments")]
 pub enum Command {
+    Inventory(command::inventory::InventoryArgs),
     Prune(command::prune::PruneArgs),
     Snapshot(command::snapshot::SnapshotArgs),
     Completion(command::completion::CompletionArgs),

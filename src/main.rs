@@ -22,6 +22,7 @@ async fn main() -> std::process::ExitCode {
 
 async fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
     match command {
+        Command::Inventory(args) => command::inventory::run(&args, session).await,
         Command::Prune(args) => command::prune::run(&args, session).await,
         Command::Snapshot(args) => command::snapshot::run(&args, session).await,
         Command::Completion(args) => command::completion::run(&args, session),

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::list::{collection_path, full_object};
 use super::metadata::Interner;
 use super::{Cluster, Failure, FailureKind};
 use crate::object::{FullObject, Object, ObjectId, ResourceType};
+use crate::snapshot::Snapshot;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
@@ -36,6 +38,17 @@ impl Cluster {
     /// Any failure but 404.
     pub async fn fetch_metadata(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Object>, Failure> {
         Ok(self.fetch_as(kind, id, METADATA).await?.map(|full| full.object))
+    }
+
+    /// These objects with their content, as far as they can be read.
+    pub async fn fetch_all(&self, snapshot: &Snapshot, ids: Vec<ObjectId>) -> Vec<FullObject> {
+        let mut reads = JoinSet::new();
+        for id in ids {
+            let Some(kind) = snapshot.resource_type(&id.group_kind()).cloned() else { continue };
+            let cluster = self.clone();
+            reads.spawn(async move { cluster.fetch(&kind, &id).await.ok().flatten() });
+        }
+        reads.join_all().await.into_iter().flatten().collect()
     }
 
     async fn fetch_as(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<FullObject>, Failure> {

@@ -1,6 +1,7 @@
 //! One verb per file: its arguments and `run`, which translates, calls and renders.
 
 pub mod completion;
+pub mod inventory;
 pub mod man;
 pub mod owners;
 pub mod prune;

@@ -135,7 +135,7 @@ impl<'a> Index<'a> {
         let state = match object {
             Some(object) => {
                 let before = full.and_then(|_| self.snapshot.object(&object.id));
-                settled::during(state, object, before, finished, self.snapshot.taken)
+                settled::during(state, object, before)
             }
             None => state,
         };

@@ -4,9 +4,18 @@
 
 pub mod document;
 pub mod duration;
+pub mod inventory;
 pub mod plan;
 pub mod sanitize;
 pub mod table;
+
+use crate::ownership::OwnerId;
+
+/// `flux-system/kustomization/apps`: the form in which owners are typed.
+pub fn owner(owner: &OwnerId) -> String {
+    let prefix = if owner.namespace.is_empty() { String::new() } else { format!("{}/", owner.namespace) };
+    format!("{prefix}{}/{}", owner.kind.to_lowercase(), owner.name)
+}
 
 /// `1 object`, `3 objects`: a number and its noun.
 pub fn count(number: usize, noun: &str) -> String {

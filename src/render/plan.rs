@@ -1,11 +1,10 @@
 //! How a plan and its execution look.
 
-use super::count;
 use super::document::{self, OutputFormat};
 use super::sanitize::one_line;
 use super::table::Table;
+use super::{count, owner};
 use crate::error::Result;
-use crate::ownership::OwnerId;
 use crate::prune::outcome::{PruneResult, Step, StepResult};
 use crate::prune::plan::{Certainty, Change, Plan};
 
@@ -62,12 +61,6 @@ fn action(change: &Change) -> String {
         Certainty::Certain => change.action.to_string(),
         Certainty::Race => format!("{}?", change.action),
     }
-}
-
-/// `flux-system/kustomization/apps`: the form in which owners are typed.
-fn owner(owner: &OwnerId) -> String {
-    let prefix = if owner.namespace.is_empty() { String::new() } else { format!("{}/", owner.namespace) };
-    format!("{prefix}{}/{}", owner.kind.to_lowercase(), owner.name)
 }
 
 fn reason(change: &Change) -> String {
