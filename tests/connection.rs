@@ -26,7 +26,7 @@ fn args(flags: &[&str]) -> ConnectionArgs {
 /// An environment with nothing in it but these variables.
 fn environment(folder: &Folder, variables: &[(&str, &str)]) -> Environment {
     Environment {
-        variables: variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        variables: variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
         home: Some(folder.path().join("home")),
         service_account: folder.path().join("serviceaccount"),
         interactive: false,
@@ -169,6 +169,12 @@ async fn what_is_refused() {
         ),
         ("auth provider", &["--user=gcp"], "no Auth Provider found for name \"gcp\"", "credential plugin"),
         ("token with a line break", &["--user=broken"], "the token of user \"broken\" holds a line break", "one line"),
+        (
+            "a password in the address",
+            &["-s", "https://u:hunter2@x"],
+            "the server's address must not hold a user and password",
+            "--token",
+        ),
         ("server is no URL", &["-s", "ftp://x"], "the server's address \"ftp://x\" is not a URL", "https://"),
         ("namespace with a slash", &["-n", "a/b"], "invalid namespace \"a/b\": [may not contain '/']", ""),
         ("namespace with a question mark", &["-n", "a?b"], "invalid namespace \"a?b\": [may not contain '?']", ""),
@@ -271,6 +277,17 @@ async fn inside_a_pod() {
     let folder = Folder::new("pod");
     let pod = [("KUBERNETES_SERVICE_HOST", "fd00::1"), ("KUBERNETES_SERVICE_PORT", "6443")];
     let outside = "no kubeconfig was found, and this is not a pod";
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let mut odd = environment(&folder, &[]);
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+        std::fs::copy(&second, &path).expect("a file whose name is no text");
+        odd.variables.insert("KUBECONFIG".to_owned(), path.into());
+        let cluster = Cluster::connect_in(&args(&[]), &odd).await.expect("a connection");
+        assert_eq!(cluster.server, "http://second", "a name that is no text must not lead to ~/.kube/config");
+    }
+
     let error = refused(Cluster::connect_in(&args(&[]), &environment(&folder, &pod)).await, "no token file");
     assert_eq!(error.message, outside);
 

@@ -103,7 +103,7 @@ impl Server {
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
         });
         let config = self.folder.write("kubeconfig", &config.to_string()).display().to_string();
-        let variables = [("KUBECONFIG".to_owned(), config)].into();
+        let variables = [("KUBECONFIG".to_owned(), config.into())].into();
         self.request_in(&Environment { variables, ..Environment::default() }, flags).await
     }
 
@@ -226,7 +226,9 @@ async fn the_clients_certificate() {
     let server = Server::start(&["127.0.0.1"]);
     let cluster = || json!({"server": server.url(), "certificate-authority-data": base64(&server.authority)});
     let (certificate, key) = &server.client;
+    let lines = |text: &str| format!("{}\n{}\n", &base64(text)[..64], &base64(text)[64..]);
     let data = json!({"client-certificate-data": base64(certificate), "client-key-data": base64(key)});
+    let wrapped = json!({"client-certificate-data": lines(certificate), "client-key-data": lines(key)});
     let files = json!({"client-certificate": "client.pem", "client-key": "client.key"});
     let flags = [
         format!("--client-certificate={}", server.file("client.pem")),
@@ -237,6 +239,7 @@ async fn the_clients_certificate() {
     for (name, user, flags, expected) in [
         ("none", json!({}), &[][..], false),
         ("data", data, &[], true),
+        ("data on several lines", wrapped, &[], true),
         ("relative files", files, &[], true),
         ("flags", json!({}), &flags, true),
         ("flags win", junk, &flags, true),
@@ -271,7 +274,7 @@ async fn a_pods_service_account() {
     let variables =
         [("KUBERNETES_SERVICE_HOST", "127.0.0.1".to_owned()), ("KUBERNETES_SERVICE_PORT", server.port.to_string())];
     let environment = Environment {
-        variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
         service_account: server.folder.path().join("serviceaccount"),
         ..Environment::default()
     };

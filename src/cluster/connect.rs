@@ -220,6 +220,11 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
         || cluster.insecure_skip_tls_verify == Some(true)
         || user.client_certificate.is_some()
         || user.client_certificate_data.is_some();
+    // The address stands in messages and plans, so it must not hold a secret.
+    if server.split('/').any(|part| part.contains('@')) {
+        let error = Error::failed("the server's address must not hold a user and password");
+        return Err(error.hint("give them as a user of the kubeconfig, or with --token"));
+    }
     let url = match server.contains("://") {
         true => server.to_owned(),
         false => format!("{}://{server}", if tls { "https" } else { "http" }),
@@ -236,7 +241,6 @@ fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
     let (cluster, name) = (&chosen.cluster, &chosen.cluster_name);
     let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => {
-            let data: String = data.split_ascii_whitespace().collect();
             let flaw = |_| Error::failed(format!("certificate-authority-data of cluster \"{name}\" is not base64"));
             BASE64.decode(data).map_err(flaw)?
         }
