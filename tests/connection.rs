@@ -261,6 +261,17 @@ async fn kubeconfig_files() {
         }
     }
 
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let mut odd = environment(&folder, &[]);
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+        std::fs::copy(&second, &path).expect("a file whose name is no text");
+        odd.variables.insert("KUBECONFIG".to_owned(), path.into());
+        let cluster = Cluster::connect_in(&args(&[]), &odd).await.expect("a connection");
+        assert_eq!(cluster.server, "http://second", "a name that is no text must not lead to ~/.kube/config");
+    }
+
     let explicit = args(&["--kubeconfig", &second]);
     let cluster =
         Cluster::connect_in(&explicit, &environment(&folder, &[("KUBECONFIG", &first)])).await.expect("second");
@@ -277,17 +288,6 @@ async fn inside_a_pod() {
     let folder = Folder::new("pod");
     let pod = [("KUBERNETES_SERVICE_HOST", "fd00::1"), ("KUBERNETES_SERVICE_PORT", "6443")];
     let outside = "no kubeconfig was found, and this is not a pod";
-    #[cfg(unix)]
-    {
-        use std::os::unix::ffi::OsStrExt;
-        let mut odd = environment(&folder, &[]);
-        let path = folder.path().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
-        std::fs::copy(&second, &path).expect("a file whose name is no text");
-        odd.variables.insert("KUBECONFIG".to_owned(), path.into());
-        let cluster = Cluster::connect_in(&args(&[]), &odd).await.expect("a connection");
-        assert_eq!(cluster.server, "http://second", "a name that is no text must not lead to ~/.kube/config");
-    }
-
     let error = refused(Cluster::connect_in(&args(&[]), &environment(&folder, &pod)).await, "no token file");
     assert_eq!(error.message, outside);
 
