@@ -218,7 +218,8 @@ async fn kubeconfig_files() {
     );
     let nowhere = folder.path().join("nowhere").to_str().expect("a path").to_owned();
 
-    let rows: &[(&str, Option<String>, &[&str], Result<(&str, &str), &str>)] = &[
+    type Row<'a> = (&'a str, Option<String>, &'a [&'a str], Result<(&'a str, &'a str), &'a str>);
+    let rows: &[Row] = &[
         ("home", None, &[], Ok(("http://home", "default"))),
         ("an empty variable is none", Some(String::new()), &[], Ok(("http://home", "default"))),
         ("the first wins", Some(format!("{first}:{second}")), &[], Ok(("http://first", "default"))),
@@ -293,7 +294,8 @@ async fn inside_a_pod() {
 
     folder.write("serviceaccount/token", "t");
     folder.write("serviceaccount/namespace", "flux-system\n");
-    let rows: &[(&str, &[(&str, &str)], &[&str], Result<(&str, &str), &str>)] = &[
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], Result<(&'a str, &'a str), &'a str>);
+    let rows: &[Row] = &[
         ("IPv6", &pod, &[], Ok(("https://[fd00::1]:6443", "flux-system"))),
         (
             "IPv4 and POD_NAMESPACE",

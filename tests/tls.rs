@@ -167,7 +167,8 @@ async fn the_servers_certificate() {
     let bare = |server: &Server| json!({"server": server.url()});
     let (ca, inner_ca) = (format!("--certificate-authority={}", own.file("ca.pem")), inner.file("ca.pem"));
     let url = inner.url();
-    let rows: Vec<(&str, &Server, Value, Vec<&str>, Result<Option<&str>, &str>)> = vec![
+    type Row<'a> = (&'a str, &'a Server, Value, Vec<&'a str>, Result<Option<&'a str>, &'a str>);
+    let rows: Vec<Row> = vec![
         ("authority in the kubeconfig", &own, data(&own), vec![], Ok(None)),
         ("on several lines", &own, with(bare(&own), "certificate-authority-data", wrapped.into()), vec![], Ok(None)),
         ("as a relative file", &own, with(bare(&own), "certificate-authority", "ca.pem".into()), vec![], Ok(None)),
