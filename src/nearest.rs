@@ -1,8 +1,10 @@
 //! What a mistyped name may have meant, for hints.
 
-/// The candidate that differs least from a word; `None` when every one differs by more than a third of the word.
+/// The candidate that differs least from a word; `None` when every one differs by more than a third of the word, or in
+/// every letter.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(1);
+    let length = word.chars().count();
+    let limit = (length / 3).max(1).min(length.saturating_sub(1));
     let ranked = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     ranked.filter(|(distance, _)| *distance <= limit).min().map(|(_, candidate)| candidate)
 }
@@ -28,13 +30,14 @@ mod tests {
 
     #[test]
     fn nearest_candidate() {
-        let known = ["production", "staging", "kustomizations"];
+        let known = ["production", "staging", "kustomizations", "q"];
         for (name, word, expected) in [
             ("one letter missing", "producton", Some("production")),
             ("letters swapped", "stagign", Some("staging")),
             ("letter case", "Staging", Some("staging")),
             ("nothing alike", "nope", None),
             ("empty", "", None),
+            ("one letter", "p", None),
         ] {
             assert_eq!(nearest(word, known), expected, "{name}");
         }

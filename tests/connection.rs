@@ -26,7 +26,7 @@ fn args(flags: &[&str]) -> ConnectionArgs {
 /// An environment with nothing in it but these variables.
 fn environment(folder: &Folder, variables: &[(&str, &str)]) -> Environment {
     Environment {
-        variables: variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        variables: variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
         home: Some(folder.path().join("home")),
         service_account: folder.path().join("serviceaccount"),
         interactive: false,
@@ -169,6 +169,12 @@ async fn what_is_refused() {
         ),
         ("auth provider", &["--user=gcp"], "no Auth Provider found for name \"gcp\"", "credential plugin"),
         ("token with a line break", &["--user=broken"], "the token of user \"broken\" holds a line break", "one line"),
+        (
+            "a password in the address",
+            &["-s", "https://u:hunter2@x"],
+            "the server's address must not hold a user and password",
+            "--token",
+        ),
         ("server is no URL", &["-s", "ftp://x"], "the server's address \"ftp://x\" is not a URL", "https://"),
         ("namespace with a slash", &["-n", "a/b"], "invalid namespace \"a/b\": [may not contain '/']", ""),
         ("namespace with a question mark", &["-n", "a?b"], "invalid namespace \"a?b\": [may not contain '?']", ""),
@@ -212,7 +218,8 @@ async fn kubeconfig_files() {
     );
     let nowhere = folder.path().join("nowhere").to_str().expect("a path").to_owned();
 
-    let rows: &[(&str, Option<String>, &[&str], Result<(&str, &str), &str>)] = &[
+    type Row<'a> = (&'a str, Option<String>, &'a [&'a str], Result<(&'a str, &'a str), &'a str>);
+    let rows: &[Row] = &[
         ("home", None, &[], Ok(("http://home", "default"))),
         ("an empty variable is none", Some(String::new()), &[], Ok(("http://home", "default"))),
         ("the first wins", Some(format!("{first}:{second}")), &[], Ok(("http://first", "default"))),
@@ -255,6 +262,17 @@ async fn kubeconfig_files() {
         }
     }
 
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let mut odd = environment(&folder, &[]);
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+        std::fs::copy(&second, &path).expect("a file whose name is no text");
+        odd.variables.insert("KUBECONFIG".to_owned(), path.into());
+        let cluster = Cluster::connect_in(&args(&[]), &odd).await.expect("a connection");
+        assert_eq!(cluster.server, "http://second", "a name that is no text must not lead to ~/.kube/config");
+    }
+
     let explicit = args(&["--kubeconfig", &second]);
     let cluster =
         Cluster::connect_in(&explicit, &environment(&folder, &[("KUBECONFIG", &first)])).await.expect("second");
@@ -276,7 +294,8 @@ async fn inside_a_pod() {
 
     folder.write("serviceaccount/token", "t");
     folder.write("serviceaccount/namespace", "flux-system\n");
-    let rows: &[(&str, &[(&str, &str)], &[&str], Result<(&str, &str), &str>)] = &[
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str], Result<(&'a str, &'a str), &'a str>);
+    let rows: &[Row] = &[
         ("IPv6", &pod, &[], Ok(("https://[fd00::1]:6443", "flux-system"))),
         (
             "IPv4 and POD_NAMESPACE",
@@ -463,7 +482,9 @@ async fn the_request_timeout_bounds_a_silent_server() {
         api.on("/x", [answer]);
         let cluster = connect(&api, &folder, &["--request-timeout=500ms"]).await;
         let begin = Instant::now();
-        let failure = cluster.get("/x", "application/json").await.expect_err(name);
+        let get = cluster.get("/x", "application/json");
+        let answer = tokio::time::timeout(Duration::from_secs(5), get).await;
+        let failure = answer.unwrap_or_else(|_| panic!("{name}: still waiting after 5 s")).expect_err(name);
         assert_took(name, begin.elapsed(), Duration::from_millis(500), Duration::from_millis(1500));
         assert_eq!((failure.kind, failure.code), (FailureKind::Timeout, None), "{name}");
         let expected = format!("Unable to connect to the server: {} gave no answer within 500ms", api.host());

@@ -69,7 +69,7 @@ impl Plugin {
         change: impl FnOnce(&mut Environment),
     ) -> Result<Cluster, String> {
         let mut environment = Environment { home: Some(self.folder.path().to_owned()), ..Environment::default() };
-        environment.variables.insert("KUBECONFIG".to_owned(), config.display().to_string());
+        environment.variables.insert("KUBECONFIG".to_owned(), config.into());
         change(&mut environment);
         let args = Cli::try_parse_from([&["gitops"], flags].concat()).expect("flags").connection;
         let found = Cluster::connect_in(&args, &environment).await;
@@ -317,14 +317,14 @@ async fn the_users_policy() {
         let here = plugin.folder.path().display().to_string();
         plugin.folder.write(".kube/kuberc", &kuberc.replace("HERE", &here));
         let exec = || json!({"apiVersion": V1, "interactiveMode": "Never"});
-        let path = |e: &mut Environment| _ = e.variables.insert("PATH".to_owned(), format!("/nowhere:{here}"));
+        let path = |e: &mut Environment| _ = e.variables.insert("PATH".to_owned(), format!("/nowhere:{here}").into());
         let result = plugin.connect(&api, exec(), path).await;
         match refusal {
             None => assert!(result.is_ok() && plugin.runs() == 1, "{name}: {:?}", result.err()),
             Some(expected) => {
                 let error = result.err().unwrap_or_else(|| panic!("{name}: connected"));
                 assert!(error.contains(expected) && plugin.runs() == 0, "{name}: {error}");
-                let off = |e: &mut Environment| _ = e.variables.insert("KUBERC".to_owned(), "off".to_owned());
+                let off = |e: &mut Environment| _ = e.variables.insert("KUBERC".to_owned(), "off".into());
                 plugin.connect(&api, exec(), off).await.unwrap_or_else(|error| panic!("{name}, off: {error}"));
             }
         }

@@ -103,7 +103,7 @@ impl Server {
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
         });
         let config = self.folder.write("kubeconfig", &config.to_string()).display().to_string();
-        let variables = [("KUBECONFIG".to_owned(), config)].into();
+        let variables = [("KUBECONFIG".to_owned(), config.into())].into();
         self.request_in(&Environment { variables, ..Environment::default() }, flags).await
     }
 
@@ -167,7 +167,8 @@ async fn the_servers_certificate() {
     let bare = |server: &Server| json!({"server": server.url()});
     let (ca, inner_ca) = (format!("--certificate-authority={}", own.file("ca.pem")), inner.file("ca.pem"));
     let url = inner.url();
-    let rows: Vec<(&str, &Server, Value, Vec<&str>, Result<Option<&str>, &str>)> = vec![
+    type Row<'a> = (&'a str, &'a Server, Value, Vec<&'a str>, Result<Option<&'a str>, &'a str>);
+    let rows: Vec<Row> = vec![
         ("authority in the kubeconfig", &own, data(&own), vec![], Ok(None)),
         ("on several lines", &own, with(bare(&own), "certificate-authority-data", wrapped.into()), vec![], Ok(None)),
         ("as a relative file", &own, with(bare(&own), "certificate-authority", "ca.pem".into()), vec![], Ok(None)),
@@ -226,7 +227,9 @@ async fn the_clients_certificate() {
     let server = Server::start(&["127.0.0.1"]);
     let cluster = || json!({"server": server.url(), "certificate-authority-data": base64(&server.authority)});
     let (certificate, key) = &server.client;
+    let lines = |text: &str| format!("{}\n{}\n", &base64(text)[..64], &base64(text)[64..]);
     let data = json!({"client-certificate-data": base64(certificate), "client-key-data": base64(key)});
+    let wrapped = json!({"client-certificate-data": lines(certificate), "client-key-data": lines(key)});
     let files = json!({"client-certificate": "client.pem", "client-key": "client.key"});
     let flags = [
         format!("--client-certificate={}", server.file("client.pem")),
@@ -237,6 +240,7 @@ async fn the_clients_certificate() {
     for (name, user, flags, expected) in [
         ("none", json!({}), &[][..], false),
         ("data", data, &[], true),
+        ("data on several lines", wrapped, &[], true),
         ("relative files", files, &[], true),
         ("flags", json!({}), &flags, true),
         ("flags win", junk, &flags, true),
@@ -271,7 +275,7 @@ async fn a_pods_service_account() {
     let variables =
         [("KUBERNETES_SERVICE_HOST", "127.0.0.1".to_owned()), ("KUBERNETES_SERVICE_PORT", server.port.to_string())];
     let environment = Environment {
-        variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect(),
         service_account: server.folder.path().join("serviceaccount"),
         ..Environment::default()
     };

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
+use secrecy::ExposeSecret;
 
 use super::environment::Environment;
 use crate::connection::ConnectionArgs;
@@ -103,7 +104,7 @@ fn list<'a>(what: &str, known: impl Iterator<Item = &'a str>) -> String {
 /// not exist are left out, except the one that `--kubeconfig` names.
 fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> {
     let explicit = args.kubeconfig.as_ref().filter(|path| !path.as_os_str().is_empty());
-    let paths: Vec<PathBuf> = match (explicit, environment.variable("KUBECONFIG")) {
+    let paths: Vec<PathBuf> = match (explicit, environment.paths("KUBECONFIG")) {
         (Some(path), _) => vec![path.clone()],
         (None, Some(list)) => std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect(),
         (None, None) => environment.home.iter().map(|home| home.join(".kube").join("config")).collect(),
@@ -141,7 +142,8 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
     })
 }
 
-/// client-go takes an empty field as absent, so that the next file may fill it; kube takes `token: ""` as a token.
+/// client-go takes an empty field as absent, so that the next file may fill it; kube takes `token: ""` as a token. It
+/// also takes base64 on several lines, which kube does not.
 fn without_empty_values(mut config: Kubeconfig) -> Kubeconfig {
     // Files that say `kind: Config` and files that say nothing must merge, whatever their order.
     (config.kind, config.api_version) = (None, None);
@@ -152,17 +154,28 @@ fn without_empty_values(mut config: Kubeconfig) -> Kubeconfig {
     for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
         let Cluster { server, certificate_authority, certificate_authority_data, proxy_url, tls_server_name, .. } =
             cluster;
+        join_lines(certificate_authority_data);
         clear_empty([server, certificate_authority, certificate_authority_data, proxy_url, tls_server_name]);
     }
     for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
         let AuthInfo { username, token_file, client_certificate, client_certificate_data, client_key, .. } = user;
+        join_lines(client_certificate_data);
         clear_empty([username, token_file, client_certificate, client_certificate_data, client_key]);
         clear_empty([&mut user.impersonate, &mut user.impersonate_uid]);
+        if let Some(key) = &mut user.client_key_data {
+            *key = key.expose_secret().split_ascii_whitespace().collect::<String>().into();
+        }
         for secret in [&mut user.token, &mut user.password, &mut user.client_key_data] {
-            secret.take_if(|secret| secrecy::ExposeSecret::expose_secret(secret).is_empty());
+            secret.take_if(|secret| secret.expose_secret().is_empty());
         }
     }
     config
+}
+
+fn join_lines(data: &mut Option<String>) {
+    if let Some(data) = data {
+        data.retain(|c| !c.is_ascii_whitespace());
+    }
 }
 
 fn clear_empty<const N: usize>(fields: [&mut Option<String>; N]) {

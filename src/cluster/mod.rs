@@ -25,6 +25,7 @@ mod in_cluster;
 mod kubeconfig;
 mod list;
 mod metadata;
+mod overrides;
 mod plugin_policy;
 mod protobuf;
 mod proxy;

@@ -56,8 +56,9 @@ pub(super) fn permitted(command: &str, environment: &Environment) -> Result<Path
 
 /// The preferences: the file of KUBERC, else `~/.kube/kuberc`; none with `KUBERC=off`, and none without a file.
 fn read(environment: &Environment) -> Result<Option<(PathBuf, Preference)>> {
-    let file = match (environment.variable("KUBERC"), &environment.home) {
-        (Some("off"), _) | (None, None) => return Ok(None),
+    let file = match (environment.paths("KUBERC"), &environment.home) {
+        (None, None) => return Ok(None),
+        (Some(path), _) if path == "off" => return Ok(None),
         (Some(path), _) => PathBuf::from(path),
         (None, Some(home)) => home.join(".kube").join("kuberc"),
     };
@@ -82,6 +83,6 @@ fn resolve(command: &str, environment: &Environment) -> Option<PathBuf> {
     if command.contains(std::path::MAIN_SEPARATOR) {
         return Some(Path::new(command).components().collect());
     }
-    let folders = std::env::split_paths(environment.variable("PATH")?);
+    let folders = std::env::split_paths(environment.paths("PATH")?);
     folders.map(|folder| folder.join(command)).find(|path| path.is_file())
 }

@@ -124,7 +124,7 @@ mod tests {
             ("kubeconfig wins", ten, Some("http://other:1"), https.to_vec(), Some("http://other:1/")),
             ("kubeconfig, whatever NO_PROXY says", ten, Some("http://other:1"), except("*"), Some("http://other:1/")),
         ] {
-            let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
             let environment = Environment { variables, ..Environment::default() };
             let found = choose(&server.parse().expect(name), kubeconfig, &environment).expect(name);
             assert_eq!(found.map(|proxy| proxy.to_string()).as_deref(), expected, "{name}");
