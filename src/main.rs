@@ -3,21 +3,32 @@
 use clap::Parser;
 use kubectl_gitops::cli::{Cli, Command};
 use kubectl_gitops::command::{self, Session};
-use kubectl_gitops::error::Result;
+use kubectl_gitops::error::{Error, Result};
 use kubectl_gitops::exit::ExitCode;
+use kubectl_gitops::render::sanitize;
 use kubectl_gitops::terminal::Terminal;
 
-#[tokio::main]
-async fn main() -> std::process::ExitCode {
-    if let Some(candidates) = command::completion::called_by_name() {
-        return finish(&mut Terminal::process(), candidates);
+/// How the messages begin that kubectl prints without `error: `.
+const KUBECTL_LINES: [&str; 4] =
+    ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
+
+fn main() -> std::process::ExitCode {
+    if let Some(answer) = command::completion::called_by_name() {
+        return finish(&mut Terminal::process(), answer);
     }
     let cli = Cli::parse();
     log(cli.verbosity);
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return finish(&mut Terminal::process(), Err(Error::failed(format!("cannot start: {error}")))),
+    };
     let terminal = Terminal::process();
     let mut session = Session { connection: cli.connection, terminal, now: chrono::Utc::now() };
-    let outcome = run(cli.command, &mut session).await;
-    finish(&mut session.terminal, outcome)
+    let outcome = runtime.block_on(run(cli.command, &mut session));
+    let code = finish(&mut session.terminal, outcome);
+    // A look-up of a name that hangs must not hold the process.
+    runtime.shutdown_background();
+    code
 }
 
 async fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
@@ -38,10 +49,15 @@ fn finish(terminal: &mut Terminal, outcome: Result<ExitCode>) -> std::process::E
         Err(error) => error,
     };
     if !error.message.is_empty() {
-        terminal.error(&error.message);
+        let message = sanitize::escape(&error.message);
+        // kubectl's users know some messages as whole lines.
+        match KUBECTL_LINES.iter().any(|start| message.starts_with(start)) {
+            true => terminal.status(&message),
+            false => terminal.error(&message),
+        }
     }
     if let Some(hint) = &error.hint {
-        terminal.hint(hint);
+        terminal.hint(&sanitize::escape(hint));
     }
     error.exit.into()
 }

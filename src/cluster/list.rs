@@ -18,6 +18,9 @@ const JSON: &str = "application/json";
 /// Objects a page holds at most: large enough that most types need one request, small enough to bound memory.
 const PAGE: usize = 1000;
 
+/// Reads one response into the items and gives the token of the next page, empty after the last.
+type PageReader<'a, T> = dyn FnMut(&Response, &mut Vec<T>) -> Result<String, String> + Send + 'a;
+
 /// What to list of a type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Query<'a> {
@@ -53,13 +56,13 @@ impl Cluster {
         self.list(kind, query, JSON, &mut page).await
     }
 
-    /// Follows the pages. `page` reads one response and gives the token of the next page.
+    /// Follows the pages.
     async fn list<T>(
         &self,
         kind: &ResourceType,
         query: Query<'_>,
         accept: &str,
-        page: &mut (dyn FnMut(&Response, &mut Vec<T>) -> Result<String, String> + Send),
+        page: &mut PageReader<'_, T>,
     ) -> Listing<T> {
         let path = list_path(kind, query);
         let mut items = vec![];
@@ -83,7 +86,7 @@ impl Cluster {
                     whole = true;
                     continue;
                 }
-                Err(failure) => failure.gap(&kind.resource(), query.namespace),
+                Err(failure) => failure.gap(kind.resource(), query.namespace),
             };
             return Listing { items, gap: Some(gap) };
         }

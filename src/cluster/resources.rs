@@ -68,15 +68,14 @@ impl Cluster {
         let answers: Vec<_> = iter(requests).buffered(16).collect().await;
         let mut found = Discovered::default();
         for (group, version, answer) in answers {
-            let list =
-                answer.map_err(|failure| failure.gap(&format!("{group}/{version}"), None)).and_then(|response| {
-                    serde_json::from_slice::<ResourceList>(&response.body).map_err(|error| Gap {
-                        kind: GapKind::Failed,
-                        subject: format!("{group}/{version}"),
-                        namespace: None,
-                        message: format!("discovery cannot be read: {error}"),
-                    })
-                });
+            let list = answer.map_err(|failure| failure.gap(format!("{group}/{version}"), None)).and_then(|response| {
+                serde_json::from_slice::<ResourceList>(&response.body).map_err(|error| Gap {
+                    kind: GapKind::Failed,
+                    subject: format!("{group}/{version}"),
+                    namespace: None,
+                    message: format!("discovery cannot be read: {error}"),
+                })
+            });
             match list {
                 Ok(list) => {
                     let listed = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));

@@ -90,7 +90,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::parse_time;
     use crate::ownership::testing::{Make, object};
 
     #[test]

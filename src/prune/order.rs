@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn sources_go_before_kustomizations_and_those_before_releases() {
-        let mut ids = vec![
+        let mut ids = [
             ObjectId::new("helm.toolkit.fluxcd.io", "HelmRelease", "n", "a"),
             ObjectId::new("source.toolkit.fluxcd.io", "GitRepository", "n", "a"),
             ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "a"),
