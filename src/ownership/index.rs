@@ -36,15 +36,26 @@ pub struct Owner<'a> {
     pub state: OwnerState,
     /// When it last finished writing its objects, where it says so.
     pub finished: Option<DateTime<Utc>>,
+    /// Where the listed members are among the snapshot's objects; [`ABSENT`] for those that are not.
+    pub(super) positions: Vec<u32>,
     rank: u64,
 }
+
+/// The position of a member that is not among the snapshot's objects.
+pub(super) const ABSENT: u32 = u32::MAX;
 
 /// Owners and claims of one snapshot.
 pub struct Index<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) owners: BTreeMap<OwnerId, Owner<'a>>,
-    /// Who recorded an object; more than one owner is a conflict.
-    recorded: HashMap<ObjectId, Vec<OwnerId>>,
+    /// Where an identity is among the snapshot's objects.
+    positions: HashMap<&'a ObjectId, u32>,
+    /// Sets of owners that recorded the same objects; the first is empty. More than one owner is a conflict.
+    groups: Vec<Vec<OwnerId>>,
+    /// The group of each object of the snapshot.
+    recorded: Vec<u32>,
+    /// The group of members that are not in the snapshot.
+    absent: HashMap<ObjectId, u32>,
     /// Identities in claims that stand for an owner.
     pub(super) aliases: HashMap<OwnerId, Vec<OwnerId>>,
     /// Secrets that prove claims: scheme, secret, owner.
@@ -66,7 +77,10 @@ impl<'a> Index<'a> {
         let mut index = Self {
             snapshot,
             owners: BTreeMap::new(),
-            recorded: HashMap::new(),
+            positions: snapshot.objects.iter().map(|object| &object.id).zip(0..).collect(),
+            groups: vec![vec![]],
+            recorded: vec![0; snapshot.objects.len()],
+            absent: HashMap::new(),
             aliases: HashMap::new(),
             proofs: vec![],
             opaque: 0,
@@ -139,7 +153,18 @@ impl<'a> Index<'a> {
             }
             None => state,
         };
-        let new = Owner { id: id.clone(), scheme: SCHEMES[n], object, full, members, prunable, state, finished, rank };
+        let new = Owner {
+            id: id.clone(),
+            scheme: SCHEMES[n],
+            positions: vec![],
+            object,
+            full,
+            members,
+            prunable,
+            state,
+            finished,
+            rank,
+        };
         match self.owners.remove(&id) {
             None => _ = self.owners.insert(id, new),
             Some(old) => {
@@ -173,17 +198,33 @@ impl<'a> Index<'a> {
     fn join(&mut self) {
         let types = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
         let cluster_scoped: HashSet<GroupKind> = types.map(crate::object::ResourceType::group_kind).collect();
-        for owner in self.owners.values_mut() {
+        let Self { owners, groups, positions, recorded, absent, .. } = self;
+        for owner in owners.values_mut() {
             let Members::Listed(ids) = &mut owner.members else {
                 continue;
             };
+            let alone = index_of(groups.len());
+            groups.push(vec![owner.id.clone()]);
+            let mut joined: HashMap<u32, u32> = HashMap::new();
             for id in ids.iter_mut() {
                 if !id.namespace.is_empty() && cluster_scoped.contains(&id.group_kind()) {
                     id.namespace = "".into();
                 }
-                let owners = self.recorded.entry(id.clone()).or_default();
-                if owners.last() != Some(&owner.id) {
-                    owners.push(owner.id.clone());
+                let position = positions.get(id).copied().unwrap_or(ABSENT);
+                owner.positions.push(position);
+                let group = match recorded.get_mut(position as usize) {
+                    Some(group) => group,
+                    None => absent.entry(id.clone()).or_default(),
+                };
+                if *group == 0 {
+                    *group = alone;
+                } else if groups[*group as usize].last() != Some(&owner.id) {
+                    *group = *joined.entry(*group).or_insert_with_key(|before| {
+                        let mut together = groups[*before as usize].clone();
+                        together.push(owner.id.clone());
+                        groups.push(together);
+                        index_of(groups.len() - 1)
+                    });
                 }
             }
         }
@@ -216,9 +257,23 @@ impl<'a> Index<'a> {
         self.owners.keys().any(|id| id.system == system)
     }
 
+    /// Where an identity is among the snapshot's objects.
+    pub(super) fn position(&self, id: &ObjectId) -> Option<usize> {
+        self.positions.get(id).map(|at| *at as usize)
+    }
+
+    /// The live owners that recorded the object at a position.
+    pub(super) fn recorded_at(&self, at: usize) -> &[OwnerId] {
+        &self.groups[self.recorded[at] as usize]
+    }
+
     /// The live owners that recorded an object.
     pub fn recorded_by(&self, id: &ObjectId) -> &[OwnerId] {
-        self.recorded.get(id).map_or(&[], Vec::as_slice)
+        let group = match self.position(id) {
+            Some(at) => self.recorded[at],
+            None => self.absent.get(id).copied().unwrap_or_default(),
+        };
+        &self.groups[group as usize]
     }
 }
 
@@ -228,6 +283,11 @@ impl Owner<'_> {
         let members = self.members.or(other.members);
         Self { members, object: self.object.or(other.object), full: self.full.or(other.full), ..self }
     }
+}
+
+/// Groups are fewer than members, and members that fit into memory fewer than this.
+fn index_of(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(ABSENT)
 }
 
 /// Which owners of a general kind a cluster has, so that they need reading in full: a sweep of metadata shows it.

@@ -7,7 +7,9 @@
 
 use super::index::Index;
 use super::marks::{bits, schemes_of};
-use super::{Claim, SCHEMES, Scheme, Strength, applyset, cli_utils, config_sync, flux_helmrelease, flux_v1, helm};
+use super::{
+    Claim, OwnerId, SCHEMES, Scheme, Strength, applyset, cli_utils, config_sync, flux_helmrelease, flux_v1, helm,
+};
 use crate::object::Object;
 
 /// A claim and the scheme that reads it.
@@ -30,28 +32,28 @@ fn read(object: &Object) -> Vec<(usize, Found)> {
 impl Index<'_> {
     /// Every claim of an object, resolved to live owners where they exist, before any reduction: for `--why`.
     pub fn all_claims(&self, object: &Object) -> Vec<Claim> {
-        self.resolved(object).into_iter().map(|found| found.claim).collect()
+        self.resolved(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
     }
 
     /// The claims of an object that count, after reduction.
     pub fn claims(&self, object: &Object) -> Vec<Claim> {
-        self.found(object).into_iter().map(|found| found.claim).collect()
+        self.found(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
     }
 
-    pub(crate) fn found(&self, object: &Object) -> Vec<Found> {
-        let mut found = self.resolved(object);
+    pub(crate) fn found(&self, object: &Object, recorded: &[OwnerId]) -> Vec<Found> {
+        let mut found = self.resolved(object, recorded);
         if found.len() > 1 {
-            self.reduce(object, &mut found);
+            self.reduce(recorded, &mut found);
         }
         found
     }
 
-    fn resolved(&self, object: &Object) -> Vec<Found> {
+    fn resolved(&self, object: &Object, recorded: &[OwnerId]) -> Vec<Found> {
         let mut found = read(object);
         for (n, found) in &mut found {
             match found.scheme.proof {
                 Some(proof) => self.prove(*n, proof, object, &mut found.claim),
-                None => self.resolve(object, &mut found.claim),
+                None => self.resolve(recorded, &mut found.claim),
             }
         }
         found.into_iter().map(|(_, found)| found).collect()
@@ -59,15 +61,14 @@ impl Index<'_> {
 
     /// A claim that names an owner by another identity is led to it. Where several owners go by it, the one that
     /// recorded the object is meant, else the one in Argo CD's usual namespace, else the first.
-    fn resolve(&self, object: &Object, claim: &mut Claim) {
-        if self.owners.contains_key(&claim.owner) {
+    fn resolve(&self, recorded: &[OwnerId], claim: &mut Claim) {
+        if recorded.contains(&claim.owner) || self.owners.contains_key(&claim.owner) {
             return;
         }
         let Some(owners) = self.aliases.get(&claim.owner) else {
             return;
         };
         let live = || owners.iter().filter(|owner| self.owners.contains_key(owner));
-        let recorded = self.recorded_by(&object.id);
         let meant = live().find(|owner| recorded.contains(owner));
         let meant = meant.or_else(|| live().find(|owner| owner.namespace == "argocd")).or_else(|| live().next());
         if let Some(owner) = meant {
@@ -92,14 +93,14 @@ impl Index<'_> {
         }
     }
 
-    fn reduce(&self, object: &Object, found: &mut Vec<Found>) {
+    fn reduce(&self, recorded: &[OwnerId], found: &mut Vec<Found>) {
         let of = |scheme: &Scheme, found: &Found| found.scheme == scheme;
         let counts = |found: &Found| found.claim.strength <= Strength::Bare;
         let release = found.iter().any(|found| of(&flux_helmrelease::SCHEME, found) && counts(found));
         let sync = found.iter().find(|found| of(&config_sync::SCHEME, found) && counts(found)).cloned();
         let flux =
             found.iter().any(|found| found.scheme.system == "flux" && found.claim.strength <= Strength::Corroborated);
-        let flux = flux || self.recorded_by(&object.id).iter().any(|owner| owner.system == "flux");
+        let flux = flux || recorded.iter().any(|owner| owner.system == "flux");
         let live_release = found
             .iter()
             .any(|found| of(&flux_helmrelease::SCHEME, found) && self.owners.contains_key(&found.claim.owner));

@@ -50,10 +50,16 @@ impl Standing {
 impl Index<'_> {
     /// What an object is.
     pub fn standing(&self, object: &Object) -> Standing {
-        let recorded = self.recorded_by(&object.id);
-        let found = self.found(object);
-        if found.is_empty() && recorded.is_empty() {
-            return self.unclaimed(object);
+        self.standing_among(object, self.recorded_by(&object.id))
+    }
+
+    fn standing_among(&self, object: &Object, recorded: &[OwnerId]) -> Standing {
+        let found = self.found(object, recorded);
+        match (&found[..], recorded) {
+            ([], []) => return self.unclaimed(object),
+            // The common case, and the same as what follows would say.
+            ([found], [owner]) if found.claim.owner == *owner => return Standing::Managed(owner.clone()),
+            _ => {}
         }
         let mut contenders: Vec<&OwnerId> = recorded.iter().collect();
         for found in found.iter().filter(|found| self.can_claim(found)) {

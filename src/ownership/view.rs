@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::index::{Index, Owner};
+use super::index::{ABSENT, Index, Owner};
 use super::readiness::{self, Readiness};
 use super::{Claim, KeepMark, Members, OwnerId, OwnerState, Standing, Strength, flux_snapshot, keep, tree, why};
 use crate::object::{FullObject, GroupKind, Object, ObjectId};
@@ -240,7 +240,8 @@ pub struct Views<'i, 'a> {
     by_mark: HashMap<OwnerId, Vec<usize>>,
     /// Leaked and undecidable objects by owner.
     astray: HashMap<OwnerId, (usize, usize)>,
-    contents: HashMap<&'i ObjectId, &'i FullObject>,
+    /// Objects with content, by position.
+    contents: Vec<Option<&'i FullObject>>,
     unread: HashSet<GroupKind>,
 }
 
@@ -248,7 +249,7 @@ impl<'i, 'a> Views<'i, 'a> {
     /// Views of an index; `contents` are objects that were read in full beyond those of the snapshot.
     pub fn new(index: &'i Index<'a>, contents: &'i [FullObject]) -> Self {
         let snapshot = index.snapshot();
-        let standings: Vec<Standing> = snapshot.objects.iter().map(|object| index.standing(object)).collect();
+        let standings: Vec<Standing> = index.standings().map(|(_, standing)| standing).collect();
         let mut by_mark: HashMap<OwnerId, Vec<usize>> = HashMap::new();
         let mut astray: HashMap<OwnerId, (usize, usize)> = HashMap::new();
         for (at, (object, standing)) in snapshot.objects.iter().zip(&standings).enumerate() {
@@ -265,7 +266,7 @@ impl<'i, 'a> Views<'i, 'a> {
                 }
                 _ => continue,
             };
-            let recorded = index.recorded_by(&object.id);
+            let recorded = index.recorded_at(at);
             for owner in managers.iter().filter(|owner| !recorded.contains(owner)) {
                 match by_mark.get_mut(owner) {
                     Some(list) => list.push(at),
@@ -273,10 +274,13 @@ impl<'i, 'a> Views<'i, 'a> {
                 }
             }
         }
-        let contents = snapshot.full.iter().chain(contents).map(|full| (&full.object.id, full)).collect();
+        let mut content_at = vec![None; snapshot.objects.len()];
+        for full in snapshot.full.iter().chain(contents) {
+            index.position(&full.object.id).into_iter().for_each(|at| content_at[at] = Some(full));
+        }
         let unread = snapshot.types.iter().filter(|kind| snapshot.gaps.iter().any(|gap| covers(gap, kind)));
         let unread = unread.map(crate::object::ResourceType::group_kind).collect();
-        Self { index, standings, by_mark, astray, contents, unread }
+        Self { index, standings, by_mark, astray, contents: content_at, unread }
     }
 
     /// A document around an answer.
@@ -346,14 +350,14 @@ impl<'i, 'a> Views<'i, 'a> {
             leaked,
             unjudged,
         };
-        self.each_member(owner, |id, object, _| {
+        self.each_member(owner, |id, at, _| {
             summary.objects += 1;
-            summary.missing += usize::from(object.is_none() && self.exists(owner, id) == Some(false));
-            summary.terminating += usize::from(object.is_some_and(|object| object.deleting.is_some()));
-            match object.map(|object| self.readiness(object)) {
-                Some(Some(ready)) => summary.ready += usize::from(ready.is_ready()),
-                Some(None) => summary.unread += 1,
-                None => {}
+            summary.missing += usize::from(at.is_none() && self.exists(owner, id) == Some(false));
+            let Some(at) = at else { return };
+            summary.terminating += usize::from(self.object(at).deleting.is_some());
+            match self.readiness(at) {
+                Some(ready) => summary.ready += usize::from(ready.is_ready()),
+                None => summary.unread += 1,
             }
         });
         summary
@@ -362,24 +366,29 @@ impl<'i, 'a> Views<'i, 'a> {
     /// The objects of an owner, in order.
     pub fn objects(&self, owner: &Owner<'_>) -> Vec<MemberView> {
         let mut members = vec![];
-        self.each_member(owner, |id, object, recorded| members.push(self.member(owner, id, object, recorded)));
+        self.each_member(owner, |id, at, recorded| members.push(self.member(owner, id, at, recorded)));
         members.sort_by(|a, b| a.object.cmp(&b.object));
         members
     }
 
-    fn each_member<'o>(&self, owner: &'o Owner<'_>, mut each: impl FnMut(&'o ObjectId, Option<&'a Object>, bool))
+    /// Identity, position when the object is here, and whether the owner recorded it.
+    fn each_member<'o>(&self, owner: &'o Owner<'_>, mut each: impl FnMut(&'o ObjectId, Option<usize>, bool))
     where
         'a: 'o,
     {
-        let snapshot = self.index.snapshot();
-        let local = !matches!(owner.members, Members::Remote(_));
         if let Members::Listed(ids) | Members::Remote(ids) = &owner.members {
-            ids.iter().for_each(|id| each(id, snapshot.object(id).filter(|_| local), true));
+            for (n, id) in ids.iter().enumerate() {
+                let at = owner.positions.get(n).filter(|at| **at != ABSENT);
+                each(id, at.map(|at| *at as usize), true);
+            }
         }
         for at in self.by_mark.get(&owner.id).into_iter().flatten() {
-            let object = &snapshot.objects[*at];
-            each(&object.id, Some(object), false);
+            each(&self.object(*at).id, Some(*at), false);
         }
+    }
+
+    fn object(&self, at: usize) -> &'a Object {
+        &self.index.snapshot().objects[at]
     }
 
     fn exists(&self, owner: &Owner<'_>, id: &ObjectId) -> Option<bool> {
@@ -387,7 +396,7 @@ impl<'i, 'a> Views<'i, 'a> {
         if matches!(owner.members, Members::Remote(_)) {
             return None;
         }
-        if snapshot.object(id).is_some() {
+        if self.index.position(id).is_some() {
             return Some(true);
         }
         let kind = id.group_kind();
@@ -395,14 +404,15 @@ impl<'i, 'a> Views<'i, 'a> {
         (looked_for && !self.unread.contains(&kind)).then_some(false)
     }
 
-    fn readiness(&self, object: &Object) -> Option<Readiness> {
-        if object.deleting.is_some() {
+    fn readiness(&self, at: usize) -> Option<Readiness> {
+        if self.object(at).deleting.is_some() {
             return Some(Readiness::Terminating);
         }
-        self.contents.get(&object.id).map(|full| readiness::ready(&full.object, &full.content))
+        self.contents[at].map(|full| readiness::ready(&full.object, &full.content))
     }
 
-    fn member(&self, owner: &Owner<'_>, id: &ObjectId, object: Option<&Object>, recorded: bool) -> MemberView {
+    fn member(&self, owner: &Owner<'_>, id: &ObjectId, at: Option<usize>, recorded: bool) -> MemberView {
+        let object = at.map(|at| self.object(at));
         let claimants = object.map(|object| self.index.claims(object)).unwrap_or_default();
         let claimants = claimants.into_iter().filter(|claim| claim.strength != Strength::Contradicted);
         let all = self.index.recorded_by(id).iter().cloned().chain(claimants.map(|claim| claim.owner));
@@ -417,7 +427,7 @@ impl<'i, 'a> Views<'i, 'a> {
             recorded,
             uid: object.map(|object| object.uid.to_string()),
             created: object.and_then(|object| object.created),
-            ready: object.and_then(|object| self.readiness(object)),
+            ready: at.and_then(|at| self.readiness(at)),
             terminating: object.and_then(terminating),
             keep: object.map(keep::keep_marks).unwrap_or_default(),
             also_claimed_by: also,
@@ -433,7 +443,7 @@ impl<'i, 'a> Views<'i, 'a> {
             recorded: false,
             uid: Some(object.uid.to_string()),
             created: object.created,
-            ready: self.readiness(object),
+            ready: self.index.position(&object.id).and_then(|at| self.readiness(at)),
             terminating: terminating(object),
             keep: keep::keep_marks(object),
             also_claimed_by: vec![],
