@@ -5,6 +5,7 @@ pub mod man;
 pub mod owners;
 pub mod prune;
 pub mod snapshot;
+pub mod targets;
 
 use std::path::Path;
 

@@ -47,7 +47,7 @@ pub struct FluxKind {
     pub aliases: &'static [&'static str],
     /// How it is suspended.
     pub suspends: Suspends,
-    /// What its deletion takes along unless `spec.suspend` holds: suspended by annotation only, it still does.
+    /// What its deletion does unless `spec.suspend` holds, also when the annotation suspends it.
     pub deletion: Option<&'static str>,
     /// Whether a status tells when a reconcile that was asked for is done.
     pub waitable: bool,
@@ -114,10 +114,10 @@ const OPERATOR: FluxKind = FluxKind {
 
 /// Every kind, in the order in which they depend on one another: what comes later uses what came before.
 pub static KINDS: [FluxKind; 19] = [
-    FluxKind { kind: "FluxInstance", deletion: Some("uninstalls Flux"), ..OPERATOR },
+    FluxKind { kind: "FluxInstance", ..OPERATOR },
     FluxKind { kind: "FluxReport", ..OPERATOR },
     FluxKind { kind: "ResourceSetInputProvider", aliases: &["rsip"], ..OPERATOR },
-    FluxKind { kind: "ResourceSet", aliases: &["rset"], deletion: Some("deletes what it applied"), ..OPERATOR },
+    FluxKind { kind: "ResourceSet", aliases: &["rset"], ..OPERATOR },
     FluxKind { kind: "GitRepository", aliases: &["gitrepo"], ..SOURCE },
     FluxKind { kind: "OCIRepository", aliases: &["ocirepo"], ..SOURCE },
     FluxKind { kind: "Bucket", ..SOURCE },
@@ -128,7 +128,6 @@ pub static KINDS: [FluxKind; 19] = [
         kind: "ArtifactGenerator",
         aliases: &["ag"],
         suspends: Suspends::Switch("source.extensions.fluxcd.io/reconcile"),
-        deletion: Some("deletes the artifacts it generated"),
         controller: "source-watcher",
         sources: &[("/spec/sources", "")],
         traces: &[Trace::Starting("Reconciling"), Trace::Ending("Ready"), Trace::StatusWrite, Trace::Event],
@@ -231,6 +230,16 @@ impl FluxKind {
     /// Whether the end of a reconcile that was asked for can be seen on this object.
     pub fn can_wait(&self, full: &FullObject) -> bool {
         self.waitable && !self.is_static(full)
+    }
+
+    /// What deleting an object does although the annotation suspends it: a Kustomization that does not prune leaves all.
+    pub fn deletion_of(&self, full: &FullObject) -> Option<&'static str> {
+        let prunes = match full.text("/spec/deletionPolicy") {
+            Some("Delete" | "WaitForTermination") => true,
+            Some("Orphan") => false,
+            _ => self.kind != "Kustomization" || full.flag("/spec/prune"),
+        };
+        self.deletion.filter(|_| prunes)
     }
 
     /// The revision that an object is at.

@@ -3,3 +3,4 @@
 //! Everything here is pure. Source of the rules: reference flux and kustomize-controller.
 
 pub mod kinds;
+pub mod view;
