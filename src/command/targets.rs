@@ -29,7 +29,7 @@ pub fn parse(words: &[String], served: &[ResourceType]) -> Result<Targets> {
     if slashed > 0 {
         let pairs = words.iter().map(|word| split(word)).collect::<Result<Vec<_>>>()?;
         let named = pairs.into_iter().map(|(kind, name)| Ok((one_type(kind, served)?, name.to_owned())));
-        return Ok(Targets::Names(named.collect::<Result<_>>()?));
+        return named_only(named.collect::<Result<_>>()?);
     }
     let Some((first, names)) = words.split_first() else {
         return every_kind(served).map(Targets::Types);
@@ -43,7 +43,16 @@ pub fn parse(words: &[String], served: &[ResourceType]) -> Result<Targets> {
         return Ok(Targets::Types(types));
     }
     let of_type = |kind: &ResourceType| names.iter().map(|name| (kind.clone(), name.clone())).collect::<Vec<_>>();
-    Ok(Targets::Names(types.iter().flat_map(of_type).collect()))
+    named_only(types.iter().flat_map(of_type).collect())
+}
+
+/// A name becomes part of a URL, so it must be one that an object can have.
+fn named_only(names: Vec<(ResourceType, String)>) -> Result<Targets> {
+    let possible = |c: char| c.is_ascii_alphanumeric() || "-.:_".contains(c);
+    match names.iter().find(|(_, name)| name.starts_with('.') || !name.chars().all(possible)) {
+        Some((_, name)) => Err(Error::usage(format!("{name:?} cannot be the name of an object"))),
+        None => Ok(Targets::Names(names)),
+    }
 }
 
 fn split(word: &str) -> Result<(&str, &str)> {
@@ -200,6 +209,8 @@ mod tests {
             ("ks/apps infra", "no need to specify a resource type", "TYPE/NAME"),
             ("a/b/c", "more than one slash", ""),
             ("ks/", "\"ks/\" is not TYPE/NAME", ""),
+            ("ks ..", "cannot be the name of an object", ""),
+            ("ks a%2fb", "cannot be the name of an object", ""),
         ] {
             let error = read(words).unwrap_err();
             assert!(error.message.contains(message), "{words}: {}", error.message);

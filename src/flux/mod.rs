@@ -3,4 +3,5 @@
 //! Everything here is pure. Source of the rules: reference flux and kustomize-controller.
 
 pub mod kinds;
+pub mod order;
 pub mod view;

@@ -57,6 +57,13 @@ pub struct Item<'a> {
     pub created: Option<DateTime<Utc>>,
     /// Deletion time; present while finalizers hold it.
     pub deleting: Option<DateTime<Utc>>,
+    /// Whether it is gone; only a watch tells.
+    #[serde(skip_serializing_if = "is_false")]
+    pub deleted: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Objects by identity: what was asked for, and what stands above it.
@@ -81,6 +88,7 @@ pub fn item<'a>(full: &'a FullObject, known: &Known<'a>, events: &[Sighting]) ->
         sources: sources(full),
         created: full.object.created,
         deleting: full.object.deleting,
+        deleted: false,
     }
 }
 
@@ -96,7 +104,7 @@ pub fn above(full: &FullObject) -> Vec<ObjectId> {
 }
 
 /// The sources an object names.
-fn sources(full: &FullObject) -> Vec<ObjectId> {
+pub(super) fn sources(full: &FullObject) -> Vec<ObjectId> {
     let pointers = FluxKind::of(full).map_or(&[][..], |kind| kind.sources);
     let mut found = vec![];
     for (pointer, default) in pointers {

@@ -50,13 +50,8 @@ impl<'a> Content<'a> {
     }
 
     fn message(&self, kind: &str) -> String {
-        let text = condition(self.0, kind).map(|found| {
-            if found.message.is_empty() {
-                found.reason
-            } else {
-                found.message
-            }
-        });
+        let text =
+            condition(self.0, kind).map(|found| if found.message.is_empty() { found.reason } else { found.message });
         text.unwrap_or_default().to_owned()
     }
 }
@@ -99,17 +94,11 @@ fn in_progress(why: impl Into<String>) -> Readiness {
 /// The first comparison that fails, as `name: have/want`.
 fn reached(rows: &[(&str, i64, i64)]) -> Readiness {
     let lacking = rows.iter().find(|(_, have, want)| have < want);
-    lacking.map_or(Readiness::Ready, |(name, have, want)| {
-        in_progress(format!("{name}: {have}/{want}"))
-    })
+    lacking.map_or(Readiness::Ready, |(name, have, want)| in_progress(format!("{name}: {have}/{want}")))
 }
 
 fn by_condition(content: &Content<'_>) -> Readiness {
-    let kind = if condition(content.0, "Ready").is_some() {
-        "Ready"
-    } else {
-        "Available"
-    };
+    let kind = if condition(content.0, "Ready").is_some() { "Ready" } else { "Available" };
     match condition(content.0, kind) {
         Some(found) if found.status != "True" => in_progress(content.message(kind)),
         _ => Readiness::Ready,
@@ -121,10 +110,7 @@ fn deployment(content: &Content<'_>) -> Readiness {
         return Readiness::Failed(content.message("Progressing"));
     }
     let want = content.number("/spec/replicas").unwrap_or(1);
-    let (all, updated) = (
-        content.count("/status/replicas"),
-        content.count("/status/updatedReplicas"),
-    );
+    let (all, updated) = (content.count("/status/replicas"), content.count("/status/updatedReplicas"));
     match reached(&[
         ("replicas", all, want),
         ("updated", updated, want),
@@ -159,10 +145,7 @@ fn stateful_set(content: &Content<'_>) -> Readiness {
     }
     let want = content.number("/spec/replicas").unwrap_or(1);
     let all = content.count("/status/replicas");
-    let ready = reached(&[
-        ("replicas", all, want),
-        ("ready", content.count("/status/readyReplicas"), want),
-    ]);
+    let ready = reached(&[("replicas", all, want), ("ready", content.count("/status/readyReplicas"), want)]);
     if ready != Readiness::Ready {
         return ready;
     }
@@ -170,9 +153,7 @@ fn stateful_set(content: &Content<'_>) -> Readiness {
         return in_progress(format!("replicas: {all}/{want}"));
     }
     let updated = content.count("/status/updatedReplicas");
-    if let Some(partition) = content
-        .number("/spec/updateStrategy/rollingUpdate/partition")
-        .filter(|number| *number > 0)
+    if let Some(partition) = content.number("/spec/updateStrategy/rollingUpdate/partition").filter(|number| *number > 0)
     {
         return reached(&[("updated", updated, want.saturating_sub(partition))]);
     }
@@ -188,11 +169,7 @@ fn daemon_set(content: &Content<'_>) -> Readiness {
     }
     let want = content.count("/status/desiredNumberScheduled");
     let on_delete = content.text("/spec/updateStrategy/type") == "OnDelete";
-    let updated = if on_delete {
-        want
-    } else {
-        content.count("/status/updatedNumberScheduled")
-    };
+    let updated = if on_delete { want } else { content.count("/status/updatedNumberScheduled") };
     reached(&[
         ("scheduled", content.count("/status/currentNumberScheduled"), want),
         ("updated", updated, want),
@@ -207,22 +184,14 @@ fn job(content: &Content<'_>) -> Readiness {
         return Readiness::Failed(content.message("Failed"));
     }
     let started = !content.text("/status/startTime").is_empty() || content.is("Complete", "True");
-    if started || content.is("Suspended", "True") {
-        Readiness::Ready
-    } else {
-        in_progress("not started yet")
-    }
+    if started || content.is("Suspended", "True") { Readiness::Ready } else { in_progress("not started yet") }
 }
 
 fn pod(content: &Content<'_>) -> Readiness {
     let statuses = content.0.pointer("/status/containerStatuses").and_then(Value::as_array);
-    let waiting = statuses
-        .into_iter()
-        .flatten()
-        .filter_map(|status| status.pointer("/state/waiting/reason")?.as_str());
-    let broken = waiting
-        .into_iter()
-        .find(|reason| ["CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull"].contains(reason));
+    let waiting = statuses.into_iter().flatten().filter_map(|status| status.pointer("/state/waiting/reason")?.as_str());
+    let broken =
+        waiting.into_iter().find(|reason| ["CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull"].contains(reason));
     match (content.text("/status/phase"), broken) {
         ("Succeeded", _) => Readiness::Ready,
         ("Failed", _) => Readiness::Failed(content.text("/status/reason").to_owned()),
@@ -242,10 +211,7 @@ fn claim(content: &Content<'_>) -> Readiness {
 }
 
 fn service(content: &Content<'_>) -> Readiness {
-    let ingress = content
-        .0
-        .pointer("/status/loadBalancer/ingress")
-        .and_then(Value::as_array);
+    let ingress = content.0.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
     match content.text("/spec/type") {
         "LoadBalancer" if ingress.is_none_or(Vec::is_empty) => in_progress("no load balancer address yet"),
         _ => Readiness::Ready,
@@ -332,19 +298,11 @@ mod tests {
             ("Deployment", 'p', deployment(2, 1, 2)),
             ("Deployment", 'p', deployment(2, 2, 1)),
             ("Deployment", 'p', json!({})),
-            (
-                "Deployment",
-                'f',
-                conditions(&[("Progressing", "False", "ProgressDeadlineExceeded")]),
-            ),
+            ("Deployment", 'f', conditions(&[("Progressing", "False", "ProgressDeadlineExceeded")])),
             ("StatefulSet", 'r', set("b", 0)),
             ("StatefulSet", 'p', set("a", 0)),
             ("StatefulSet", 'r', set("a", 1)),
-            (
-                "StatefulSet",
-                'r',
-                json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}),
-            ),
+            ("StatefulSet", 'r', json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})),
             ("DaemonSet", 'r', daemons(3)),
             ("DaemonSet", 'p', daemons(2)),
             ("DaemonSet", 'p', json!({})),
@@ -368,12 +326,7 @@ mod tests {
             ("", "Pod", 'f', json!({"status": {"phase": "Failed"}})),
             ("", "Pod", 'p', json!({"status": {"phase": "Pending"}})),
             ("", "PersistentVolumeClaim", 'r', json!({"status": {"phase": "Bound"}})),
-            (
-                "",
-                "PersistentVolumeClaim",
-                'p',
-                json!({"status": {"phase": "Pending"}}),
-            ),
+            ("", "PersistentVolumeClaim", 'p', json!({"status": {"phase": "Pending"}})),
             ("", "Service", 'r', json!({"spec": {"type": "ClusterIP"}})),
             ("", "Service", 'p', json!({"spec": {"type": "LoadBalancer"}})),
             (

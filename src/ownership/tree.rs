@@ -45,22 +45,14 @@ impl<'i, 'a> Views<'i, 'a> {
                 children.entry(&controller.uid).or_default().push(object);
             }
         }
-        let mut walk = Walk {
-            views: self,
-            children,
-            seen: HashSet::new(),
-            controllers: HashSet::new(),
-        };
+        let mut walk = Walk { views: self, children, seen: HashSet::new(), controllers: HashSet::new() };
         owners.iter().filter_map(|owner| walk.owner(owner, 0)).collect()
     }
 
     /// The whole forest: owners that no other owner manages, then whatever is left in circles.
     pub fn forest(&self) -> Vec<Node> {
-        let (mut roots, rest): (Vec<OwnerId>, Vec<OwnerId>) = self
-            .index
-            .owners()
-            .map(|owner| owner.id.clone())
-            .partition(|id| self.parent(id).is_none());
+        let (mut roots, rest): (Vec<OwnerId>, Vec<OwnerId>) =
+            self.index.owners().map(|owner| owner.id.clone()).partition(|id| self.parent(id).is_none());
         roots.extend(rest);
         self.tree(&roots)
     }
@@ -68,12 +60,7 @@ impl<'i, 'a> Views<'i, 'a> {
     /// The owner that manages an owner's object; itself does not count.
     pub(super) fn parent(&self, id: &OwnerId) -> Option<OwnerId> {
         let object = self.index.owner(id)?.object?;
-        let recorded = self
-            .index
-            .recorded_by(&object.id)
-            .iter()
-            .find(|other| *other != id)
-            .cloned();
+        let recorded = self.index.recorded_by(&object.id).iter().find(|other| *other != id).cloned();
         recorded.or_else(|| match self.index.standing(object) {
             Standing::Managed(owner) if owner != *id => Some(owner),
             _ => None,
@@ -87,33 +74,19 @@ impl<'a> Walk<'_, '_, 'a> {
             return None;
         }
         let owner = self.views.index.owner(id)?;
-        let mut node = Node {
-            owner: Some(self.views.summary(owner)),
-            object: None,
-            children: vec![],
-            cut: false,
-        };
+        let mut node = Node { owner: Some(self.views.summary(owner)), object: None, children: vec![], cut: false };
         if depth >= DEEPEST {
             node.cut = true;
             return Some(node);
         }
         for member in self.views.objects(owner) {
-            let nested = self
-                .views
-                .index
-                .owner_of_object(&member.object)
-                .map(|nested| nested.id.clone());
+            let nested = self.views.index.owner_of_object(&member.object).map(|nested| nested.id.clone());
             let nested = nested.filter(|nested| nested != id);
             let mut child = match &nested {
                 Some(nested) => self.owner(nested, depth + 1),
                 None => None,
             }
-            .unwrap_or(Node {
-                owner: None,
-                object: None,
-                children: vec![],
-                cut: nested.is_some(),
-            });
+            .unwrap_or(Node { owner: None, object: None, children: vec![], cut: nested.is_some() });
             if let Some(uid) = self.uid_of(&member) {
                 child.children.extend(self.controlled(uid, depth + 1));
             }

@@ -273,25 +273,10 @@ impl<'i, 'a> Views<'i, 'a> {
                 }
             }
         }
-        let contents = snapshot
-            .full
-            .iter()
-            .chain(contents)
-            .map(|full| (&full.object.id, full))
-            .collect();
-        let unread = snapshot
-            .types
-            .iter()
-            .filter(|kind| snapshot.gaps.iter().any(|gap| covers(gap, kind)));
+        let contents = snapshot.full.iter().chain(contents).map(|full| (&full.object.id, full)).collect();
+        let unread = snapshot.types.iter().filter(|kind| snapshot.gaps.iter().any(|gap| covers(gap, kind)));
         let unread = unread.map(crate::object::ResourceType::group_kind).collect();
-        Self {
-            index,
-            standings,
-            by_mark,
-            astray,
-            contents,
-            unread,
-        }
+        Self { index, standings, by_mark, astray, contents, unread }
     }
 
     /// A document around an answer.
@@ -310,10 +295,7 @@ impl<'i, 'a> Views<'i, 'a> {
 
     /// All objects by standing.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals {
-            objects: self.standings.len(),
-            ..Totals::default()
-        };
+        let mut totals = Totals { objects: self.standings.len(), ..Totals::default() };
         for (object, standing) in self.standings() {
             let count = match standing {
                 Standing::Managed(_) => &mut totals.managed,
@@ -380,9 +362,7 @@ impl<'i, 'a> Views<'i, 'a> {
     /// The objects of an owner, in order.
     pub fn objects(&self, owner: &Owner<'_>) -> Vec<MemberView> {
         let mut members = vec![];
-        self.each_member(owner, |id, object, recorded| {
-            members.push(self.member(owner, id, object, recorded))
-        });
+        self.each_member(owner, |id, object, recorded| members.push(self.member(owner, id, object, recorded)));
         members.sort_by(|a, b| a.object.cmp(&b.object));
         members
     }
@@ -394,8 +374,7 @@ impl<'i, 'a> Views<'i, 'a> {
         let snapshot = self.index.snapshot();
         let local = !matches!(owner.members, Members::Remote(_));
         if let Members::Listed(ids) | Members::Remote(ids) = &owner.members {
-            ids.iter()
-                .for_each(|id| each(id, snapshot.object(id).filter(|_| local), true));
+            ids.iter().for_each(|id| each(id, snapshot.object(id).filter(|_| local), true));
         }
         for at in self.by_mark.get(&owner.id).into_iter().flatten() {
             let object = &snapshot.objects[*at];
@@ -420,29 +399,18 @@ impl<'i, 'a> Views<'i, 'a> {
         if object.deleting.is_some() {
             return Some(Readiness::Terminating);
         }
-        self.contents
-            .get(&object.id)
-            .map(|full| readiness::ready(&full.object, &full.content))
+        self.contents.get(&object.id).map(|full| readiness::ready(&full.object, &full.content))
     }
 
     fn member(&self, owner: &Owner<'_>, id: &ObjectId, object: Option<&Object>, recorded: bool) -> MemberView {
         let claimants = object.map(|object| self.index.claims(object)).unwrap_or_default();
-        let claimants = claimants
-            .into_iter()
-            .filter(|claim| claim.strength != Strength::Contradicted);
-        let all = self
-            .index
-            .recorded_by(id)
-            .iter()
-            .cloned()
-            .chain(claimants.map(|claim| claim.owner));
+        let claimants = claimants.into_iter().filter(|claim| claim.strength != Strength::Contradicted);
+        let all = self.index.recorded_by(id).iter().cloned().chain(claimants.map(|claim| claim.owner));
         let mut also: Vec<OwnerId> = all.filter(|other| *other != owner.id).collect();
         also.sort();
         also.dedup();
         let checksum = owner.full.and_then(|full| full.text("/status/snapshot/checksum"));
-        let stale = object
-            .zip(checksum)
-            .is_some_and(|(object, current)| flux_snapshot::is_stale(object, current));
+        let stale = object.zip(checksum).is_some_and(|(object, current)| flux_snapshot::is_stale(object, current));
         MemberView {
             object: id.clone(),
             exists: self.exists(owner, id),
@@ -475,13 +443,8 @@ impl<'i, 'a> Views<'i, 'a> {
 
     /// The objects that answer a question and that the caller wants, in order. The caller sees the first owner of each.
     pub fn findings(&self, question: Question, wanted: impl Fn(&Object, Option<&OwnerId>) -> bool) -> Vec<Finding> {
-        let found = self
-            .standings()
-            .filter_map(|(object, standing)| self.finding(question, object, standing));
-        found
-            .filter(|(object, finding)| wanted(object, finding.owners.first()))
-            .map(|(_, finding)| finding)
-            .collect()
+        let found = self.standings().filter_map(|(object, standing)| self.finding(question, object, standing));
+        found.filter(|(object, finding)| wanted(object, finding.owners.first())).map(|(_, finding)| finding).collect()
     }
 
     fn finding(&self, question: Question, object: &'a Object, standing: &Standing) -> Option<(&'a Object, Finding)> {
@@ -503,10 +466,7 @@ impl<'i, 'a> Views<'i, 'a> {
             uid: object.uid.to_string(),
             created: object.created,
             standing: standing.label(),
-            owners: owners
-                .into_iter()
-                .chain(claim.map(|claim| claim.owner.clone()))
-                .collect(),
+            owners: owners.into_iter().chain(claim.map(|claim| claim.owner.clone())).collect(),
             strength: claim.map(|claim| claim.strength),
             evidence: claim.map(|claim| claim.evidence.clone()),
             why,
@@ -520,10 +480,7 @@ impl<'i, 'a> Views<'i, 'a> {
 
 fn terminating(object: &Object) -> Option<Terminating> {
     let finalizers = object.finalizers.iter().map(ToString::to_string).collect();
-    Some(Terminating {
-        since: object.deleting?,
-        finalizers,
-    })
+    Some(Terminating { since: object.deleting?, finalizers })
 }
 
 /// Whether a gap hides objects of a type.

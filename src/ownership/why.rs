@@ -102,10 +102,7 @@ impl Views<'_, '_> {
             claim,
         });
         let controllers = self.controllers(object);
-        let top = controllers
-            .last()
-            .and_then(|id| index.snapshot().object(id))
-            .unwrap_or(object);
+        let top = controllers.last().and_then(|id| index.snapshot().object(id)).unwrap_or(object);
         Why {
             object: object.id.clone(),
             standing: standing.label(),
@@ -124,10 +121,7 @@ impl Views<'_, '_> {
         let mut chain: Vec<ObjectId> = vec![];
         let mut at = object;
         while let Some(reference) = at.controller() {
-            match self
-                .referenced(at, reference)
-                .filter(|found| !chain.contains(&found.id) && chain.len() < LONGEST)
-            {
+            match self.referenced(at, reference).filter(|found| !chain.contains(&found.id) && chain.len() < LONGEST) {
                 Some(next) => {
                     chain.push(next.id.clone());
                     at = next;
@@ -139,17 +133,9 @@ impl Views<'_, '_> {
     }
 
     fn referenced(&self, from: &Object, reference: &Reference) -> Option<&Object> {
-        let Reference {
-            group, kind, name, uid, ..
-        } = reference;
-        let at = |namespace: &str| {
-            self.index
-                .snapshot()
-                .object(&ObjectId::new(group, kind, namespace, name))
-        };
-        at(&from.id.namespace)
-            .or_else(|| at(""))
-            .filter(|found| found.uid == *uid)
+        let Reference { group, kind, name, uid, .. } = reference;
+        let at = |namespace: &str| self.index.snapshot().object(&ObjectId::new(group, kind, namespace, name));
+        at(&from.id.namespace).or_else(|| at("")).filter(|found| found.uid == *uid)
     }
 
     fn chain(&self, object: &Object) -> Vec<Link> {
@@ -182,42 +168,28 @@ fn because(index: &Index<'_>, object: &Object, standing: &Standing) -> Option<St
         Standing::Leaked(claim) => index.distrust(object, claim).map(|why| format!("not trusted: {why}")),
         Standing::Unjudged(_, why) => Some(why.clone()),
         Standing::ClusterOwn(rule) => Some((*rule).to_owned()),
-        Standing::Orphaned(claim) if index.may_live_elsewhere(claim) => Some(format!(
-            "no {} owner of this kind is in this cluster; it may live in another",
-            claim.owner.system
-        )),
+        Standing::Orphaned(claim) if index.may_live_elsewhere(claim) => {
+            Some(format!("no {} owner of this kind is in this cluster; it may live in another", claim.owner.system))
+        }
         _ => None,
     }
 }
 
 fn notes(object: &Object) -> Vec<String> {
     let claimed = |scheme: &&&super::Scheme| (scheme.claim)(object).is_some();
-    let apart = SCHEMES
-        .iter()
-        .filter(claimed)
-        .filter_map(|scheme| match (scheme.reach)(object) {
-            Reach::Normal => None,
-            Reach::NeverRecorded(why) | Reach::NeverCollected(why) => Some(format!("{}: {why}", scheme.system)),
-        });
-    let applied = object
-        .annotations
-        .get(identity::KUBECTL)
-        .map(|applied| format!("kubectl applied it as {applied}"));
+    let apart = SCHEMES.iter().filter(claimed).filter_map(|scheme| match (scheme.reach)(object) {
+        Reach::Normal => None,
+        Reach::NeverRecorded(why) | Reach::NeverCollected(why) => Some(format!("{}: {why}", scheme.system)),
+    });
+    let applied = object.annotations.get(identity::KUBECTL).map(|applied| format!("kubectl applied it as {applied}"));
     apart.chain(applied).collect()
 }
 
 /// What an owner applied last.
 pub(super) fn revision(owner: &Owner<'_>) -> Option<String> {
-    let pointers = [
-        "/status/lastAppliedRevision",
-        "/status/history/0/chartVersion",
-        "/status/sync/revision",
-    ];
+    let pointers = ["/status/lastAppliedRevision", "/status/history/0/chartVersion", "/status/sync/revision"];
     let full = owner.full?;
-    pointers
-        .into_iter()
-        .find_map(|pointer| full.text(pointer))
-        .map(ToOwned::to_owned)
+    pointers.into_iter().find_map(|pointer| full.text(pointer)).map(ToOwned::to_owned)
 }
 
 /// Where an owner's objects come from.
@@ -244,10 +216,7 @@ fn object_source(index: &Index<'_>, full: &FullObject, reference: &Value) -> Opt
         kind: kind.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-        path: full
-            .text("/spec/path")
-            .or_else(|| full.text("/spec/chart/spec/chart"))
-            .map(ToOwned::to_owned),
+        path: full.text("/spec/path").or_else(|| full.text("/spec/chart/spec/chart")).map(ToOwned::to_owned),
         url: own("/spec/url").or_else(|| own("/spec/endpoint")),
         revision: own("/status/artifact/revision"),
     })

@@ -6,6 +6,7 @@ pub mod document;
 pub mod duration;
 pub mod plan;
 pub mod sanitize;
+pub mod suspensions;
 pub mod table;
 
 /// `1 object`, `3 objects`: a number and its noun.

@@ -9,12 +9,14 @@
 pub mod evidence;
 pub mod message;
 pub mod patch;
+pub mod wait;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::flux::kinds;
-use crate::object::{FullObject, Writer};
+use crate::object::{FullObject, Object, Writer};
 
 /// The annotation of RFC-0006; its presence suspends, whatever its value.
 pub const ANNOTATION: &str = "reconcile.fluxcd.io/suspended";
@@ -88,9 +90,13 @@ fn is_off(value: &str) -> bool {
 
 /// What suspends an object, if anything does.
 pub fn effective(full: &FullObject) -> Option<By> {
-    let object = &full.object;
-    let annotation = |key: &str| object.annotations.get(key);
-    judge(&object.id.group, &object.id.kind, full.flag("/spec/suspend"), annotation)
+    effective_parts(&full.object, &full.content)
+}
+
+/// As [`effective`], for metadata and content that are held apart.
+pub fn effective_parts(object: &Object, content: &Value) -> Option<By> {
+    let spec = content.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
+    judge(&object.id.group, &object.id.kind, spec, |key| object.annotations.get(key))
 }
 
 /// All that an object tells of its suspension.
@@ -172,10 +178,10 @@ pub fn is_key(key: &str) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::object::{Object, ObjectId};
+    use crate::object::ObjectId;
 
     /// A moment to count from.
     pub(crate) fn noon() -> DateTime<Utc> {

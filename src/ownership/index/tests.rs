@@ -14,10 +14,7 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, below: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % below
     }
 
@@ -55,17 +52,8 @@ impl Dice {
             0 => String::new(),
             1 => "x".repeat(63),
             2 => "é".repeat(200),
-            3 => self
-                .pick(&["shop", "apps", "web", "Helm", "enabled", "true", "disabled"])
-                .to_owned(),
-            4 => format!(
-                "{}:{}/{}:{}/{}",
-                self.odd(),
-                self.odd(),
-                self.odd(),
-                self.odd(),
-                self.odd()
-            ),
+            3 => self.pick(&["shop", "apps", "web", "Helm", "enabled", "true", "disabled"]).to_owned(),
+            4 => format!("{}:{}/{}:{}/{}", self.odd(), self.odd(), self.odd(), self.odd(), self.odd()),
             _ => self.odd(),
         }
     }
@@ -77,9 +65,7 @@ impl Dice {
             2 => json!(self.roll(3)),
             3 => json!(i64::MIN),
             4 => (0..self.roll(4)).map(|_| self.json(depth - 1)).collect(),
-            _ => (0..self.roll(6))
-                .map(|_| (self.field(), self.json(depth - 1)))
-                .collect(),
+            _ => (0..self.roll(6)).map(|_| (self.field(), self.json(depth - 1))).collect(),
         }
     }
 
@@ -107,11 +93,7 @@ impl Dice {
             "suspend",
             "observedGeneration",
         ];
-        if self.roll(8) == 0 {
-            self.odd()
-        } else {
-            self.pick(&known).to_owned()
-        }
+        if self.roll(8) == 0 { self.odd() } else { self.pick(&known).to_owned() }
     }
 }
 
@@ -138,27 +120,11 @@ fn absurd(dice: &mut Dice, keys: &[Key], kinds: &[(&str, &str)], n: usize) -> Ob
 
 #[test]
 fn absurd_clusters_never_panic_and_never_invent_a_leak() {
-    let labels = SCHEMES
-        .iter()
-        .flat_map(|scheme| scheme.owner_labels)
-        .map(|key| Key::Label(key));
-    let marks = SCHEMES
-        .iter()
-        .flat_map(|scheme| scheme.other_marks)
-        .map(|key| Key::Annotation(key));
+    let labels = SCHEMES.iter().flat_map(|scheme| scheme.owner_labels).map(|key| Key::Label(key));
+    let marks = SCHEMES.iter().flat_map(|scheme| scheme.other_marks).map(|key| Key::Annotation(key));
     let members = SCHEMES.iter().flat_map(|scheme| scheme.member_keys).copied();
-    let keys: Vec<Key> = labels
-        .chain(marks)
-        .chain(members)
-        .chain(keep::keys().map(Key::Annotation))
-        .collect();
-    let mut kinds = vec![
-        ("", "ConfigMap"),
-        ("", "Secret"),
-        ("apps", "Deployment"),
-        ("", "Pod"),
-        ("", "Endpoints"),
-    ];
+    let keys: Vec<Key> = labels.chain(marks).chain(members).chain(keep::keys().map(Key::Annotation)).collect();
+    let mut kinds = vec![("", "ConfigMap"), ("", "Secret"), ("apps", "Deployment"), ("", "Pod"), ("", "Endpoints")];
     kinds.extend(SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds));
     for seed in 0..300 {
         let mut dice = Dice(seed);
@@ -174,30 +140,17 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
         for (object, standing) in index.standings() {
             if let Standing::Leaked(claim) = &standing {
                 assert!(index.owner(&claim.owner).is_some(), "seed {seed}: leaked from nobody");
-                assert!(
-                    object.controller().is_none(),
-                    "seed {seed}: a controlled object is leaked"
-                );
-                assert!(
-                    index.recorded_by(&object.id).is_empty(),
-                    "seed {seed}: a recorded object is leaked"
-                );
-                assert!(
-                    claim.strength < Strength::Contradicted,
-                    "seed {seed}: a contradicted claim leaks"
-                );
+                assert!(object.controller().is_none(), "seed {seed}: a controlled object is leaked");
+                assert!(index.recorded_by(&object.id).is_empty(), "seed {seed}: a recorded object is leaked");
+                assert!(claim.strength < Strength::Contradicted, "seed {seed}: a contradicted claim leaks");
             }
             serde_json::to_string(&views.why(object)).expect("why serialises");
         }
         serde_json::to_string(&views.document(Body::Tree(views.forest()))).expect("trees serialise");
         serde_json::to_string(&views.document(Body::Owners(views.owners()))).expect("owners serialise");
-        for question in [
-            Question::Leaked,
-            Question::Orphaned,
-            Question::Conflicts,
-            Question::Unjudged,
-            Question::Copied,
-        ] {
+        for question in
+            [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Unjudged, Question::Copied]
+        {
             views.findings(question, |_, _| true);
         }
     }
@@ -206,18 +159,13 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
 #[test]
 fn values_of_63_characters_and_odd_names_are_kept_whole() {
     let long = "x".repeat(63);
-    let labels = [
-        "kustomize.toolkit.fluxcd.io/name",
-        "kustomize.toolkit.fluxcd.io/namespace",
-    ];
+    let labels = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
     let marked = object("rbac.authorization.k8s.io", "ClusterRole", "", "system:a__b")
         .label(labels[0], &long)
         .label(labels[1], "x");
     let snapshot = snapshot(vec![marked], vec![]);
     let index = Index::build(&snapshot);
-    let Standing::Orphaned(claim) = index.standing(&snapshot.objects[0]) else {
-        panic!("not orphaned")
-    };
+    let Standing::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
     assert_eq!(claim.owner.name, long);
 }
 
@@ -226,26 +174,15 @@ fn values_of_63_characters_and_odd_names_are_kept_whole() {
 #[ignore = "a measurement"]
 #[expect(clippy::print_stderr, reason = "the figures are the result")]
 fn a_hundred_thousand_objects_index_quickly() {
-    let labels = [
-        "kustomize.toolkit.fluxcd.io/name",
-        "kustomize.toolkit.fluxcd.io/namespace",
-    ];
+    let labels = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
     let mut objects = vec![];
     let mut owners = vec![];
     for k in 0..1000 {
-        let ids: Vec<Value> = (0..100)
-            .map(|n| json!({"id": format!("ns{k}_cm-{n}__ConfigMap"), "v": "v1"}))
-            .collect();
+        let ids: Vec<Value> = (0..100).map(|n| json!({"id": format!("ns{k}_cm-{n}__ConfigMap"), "v": "v1"})).collect();
         let content =
             json!({"status": {"inventory": {"entries": ids}, "conditions": [{"type": "Ready", "status": "True"}]}});
         owners.push(
-            object(
-                "kustomize.toolkit.fluxcd.io",
-                "Kustomization",
-                "flux-system",
-                &format!("k{k}"),
-            )
-            .full(content),
+            object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", &format!("k{k}")).full(content),
         );
         for n in 0..100 {
             let plain = object("", "ConfigMap", &format!("ns{k}"), &format!("cm-{n}"))
@@ -271,10 +208,7 @@ fn a_hundred_thousand_objects_index_quickly() {
         let start = Instant::now();
         let index = Index::build(&snapshot);
         let built = start.elapsed();
-        let leaked = index
-            .standings()
-            .filter(|(_, standing)| matches!(standing, Standing::Leaked(_)))
-            .count();
+        let leaked = index.standings().filter(|(_, standing)| matches!(standing, Standing::Leaked(_))).count();
         let judged = start.elapsed();
         Views::new(&index, &[]).owners();
         let viewed = start.elapsed();

@@ -9,10 +9,7 @@ use crate::ownership::testing::{Make, object, resource_type, snapshot};
 use crate::ownership::{OwnerState, flux_v1, identity};
 use crate::snapshot::{Gap, Snapshot};
 
-const KS: [&str; 2] = [
-    "kustomize.toolkit.fluxcd.io/name",
-    "kustomize.toolkit.fluxcd.io/namespace",
-];
+const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
 const HR: [&str; 2] = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
 
 fn cm(name: &str) -> Object {
@@ -50,20 +47,12 @@ fn applied(object: Object, name: &str) -> Object {
 }
 
 fn helm(object: Object, release: &str) -> Object {
-    let named = object
-        .label("app.kubernetes.io/managed-by", "Helm")
-        .annotation("meta.helm.sh/release-name", release);
+    let named = object.label("app.kubernetes.io/managed-by", "Helm").annotation("meta.helm.sh/release-name", release);
     named.annotation("meta.helm.sh/release-namespace", "apps")
 }
 
 fn of_release(object: Object, name: &str) -> Object {
-    helm(
-        object
-            .label(HR[0], name)
-            .label(HR[1], "apps")
-            .writer("helm-controller", HR[0]),
-        name,
-    )
+    helm(object.label(HR[0], name).label(HR[1], "apps").writer("helm-controller", HR[0]), name)
 }
 
 fn ks(name: &str) -> OwnerId {
@@ -80,9 +69,7 @@ fn say(index: &Index<'_>) -> Vec<String> {
             Standing::Conflict(owners) => owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
             _ => String::new(),
         };
-        format!("{} {} {owners}", object.id.name, standing.label())
-            .trim_end()
-            .to_owned()
+        format!("{} {} {owners}", object.id.name, standing.label()).trim_end().to_owned()
     };
     index.standings().map(text).collect()
 }
@@ -106,10 +93,7 @@ fn flux_objects_are_managed_leaked_copied_controlled_or_orphaned() {
             applied(cm("g-gone"), "removed"),
             cm("h-nothing"),
         ],
-        vec![kustomization(
-            "apps",
-            &["shop_a-listed__ConfigMap", "shop_b-listed-without-labels__ConfigMap"],
-        )],
+        vec![kustomization("apps", &["shop_a-listed__ConfigMap", "shop_b-listed-without-labels__ConfigMap"])],
         &[
             "a-listed managed kustomization/apps -n flux-system",
             "b-listed-without-labels managed kustomization/apps -n flux-system",
@@ -160,11 +144,7 @@ fn remote_owners_are_not_checked_and_broken_ones_hide_only_themselves() {
     let mut owners = vec![remote, kustomization("broken", &["shop_b__ConfigMap", "no-separators"])];
     owners.extend((0..1000).map(|n| kustomization(&format!("k{n}"), &[])));
     check(
-        vec![
-            applied(cm("a"), "remote"),
-            applied(cm("b"), "broken"),
-            applied(cm("c"), "k7"),
-        ],
+        vec![applied(cm("a"), "remote"), applied(cm("b"), "broken"), applied(cm("c"), "k7")],
         owners,
         &[
             "a unjudged remote, not checked",
@@ -176,11 +156,7 @@ fn remote_owners_are_not_checked_and_broken_ones_hide_only_themselves() {
 
 #[test]
 fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
-    let record = |name: &str| {
-        object("", "Secret", "apps", name)
-            .label("owner", "helm")
-            .label("status", "deployed")
-    };
+    let record = |name: &str| object("", "Secret", "apps", name).label("owner", "helm").label("status", "deployed");
     let hook = of_release(cm("b-hook"), "podinfo").annotation("helm.sh/hook", "pre-install");
     let mut drives = release("podinfo", &["shop_a-listed__ConfigMap"]);
     drives.content["status"]["helmChart"] = json!("apps/apps-podinfo");
@@ -215,16 +191,9 @@ fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
             "apps-podinfo managed helmrelease/podinfo -n apps",
         ],
     );
-    let snapshot = snapshot(
-        vec![record("sh.helm.release.v1.podinfo.v1")],
-        vec![release("podinfo", &[])],
-    );
+    let snapshot = snapshot(vec![record("sh.helm.release.v1.podinfo.v1")], vec![release("podinfo", &[])]);
     let index = Index::build(&snapshot);
-    assert_eq!(
-        index.owners().count(),
-        1,
-        "the release is no owner beside the HelmRelease"
-    );
+    assert_eq!(index.owners().count(), 1, "the release is no owner beside the HelmRelease");
 }
 
 #[test]
@@ -236,10 +205,7 @@ fn config_sync_stands_for_its_apply_set_and_its_inventory() {
             .annotation("configsync.gke.io/resource-id", &format!("_configmap_bookstore_{name}"))
             .annotation("configsync.gke.io/manager", &format!("bookstore_{sync}"))
             .annotation("config.k8s.io/owning-inventory", &format!("bookstore_{sync}"))
-            .label(
-                "applyset.kubernetes.io/part-of",
-                &crate::ownership::applyset::id_of(&id),
-            )
+            .label("applyset.kubernetes.io/part-of", &crate::ownership::applyset::id_of(&id))
     };
     let sync = object("configsync.gke.io", "RepoSync", "bookstore", "x").full(json!({}));
     let resources = json!({"spec": {"resources": [{"kind": "ConfigMap", "namespace": "bookstore", "name": "a"}]}});
@@ -262,10 +228,7 @@ fn config_sync_stands_for_its_apply_set_and_its_inventory() {
 #[test]
 fn argo_applications_are_found_with_and_without_namespace() {
     let tracked = |name: &str, app: &str| {
-        cm(name).annotation(
-            "argocd.argoproj.io/tracking-id",
-            &format!("{app}:/ConfigMap:shop/{name}"),
-        )
+        cm(name).annotation("argocd.argoproj.io/tracking-id", &format!("{app}:/ConfigMap:shop/{name}"))
     };
     let app = |namespace: &str, name: &str, resources: Value| {
         object("argoproj.io", "Application", namespace, name).full(json!({"status": {"resources": resources}}))
@@ -310,32 +273,18 @@ fn kapp(name: &str, value: &str) -> Object {
 }
 
 fn kapp_app(name: &str, spec: &str) -> FullObject {
-    object("", "ConfigMap", "kapp", name)
-        .label("kapp.k14s.io/is-app", "")
-        .full(json!({"data": {"spec": spec}}))
+    object("", "ConfigMap", "kapp", name).label("kapp.k14s.io/is-app", "").full(json!({"data": {"spec": spec}}))
 }
 
 #[test]
 fn kapp_apps_are_found_by_value_and_an_unreadable_one_leaves_orphans_open() {
     let good = || kapp_app("web", r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#);
     let objects = || vec![kapp("a", "1"), kapp("b", "2"), cm("c").label("kapp.k14s.io/app", "1")];
-    check(
-        objects(),
-        vec![good()],
-        &[
-            "a managed app/web -n kapp",
-            "b orphaned app/2",
-            "c copied app/web -n kapp",
-        ],
-    );
+    check(objects(), vec![good()], &["a managed app/web -n kapp", "b orphaned app/2", "c copied app/web -n kapp"]);
     check(
         objects(),
         vec![good(), kapp_app("broken", "{")],
-        &[
-            "a managed app/web -n kapp",
-            "b unjudged an owner of kapp could not be read",
-            "c copied app/web -n kapp",
-        ],
+        &["a managed app/web -n kapp", "b unjudged an owner of kapp could not be read", "c copied app/web -n kapp"],
     );
 }
 
@@ -364,35 +313,18 @@ fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
         vec![],
     );
     let said = say(&Index::build(&snapshot));
-    let of = |name: &str| {
-        said.iter()
-            .find(|line| line.starts_with(&format!("{name} ")))
-            .unwrap()
-            .clone()
-    };
+    let of = |name: &str| said.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap().clone();
     assert_eq!(of("a"), "a managed secret/set -n shop");
-    assert_eq!(
-        of("b"),
-        "b leaked secret/set -n shop",
-        "no namespace that the parent names"
-    );
+    assert_eq!(of("b"), "b leaked secret/set -n shop", "no namespace that the parent names");
     assert_eq!(of("c"), "c leaked secret/set -n shop", "no kind that the parent names");
-    assert!(
-        of("d").starts_with("d unjudged its label applyset.kubernetes.io/id is not"),
-        "{}",
-        of("d")
-    );
+    assert!(of("d").starts_with("d unjudged its label applyset.kubernetes.io/id is not"), "{}", of("d"));
     assert!(of("e").starts_with("e orphaned applyset/applyset-"), "{}", of("e"));
     assert_eq!(of("set"), "set cluster-own");
 }
 
 #[test]
 fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
-    let source = |url: &str| flux_v1::Source {
-        url: url.to_owned(),
-        branch: "master".to_owned(),
-        paths: vec![],
-    };
+    let source = |url: &str| flux_v1::Source { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] };
     let mark = |name: &str, url: &str| flux_v1::mark(&source(url).sync_set(), &format!("shop:configmap/{name}"));
     let synced = |name: &str| cm(name).label(flux_v1::MARK, &mark(name, "git@h:o/r"));
     let fluxd = object("apps", "Deployment", "flux", "fluxd").full(json!({
@@ -426,9 +358,7 @@ fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
     check(objects(), vec![fluxd.clone()], &[&first[..], &rest[..]].concat());
 
     let snapshot_of_both = snapshot(objects(), vec![fluxd]);
-    let given = Given {
-        flux_v1: vec![source("git@other:o/r")],
-    };
+    let given = Given { flux_v1: vec![source("git@other:o/r")] };
     let said = say(&Index::build_with(&snapshot_of_both, &given));
     assert_eq!(said[2], "c-foreign managed source/ssh://git@other/o/r master");
 
@@ -437,10 +367,7 @@ fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
         say(&Index::build(&alone))[0].starts_with("a-synced copied"),
         "one mark on two objects, and no source to tell them apart"
     );
-    let own = snapshot(
-        vec![synced("a").annotation(identity::KUBECTL, "/ConfigMap/shop/a")],
-        vec![],
-    );
+    let own = snapshot(vec![synced("a").annotation(identity::KUBECTL, "/ConfigMap/shop/a")], vec![]);
     assert_eq!(say(&Index::build(&own)), ["a orphaned source/unknown"]);
 }
 
@@ -451,20 +378,12 @@ fn a_fluxd_that_cannot_be_read_leaves_its_marks_open() {
     let fluxd = object("apps", "Deployment", "flux", "fluxd")
         .full(json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
     let marked = cm("a").label(flux_v1::MARK, &flux_v1::mark("x", "shop:configmap/a"));
-    check(
-        vec![marked],
-        vec![fluxd],
-        &["a unjudged an owner of flux-v1 could not be read"],
-    );
+    check(vec![marked], vec![fluxd], &["a unjudged an owner of flux-v1 could not be read"]);
 }
 
 #[test]
 fn qbec_scopes_are_owners_as_long_as_an_object_names_them() {
-    let shop = |name: &str| {
-        cm(name)
-            .label("qbec.io/application", "shop")
-            .label("qbec.io/environment", "dev")
-    };
+    let shop = |name: &str| cm(name).label("qbec.io/application", "shop").label("qbec.io/environment", "dev");
     let own = |object: Object| {
         let identity = format!("/ConfigMap/shop/{}", object.id.name);
         object.annotation(identity::QBEC, &identity)
@@ -498,28 +417,15 @@ fn owners_of_different_systems_conflict_and_copied_labels_do_not() {
     check(
         vec![both, copied],
         vec![good(), kustomization("apps", &[])],
-        &[
-            "a conflict kustomization/apps -n flux-system + app/web -n kapp",
-            "b managed app/web -n kapp",
-        ],
+        &["a conflict kustomization/apps -n flux-system + app/web -n kapp", "b managed app/web -n kapp"],
     );
 }
 
 fn with_gap(objects: Vec<Object>, kind: GapKind, subject: &str, namespace: Option<&str>) -> Snapshot {
     let mut snapshot = snapshot(objects, vec![]);
     let namespace = namespace.map(ToOwned::to_owned);
-    snapshot.types = vec![resource_type(
-        "kustomize.toolkit.fluxcd.io",
-        "Kustomization",
-        "kustomizations",
-        true,
-    )];
-    snapshot.gaps = vec![Gap {
-        kind,
-        subject: subject.to_owned(),
-        namespace,
-        message: "no".to_owned(),
-    }];
+    snapshot.types = vec![resource_type("kustomize.toolkit.fluxcd.io", "Kustomization", "kustomizations", true)];
+    snapshot.gaps = vec![Gap { kind, subject: subject.to_owned(), namespace, message: "no".to_owned() }];
     snapshot
 }
 
@@ -537,11 +443,7 @@ fn an_owner_kind_that_could_not_be_read_leaves_orphans_open() {
     for (kind, subject, namespace, expected) in rows {
         let snapshot = with_gap(vec![applied(cm("a"), "apps")], kind, subject, namespace);
         let index = Index::build(&snapshot);
-        assert_eq!(
-            index.standing(&snapshot.objects[0]).label(),
-            expected,
-            "{kind:?} {subject} {namespace:?}"
-        );
+        assert_eq!(index.standing(&snapshot.objects[0]).label(), expected, "{kind:?} {subject} {namespace:?}");
     }
 }
 
@@ -555,55 +457,25 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
     type Change = fn(&mut FullObject, &mut Object);
     let rows: [(&str, Change, bool); 8] = [
         ("settled", |_, _| (), true),
-        (
-            "suspended",
-            |owner, _| owner.content["spec"]["suspend"] = json!(true),
-            false,
-        ),
-        (
-            "not ready",
-            |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("False"),
-            false,
-        ),
-        (
-            "running",
-            |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("Unknown"),
-            false,
-        ),
-        (
-            "not observed",
-            |owner, _| owner.content["status"]["observedGeneration"] = json!(0),
-            false,
-        ),
-        (
-            "deleted",
-            |owner, _| owner.object.deleting = parse_time("2026-06-01T00:00:00Z"),
-            false,
-        ),
+        ("suspended", |owner, _| owner.content["spec"]["suspend"] = json!(true), false),
+        ("not ready", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("False"), false),
+        ("running", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("Unknown"), false),
+        ("not observed", |owner, _| owner.content["status"]["observedGeneration"] = json!(0), false),
+        ("deleted", |owner, _| owner.object.deleting = parse_time("2026-06-01T00:00:00Z"), false),
         (
             "ran during the reading",
             |owner, _| owner.content["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-12-31T00:00:05Z"),
             false,
         ),
-        (
-            "object written since",
-            |_, object| object.writers[0].time = parse_time("2026-06-01T00:00:01Z"),
-            false,
-        ),
+        ("object written since", |_, object| object.writers[0].time = parse_time("2026-06-01T00:00:01Z"), false),
     ];
     for (name, change, trusted) in rows {
         let (mut owner, mut object) = (kustomization("apps", &[]), leaked());
         change(&mut owner, &mut object);
         let snapshot = snapshot(vec![object], vec![owner]);
         let index = Index::build(&snapshot);
-        let Standing::Leaked(claim) = index.standing(&snapshot.objects[0]) else {
-            panic!("{name}")
-        };
-        assert_eq!(
-            index.distrust(&snapshot.objects[0], &claim).is_none(),
-            trusted,
-            "{name}"
-        );
+        let Standing::Leaked(claim) = index.standing(&snapshot.objects[0]) else { panic!("{name}") };
+        assert_eq!(index.distrust(&snapshot.objects[0], &claim).is_none(), trusted, "{name}");
     }
 }
 
@@ -613,10 +485,7 @@ fn an_owner_that_moved_between_its_two_readings_changed() {
     let mut before = owner.object.clone();
     before.resource_version = "0".into();
     let snapshot = snapshot(vec![before], vec![owner]);
-    assert_eq!(
-        Index::build(&snapshot).owner(&ks("apps")).unwrap().state,
-        OwnerState::Changed
-    );
+    assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().state, OwnerState::Changed);
 }
 
 #[test]
@@ -624,16 +493,11 @@ fn without_an_owner_of_the_kind_owners_may_live_elsewhere() {
     let orphan = |full: Vec<FullObject>| {
         let snapshot = snapshot(vec![applied(cm("a"), "gone")], full);
         let index = Index::build(&snapshot);
-        let Standing::Orphaned(claim) = index.standing(&snapshot.objects[0]) else {
-            panic!("not orphaned")
-        };
+        let Standing::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
         index.may_live_elsewhere(&claim)
     };
     assert!(orphan(vec![]));
-    assert!(
-        orphan(vec![release("x", &[])]),
-        "a HelmRelease is no evidence of Kustomizations here"
-    );
+    assert!(orphan(vec![release("x", &[])]), "a HelmRelease is no evidence of Kustomizations here");
     assert!(!orphan(vec![kustomization("x", &[])]));
 }
 
@@ -663,17 +527,9 @@ fn a_v1beta1_kustomization_selects_by_label_in_the_kinds_of_its_snapshot() {
 fn entries_of_cluster_scoped_kinds_match_without_namespace() {
     let mut snapshot = snapshot(
         vec![object("rbac.authorization.k8s.io", "ClusterRole", "", "sys:x")],
-        vec![kustomization(
-            "apps",
-            &["bogus_sys__x_rbac.authorization.k8s.io_ClusterRole"],
-        )],
+        vec![kustomization("apps", &["bogus_sys__x_rbac.authorization.k8s.io_ClusterRole"])],
     );
-    snapshot.types = vec![resource_type(
-        "rbac.authorization.k8s.io",
-        "ClusterRole",
-        "clusterroles",
-        false,
-    )];
+    snapshot.types = vec![resource_type("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false)];
     let index = Index::build(&snapshot);
     assert_eq!(index.standing(&snapshot.objects[0]), Standing::Managed(ks("apps")));
 }

@@ -22,14 +22,8 @@ fn owner(group: &str, kind: &str, namespace: &str, name: &str, ids: &[&str]) -> 
 }
 
 fn by_kustomization(object: Object, name: &str) -> Object {
-    let labels = [
-        "kustomize.toolkit.fluxcd.io/name",
-        "kustomize.toolkit.fluxcd.io/namespace",
-    ];
-    object
-        .label(labels[0], name)
-        .label(labels[1], "flux-system")
-        .writer("kustomize-controller", labels[0])
+    let labels = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
+    object.label(labels[0], name).label(labels[1], "flux-system").writer("kustomize-controller", labels[0])
 }
 
 const KS: &str = "kustomize.toolkit.fluxcd.io";
@@ -70,9 +64,8 @@ fn cluster() -> Snapshot {
     cm.deleting = parse_time("2026-12-30T00:00:00Z");
     cm.finalizers = vec!["example.com/hold".into()];
     let release_labels = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
-    let service = object("", "Service", "shop", "podinfo")
-        .label(release_labels[0], "podinfo")
-        .label(release_labels[1], "shop");
+    let service =
+        object("", "Service", "shop", "podinfo").label(release_labels[0], "podinfo").label(release_labels[1], "shop");
     let leaked = by_kustomization(object("", "ConfigMap", "shop", "old"), "apps");
     let orphan = by_kustomization(object("", "ConfigMap", "shop", "orphan"), "removed");
     let stray = object("", "ConfigMap", "shop", "stray");
@@ -99,26 +92,11 @@ fn owners_are_counted() {
         .full(json!({"spec": {"replicas": 0}}))];
     let views = Views::new(&index, &contents);
     let apps = views.summary(index.owner(&ks("apps")).unwrap());
-    let counts = (
-        apps.objects,
-        apps.ready,
-        apps.unread,
-        apps.missing,
-        apps.terminating,
-        apps.leaked,
-        apps.unjudged,
-    );
+    let counts = (apps.objects, apps.ready, apps.unread, apps.missing, apps.terminating, apps.leaked, apps.unjudged);
     assert_eq!(counts, (3, 1, 0, 1, 1, 1, 0));
     assert_eq!(apps.revision.as_deref(), Some("main@sha1:abc"));
-    let totals = Totals {
-        objects: 11,
-        managed: 6,
-        leaked: 1,
-        orphaned: 1,
-        controlled: 2,
-        unmanaged: 1,
-        ..Totals::default()
-    };
+    let totals =
+        Totals { objects: 11, managed: 6, leaked: 1, orphaned: 1, controlled: 2, unmanaged: 1, ..Totals::default() };
     assert_eq!(views.totals(), totals);
 }
 
@@ -131,10 +109,7 @@ fn members_show_their_live_state() {
     let text = serde_json::to_value(&members).unwrap();
     assert_eq!(text[0]["name"], "cm");
     assert_eq!(text[0]["terminating"]["finalizers"], json!(["example.com/hold"]));
-    assert_eq!(
-        text[0]["keep"],
-        json!([{"key": "helm.sh/resource-policy", "value": "keep"}])
-    );
+    assert_eq!(text[0]["keep"], json!([{"key": "helm.sh/resource-policy", "value": "keep"}]));
     assert_eq!((&text[1]["name"], &text[1]["exists"]), (&json!("gone"), &json!(false)));
     assert_eq!(
         (&text[2]["name"], &text[2]["exists"], &text[2]["recorded"]),
@@ -152,19 +127,11 @@ fn what_was_not_read_is_not_called_missing() {
     ];
     let missing = |cluster: &Snapshot| {
         let index = Index::build(cluster);
-        Views::new(&index, &[])
-            .summary(index.owner(&ks("apps")).unwrap())
-            .missing
+        Views::new(&index, &[]).summary(index.owner(&ks("apps")).unwrap()).missing
     };
     assert_eq!(missing(&cluster), 1);
-    let gap = |kind, subject: &str| {
-        vec![Gap {
-            kind,
-            subject: subject.to_owned(),
-            namespace: None,
-            message: String::new(),
-        }]
-    };
+    let gap =
+        |kind, subject: &str| vec![Gap { kind, subject: subject.to_owned(), namespace: None, message: String::new() }];
     cluster.gaps = gap(GapKind::Forbidden, "secrets");
     assert_eq!(missing(&cluster), 0);
     cluster.gaps = gap(GapKind::StaleGroup, "v1");
@@ -181,32 +148,19 @@ fn findings_answer_one_question_each() {
     let index = Index::build(&cluster);
     let views = Views::new(&index, &[]);
     let names = |question| -> Vec<String> {
-        views
-            .findings(question, |_, _| true)
-            .into_iter()
-            .map(|finding| finding.object.name.to_string())
-            .collect()
+        views.findings(question, |_, _| true).into_iter().map(|finding| finding.object.name.to_string()).collect()
     };
     assert_eq!(names(Question::Leaked), ["old"]);
     assert_eq!(names(Question::Orphaned), ["orphan"]);
     assert_eq!(names(Question::Unmanaged), ["stray"]);
     assert!(names(Question::Conflicts).is_empty() && names(Question::Copied).is_empty());
-    assert!(
-        views
-            .findings(Question::Leaked, |_, owner| owner
-                .is_some_and(|owner| owner.name == "root"))
-            .is_empty()
-    );
+    assert!(views.findings(Question::Leaked, |_, owner| owner.is_some_and(|owner| owner.name == "root")).is_empty());
 }
 
 #[test]
 fn a_leak_that_cannot_be_trusted_is_unjudged() {
     let mut cluster = cluster();
-    let apps = cluster
-        .full
-        .iter_mut()
-        .find(|full| &*full.object.id.name == "apps")
-        .unwrap();
+    let apps = cluster.full.iter_mut().find(|full| &*full.object.id.name == "apps").unwrap();
     apps.content["spec"]["suspend"] = json!(true);
     let index = Index::build(&cluster);
     let views = Views::new(&index, &[]);
@@ -219,16 +173,9 @@ fn a_leak_that_cannot_be_trusted_is_unjudged() {
 
 fn outline(nodes: &[tree::Node], depth: usize, out: &mut Vec<String>) {
     for node in nodes {
-        let name = node
-            .object
-            .as_ref()
-            .map(|view| format!("{}/{}", view.object.kind, view.object.name));
+        let name = node.object.as_ref().map(|view| format!("{}/{}", view.object.kind, view.object.name));
         let name = name.unwrap_or_else(|| node.owner.as_ref().unwrap().owner.to_string());
-        out.push(format!(
-            "{}{name}{}",
-            "  ".repeat(depth),
-            if node.cut { " …" } else { "" }
-        ));
+        out.push(format!("{}{name}{}", "  ".repeat(depth), if node.cut { " …" } else { "" }));
         outline(&node.children, depth + 1, out);
     }
 }
@@ -258,13 +205,8 @@ fn the_tree_nests_owners_and_controllers() {
 
 #[test]
 fn circles_of_owners_and_controllers_end() {
-    let a = owner(
-        KS,
-        "Kustomization",
-        "flux-system",
-        "a",
-        &["flux-system_b_kustomize.toolkit.fluxcd.io_Kustomization"],
-    );
+    let a =
+        owner(KS, "Kustomization", "flux-system", "a", &["flux-system_b_kustomize.toolkit.fluxcd.io_Kustomization"]);
     let b = owner(
         KS,
         "Kustomization",
@@ -281,13 +223,7 @@ fn circles_of_owners_and_controllers_end() {
     outline(&views.forest(), 0, &mut lines);
     assert_eq!(
         lines,
-        [
-            "kustomization/a -n flux-system",
-            "  Kustomization/b",
-            "    Pod/x",
-            "      Pod/x",
-            "    Kustomization/a …",
-        ]
+        ["kustomization/a -n flux-system", "  Kustomization/b", "    Pod/x", "      Pod/x", "    Kustomization/a …",]
     );
     assert!(views.why(&own_child).chain.len() <= 2);
     assert!(views.why(&cluster.objects[1]).chain.len() <= 3);
@@ -300,10 +236,7 @@ fn deep_references_are_cut() {
         let above = format!("uid:/Pod/shop/p{}", n - 1);
         objects.push(object("", "Pod", "shop", &format!("p{n}")).controlled_by(&above));
     }
-    let cluster = snapshot(
-        objects,
-        vec![owner(KS, "Kustomization", "flux-system", "a", &["shop_p0__Pod"])],
-    );
+    let cluster = snapshot(objects, vec![owner(KS, "Kustomization", "flux-system", "a", &["shop_p0__Pod"])]);
     let index = Index::build(&cluster);
     let mut lines = vec![];
     outline(&Views::new(&index, &[]).forest(), 0, &mut lines);
@@ -315,30 +248,16 @@ fn why_leads_from_a_pod_to_the_source() {
     let cluster = cluster();
     let index = Index::build(&cluster);
     let views = Views::new(&index, &[]);
-    let mut pod = cluster
-        .objects
-        .iter()
-        .find(|object| &*object.id.kind == "Pod")
-        .unwrap()
-        .clone();
+    let mut pod = cluster.objects.iter().find(|object| &*object.id.kind == "Pod").unwrap().clone();
     pod.references[0].name = "x".into();
     let why = views.why(&pod);
     assert_eq!(why.standing, "controlled");
     let controllers: Vec<String> = why.controllers.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        controllers,
-        ["replicaset.apps/x -n shop", "deployment.apps/web -n shop"]
-    );
+    assert_eq!(controllers, ["replicaset.apps/x -n shop", "deployment.apps/web -n shop"]);
     let chain: Vec<String> = why.chain.iter().map(|link| link.owner.to_string()).collect();
-    assert_eq!(
-        chain,
-        ["kustomization/apps -n flux-system", "kustomization/root -n flux-system"]
-    );
+    assert_eq!(chain, ["kustomization/apps -n flux-system", "kustomization/root -n flux-system"]);
     let source = why.chain[0].source.as_ref().unwrap();
-    assert_eq!(
-        (source.url.as_deref(), source.revision.as_deref()),
-        (Some("https://h/fleet"), Some("main@sha1:def"))
-    );
+    assert_eq!((source.url.as_deref(), source.revision.as_deref()), (Some("https://h/fleet"), Some("main@sha1:def")));
     assert_eq!(why.chain[0].revision.as_deref(), Some("main@sha1:abc"));
 }
 
@@ -349,25 +268,10 @@ fn why_tells_every_claim_and_what_became_of_it() {
     let views = Views::new(&index, &[]);
     let of = |name: &str| views.why(cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
     let orphan = of("orphan");
-    assert_eq!(
-        (orphan.standing, orphan.claims.len(), orphan.claims[0].live),
-        ("orphaned", 1, false)
-    );
-    assert!(
-        orphan.claims[0]
-            .claim
-            .evidence
-            .contains("kustomize.toolkit.fluxcd.io/name=removed")
-    );
+    assert_eq!((orphan.standing, orphan.claims.len(), orphan.claims[0].live), ("orphaned", 1, false));
+    assert!(orphan.claims[0].claim.evidence.contains("kustomize.toolkit.fluxcd.io/name=removed"));
     let managed = of("cm");
-    assert_eq!(
-        (
-            managed.claims[0].live,
-            managed.claims[0].counts,
-            managed.recorded_by.len()
-        ),
-        (true, true, 1)
-    );
+    assert_eq!((managed.claims[0].live, managed.claims[0].counts, managed.recorded_by.len()), (true, true, 1));
     assert_eq!(of("stray").standing, "unmanaged");
 }
 
