@@ -41,6 +41,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "a doc comment here would hide the long help of the verb's arguments")]
 pub enum Command {
+    Get(command::get::GetArgs),
+    Suspend(command::suspend::SuspendArgs),
+    Resume(command::resume::ResumeArgs),
     Inventory(command::inventory::InventoryArgs),
     Prune(command::prune::PruneArgs),
     Snapshot(command::snapshot::SnapshotArgs),

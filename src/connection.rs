@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
+pub use crate::duration::parse as parse_duration;
+
 /// The heading under which help shows these flags.
 const HEADING: &str = "Connection options";
 
@@ -128,34 +130,6 @@ pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
          time unit (e.g. 1s | 2m | 3h)"
             .to_owned()
     })
-}
-
-/// A duration as kubectl's users write it: `5s`, `2m`, `1h30m`, `1.5s`, `300ms`; `0` needs no unit. Never negative.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(digits);
-        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit);
-        let seconds = match unit {
-            "h" => 3600.0,
-            "m" => 60.0,
-            "s" => 1.0,
-            "ms" => 1e-3,
-            "us" | "µs" => 1e-6,
-            "ns" => 1e-9,
-            _ => return None,
-        };
-        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
-        total = total.checked_add(part)?;
-        rest = tail;
-    }
-    (!text.is_empty()).then_some(total)
 }
 
 #[cfg(test)]

@@ -33,6 +33,9 @@ fn main() -> std::process::ExitCode {
 
 async fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
     match command {
+        Command::Get(args) => command::get::run(&args, session).await,
+        Command::Suspend(args) => command::suspend::run(&args, session).await,
+        Command::Resume(args) => command::resume::run(&args, session).await,
         Command::Inventory(args) => command::inventory::run(&args, session).await,
         Command::Prune(args) => command::prune::run(&args, session).await,
         Command::Snapshot(args) => command::snapshot::run(&args, session).await,

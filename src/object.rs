@@ -239,10 +239,15 @@ impl FullObject {
         self.at(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
     }
 
+    /// The entries of `status.conditions`.
+    pub fn conditions(&self) -> impl Iterator<Item = Condition<'_>> {
+        let conditions = self.at("/status/conditions").and_then(serde_json::Value::as_array);
+        conditions.into_iter().flatten().filter_map(Condition::read)
+    }
+
     /// The status condition of a type.
     pub fn condition(&self, kind: &str) -> Option<Condition<'_>> {
-        let conditions = self.at("/status/conditions")?.as_array()?;
-        conditions.iter().filter_map(Condition::read).find(|condition| condition.kind == kind)
+        self.conditions().find(|condition| condition.kind == kind)
     }
 }
 

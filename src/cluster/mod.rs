@@ -14,9 +14,11 @@ use tokio::sync::Semaphore;
 use crate::connection::ConnectionArgs;
 use crate::error::Result;
 
+mod annotate;
 mod connect;
 mod delete;
 mod environment;
+mod events;
 mod exec_plugin;
 mod execute;
 mod failure;
@@ -33,12 +35,16 @@ mod read;
 mod resources;
 mod retry;
 mod warnings;
+mod watch;
+mod whoami;
 
+pub use annotate::{Changed, Mode};
 pub use environment::Environment;
 pub use execute::{Execution, Judge};
 pub use failure::{Failure, FailureKind};
 pub use list::{Listing, Query};
 pub use resources::Discovered;
+pub use watch::Sight;
 
 /// How many requests may be in flight at once. Each is a connection of its own (HTTP/1.1), and the API server shares its
 /// own limits fairly among users; more than this gained nothing in the measurements of reference rust-and-kube 2.5.

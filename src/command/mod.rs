@@ -1,11 +1,19 @@
 //! One verb per file: its arguments and `run`, which translates, calls and renders.
 
+pub mod change;
 pub mod completion;
+pub mod get;
 pub mod inventory;
 pub mod man;
 pub mod owners;
+pub mod pick;
 pub mod prune;
+pub mod reading;
+pub mod resume;
 pub mod snapshot;
+pub mod suspend;
+pub mod targets;
+pub mod watch;
 
 use std::path::Path;
 

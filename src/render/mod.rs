@@ -7,6 +7,7 @@ pub mod duration;
 pub mod inventory;
 pub mod plan;
 pub mod sanitize;
+pub mod suspensions;
 pub mod table;
 
 use crate::ownership::OwnerId;
