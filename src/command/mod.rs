@@ -51,7 +51,7 @@ impl Session {
     /// When the cluster cannot be read at all, or the file is no snapshot.
     pub async fn snapshot(&mut self, file: Option<&Path>) -> Result<Snapshot> {
         if let Some(file) = file {
-            return crate::snapshot_file::read(file);
+            return self.recorded(file);
         }
         let snapshot = self.cluster().await?.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
@@ -59,6 +59,16 @@ impl Session {
             return Err(Error::failed(format!("nothing in this cluster can be read: {message}"))
                 .hint("`kubectl auth can-i --list` shows your rights"));
         }
+        Ok(snapshot)
+    }
+
+    /// A recorded cluster. Time stands still in it, so that ages are those of the recording.
+    ///
+    /// # Errors
+    /// When the file is no snapshot.
+    pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
+        let snapshot = crate::snapshot_file::read(file)?;
+        self.now = snapshot.taken;
         Ok(snapshot)
     }
 

@@ -84,11 +84,11 @@ pub async fn complete(cluster: &Cluster, served: &[ResourceType], reading: &mut 
 ///
 /// # Errors
 /// When the file is no snapshot, or a TYPE is not known.
-pub fn of_file(file: &Path, wish: Wish<'_>, session: &Session) -> Result<Reading> {
+pub fn of_file(file: &Path, wish: Wish<'_>, session: &mut Session) -> Result<Reading> {
     if wish.selector.is_some() {
         return Err(Error::usage("a recorded cluster cannot be selected from by label").hint("leave -l out"));
     }
-    let snapshot = crate::snapshot_file::read(file)?;
+    let snapshot = session.recorded(file)?;
     let namespace = session.connection.namespace.as_deref().filter(|_| !wish.all_namespaces);
     let here = |full: &FullObject| namespace.is_none_or(|namespace| *full.object.id.namespace == *namespace);
     let mut picked = Picked { gaps: snapshot.gaps.clone(), ..Picked::default() };

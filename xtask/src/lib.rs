@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod controlplane;
 pub mod demo;
 pub mod man;
+pub mod record;
 pub mod test;
 pub mod tool;
 

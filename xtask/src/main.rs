@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{cluster, controlplane, demo, man, say, test};
+use xtask::{cluster, controlplane, demo, man, record, say, test};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -14,7 +14,8 @@ usage: cargo xtask TASK
   cluster down --dir D                       stop the cluster
   demo                                       show the reading verbs over the recorded cluster; needs no cluster
   test                                       everything that must pass
-  man                                        write the man pages anew";
+  man                                        write the man pages anew
+  record                                     play the demo's story on a real cluster and record it anew";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +41,7 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["demo"] => Some(demo::run()),
         ["test"] => Some(test::run()),
         ["man"] => Some(man::run()),
+        ["record"] => Some(record::run()),
         _ => None,
     }
 }
