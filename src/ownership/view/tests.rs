@@ -171,7 +171,7 @@ fn a_leak_that_cannot_be_trusted_is_unjudged() {
     assert_eq!((summary.leaked, summary.unjudged), (0, 1));
 }
 
-fn outline(nodes: &[tree::Node], depth: usize, out: &mut Vec<String>) {
+fn outline(nodes: &[crate::ownership::tree::Node], depth: usize, out: &mut Vec<String>) {
     for node in nodes {
         let name = node.object.as_ref().map(|view| format!("{}/{}", view.object.kind, view.object.name));
         let name = name.unwrap_or_else(|| node.owner.as_ref().unwrap().owner.to_string());
