@@ -4,3 +4,4 @@
 pub mod fake_api;
 pub mod folder;
 pub mod live;
+pub mod oracle;

@@ -1,0 +1,7 @@
+//! The real qbec beside the plans of this tool, on the real API server, by uid.
+
+mod app;
+mod cases;
+mod random;
+#[path = "../support/mod.rs"]
+mod support;
