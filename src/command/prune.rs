@@ -214,11 +214,14 @@ fn plan_exit(args: &PruneArgs, plan: &Plan, gaps: ExitCode) -> ExitCode {
 fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &Basis, staying: usize) -> Result<()> {
     let limits =
         Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete };
-    let mut broken = guard::check(plan, &Index::build(snapshot), &limits);
-    if let Basis::Marks(_) = basis {
-        let lost = guard::lost_by_owner(plan);
-        broken.extend(lost.into_iter().filter_map(|(owner, lost)| guard::share(owner, lost, staying, &limits)));
-    }
+    let broken = match basis {
+        Basis::Cluster(_) => guard::check(plan, &Index::build(snapshot), &limits),
+        Basis::Marks(_) => {
+            let lost = guard::lost_by_owner(plan).into_iter();
+            let shares = lost.filter_map(|(owner, lost)| guard::share(owner, lost, staying, &limits));
+            guard::totals(plan, &limits).into_iter().chain(shares).collect()
+        }
+    };
     let Some(first) = broken.first() else { return Ok(()) };
     let messages: Vec<_> = broken.iter().map(|violation| violation.message.as_str()).collect();
     Err(Error::refused(format!("refused, nothing was deleted: {}", messages.join("; "))).hint(first.hint.clone()))

@@ -31,23 +31,9 @@ pub struct Violation {
     pub hint: String,
 }
 
-/// Every limit that a plan breaks.
+/// Every limit that a plan breaks, owners measured by what they recorded.
 pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> {
-    let mut broken = vec![];
-    if !plan.complete && !limits.allow_incomplete {
-        let count = plan.gaps.len();
-        broken.push(Violation {
-            message: format!("the plan is incomplete: {count} {} could not be read", plural(count, "thing")),
-            hint: "get the missing rights, or pass --allow-incomplete".to_owned(),
-        });
-    }
-    let total = plan.deletions().count();
-    if total > limits.max_delete {
-        broken.push(Violation {
-            message: format!("this deletes {total} objects, more than {}", limits.max_delete),
-            hint: format!("review the plan, then pass --max-delete={total}"),
-        });
-    }
+    let mut broken = totals(plan, limits);
     for (owner, lost) in lost_by_owner(plan) {
         let recorded = match index.owner(owner).map(|owner| &owner.members) {
             Some(Members::Listed(ids)) => ids.len(),
@@ -62,6 +48,26 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
         } else {
             broken.extend(share(owner, lost, recorded, limits));
         }
+    }
+    broken
+}
+
+/// The limits that a plan breaks as a whole, whoever owns what.
+pub fn totals(plan: &Plan, limits: &Limits) -> Vec<Violation> {
+    let mut broken = vec![];
+    if !plan.complete && !limits.allow_incomplete {
+        let count = plan.gaps.len();
+        broken.push(Violation {
+            message: format!("the plan is incomplete: {count} {} could not be read", plural(count, "thing")),
+            hint: "get the missing rights, or pass --allow-incomplete".to_owned(),
+        });
+    }
+    let total = plan.deletions().count();
+    if total > limits.max_delete {
+        broken.push(Violation {
+            message: format!("this deletes {total} objects, more than {}", limits.max_delete),
+            hint: format!("review the plan, then pass --max-delete={total}"),
+        });
     }
     broken
 }

@@ -108,7 +108,7 @@ fn rows() -> Vec<Row> {
             &["demo"],
             vec![local("v1", "Namespace", "other")],
             vec![marked("v1", "Namespace", "other")],
-            &["Namespace/other deletes namespace-constraint"],
+            &["Namespace/other deletes desired"],
         ),
         (
             "allowed namespaces: fluxd does not look elsewhere",
@@ -136,7 +136,7 @@ fn rows() -> Vec<Row> {
             &[],
             vec![local("extensions/v1beta1", "Ingress", "demo/web")],
             vec![marked("networking.k8s.io/v1", "Ingress", "demo/web")],
-            &["Ingress/demo/web deletes desired-under-another-api"],
+            &["Ingress/demo/web deletes desired"],
         ),
         (
             "F15 a namespace on a cluster-scoped manifest is dropped",
@@ -165,7 +165,7 @@ fn rows() -> Vec<Row> {
             &[],
             vec![local("x.example.com/v1", "AllowList", "demo/x")],
             vec![marked("x.example.com/v1", "AllowList", "demo/x")],
-            &["AllowList/demo/x deletes desired-under-another-api"],
+            &["AllowList/demo/x deletes desired"],
         ),
         (
             "F21 names differ by case",

@@ -261,7 +261,7 @@ fn rows() -> Vec<Row> {
             PLAIN,
             with(common(), local("extensions/v1beta1", "Ingress", "web")),
             vec![ours("networking.k8s.io/v1", "Ingress", "shop-dev/web")],
-            &["Ingress/shop-dev/web deletes desired-under-another-api"],
+            &["Ingress/shop-dev/web deletes desired"],
         ),
         (
             "Q16 the protected object comes after its namespace",

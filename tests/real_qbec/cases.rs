@@ -250,7 +250,7 @@ fn kinds_and_versions() {
     };
     q14.component("i", &ingress("networking.k8s.io/v1")).apply(&[]).component("i", &ingress("extensions/v1beta1"));
     let group = q14.compare(&[], &[]);
-    expect("Q14 group", &group, 0, &[("Ingress/web", "desired-under-another-api")]);
+    expect("Q14 group", &group, 0, &[("Ingress/web", "desired")]);
     table.add("Q14 a group that is served no more", &group);
 
     let q27 = with_garbage("q27", &cm("x"));

@@ -5,26 +5,7 @@ use std::fmt::Write;
 
 use crate::app::{App, cluster, filters};
 use crate::support::oracle::{self, Table, compare};
-
-/// A small generator that gives the same numbers for the same seed everywhere (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % limit
-    }
-
-    fn one_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-
-    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        list[self.below(list.len())]
-    }
-}
+use crate::support::random::Random;
 
 /// An object of a component.
 #[derive(Clone, Debug)]
@@ -128,7 +109,7 @@ fn edit(random: &mut Random, components: &Components, app: &str) -> Components {
 
 /// Runs one seed; gives the number of objects that both delete.
 fn case(seed: u64, table: &mut Table) -> usize {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random::new(seed);
     let name = format!("r{seed}");
     let app = App::new(&name);
     let spaces =

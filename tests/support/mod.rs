@@ -5,3 +5,4 @@ pub mod fake_api;
 pub mod folder;
 pub mod live;
 pub mod oracle;
+pub mod random;

@@ -88,7 +88,7 @@ impl<'a> Collect<'a> for Collector<'a> {
         let copied = object.annotations.get(identity::KUBECTL).filter(|applied| !identity::is_of(applied, object));
         let ours = match (safety::keeps(object, self.index, self.allow), missed) {
             // The published rules call a member that something else owns a conflict; kubectl does not check.
-            (None, _) if !object.references.is_empty() => Ours::Keep(Reason::Controlled),
+            (None, _) if !object.references.is_empty() => Ours::Keep(Reason::Referenced),
             (Some(reason), _) => Ours::Keep(reason),
             (None, _) if copied.is_some() => {
                 Ours::Keep(Reason::CopiedMark("last-applied names another object".to_owned()))

@@ -65,10 +65,24 @@ pub struct Input<'a> {
 enum Knowledge {
     /// Under an API that the cluster does not serve: fluxd drops such manifests (F14).
     Unserved,
+    /// Of a kind that ends in `List`: fluxd takes such manifests for empty lists (F18).
+    Listlike,
     /// Outside of the allowed namespaces: fluxd forgets such manifests (F11, C10).
     Constrained,
     /// Like any other.
     Known,
+}
+
+impl Knowledge {
+    /// Why fluxd overlooks the manifest.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Unserved => "a manifest holds it under an API that is not served here",
+            Self::Listlike => "a manifest holds it, which fluxd takes for an empty list",
+            Self::Constrained => "a manifest holds it, outside of --k8s-allow-namespace",
+            Self::Known => "a manifest holds it",
+        }
+    }
 }
 
 /// The collector of one source in one snapshot.
@@ -205,8 +219,7 @@ impl<'a> Collect<'a> for Collector<'a> {
         let keep = referenced.or_else(|| safety::keeps(object, self.index, self.allow));
         let ours = match (keep, knowledge, missed) {
             (Some(reason), ..) => Ours::Keep(reason),
-            (None, Some(Knowledge::Constrained), _) => Ours::Keep(Reason::NamespaceConstraint),
-            (None, Some(_), _) => Ours::Keep(Reason::DesiredUnderAnotherApi),
+            (None, Some(knowledge), _) => Ours::Keep(Reason::Desired(knowledge.words())),
             (None, None, _) if object.id.is("", "Endpoints") => Ours::Keep(Reason::Endpoints),
             (None, None, Some(why)) if self.allow.missed => Ours::Delete(Reason::LeftBehind(why)),
             (None, None, Some(why)) => Ours::Keep(Reason::LeftBehind(why)),
@@ -233,15 +246,19 @@ impl Input<'_> {
     fn ids(&self, local: &Local, kinds: &Kinds<'_>) -> Vec<(String, Knowledge)> {
         let place = |namespace: &Arc<str>| resource_id(&ObjectId { namespace: namespace.clone(), ..local.id.clone() });
         let written = if local.id.namespace.is_empty() { &self.default_namespace } else { &local.id.namespace };
+        let cluster: Arc<str> = "".into();
         let constrained = |free: bool| if free { Knowledge::Known } else { Knowledge::Constrained };
         match kinds.namespaced(&local.id.group_kind()) {
+            Some(namespaced) if local.id.kind.ends_with("List") => {
+                vec![(place(if namespaced { written } else { &cluster }), Knowledge::Listlike)]
+            }
             Some(true) => vec![(place(written), constrained(self.allows(written)))],
             // Of cluster-scoped objects only Namespaces are constrained, by their names.
             Some(false) => {
                 let free = !local.id.is("", "Namespace") || self.allows(&local.id.name);
-                vec![(place(&"".into()), constrained(free))]
+                vec![(place(&cluster), constrained(free))]
             }
-            None => vec![(place(written), Knowledge::Unserved), (place(&"".into()), Knowledge::Unserved)],
+            None => vec![(place(written), Knowledge::Unserved), (place(&cluster), Knowledge::Unserved)],
         }
     }
 }

@@ -56,10 +56,12 @@ pub enum Reason {
     LeftBehind(String),
     /// The newest object of a manifest with `generateName`: the one that is in use.
     NewestGeneration,
-    /// The manifests hold it under an API that this cluster does not serve.
-    DesiredUnderAnotherApi,
-    /// It has a controller (or, where the system says so, any owner) reference.
+    /// The manifests hold it, although its own collector overlooks that; the text says why.
+    Desired(&'static str),
+    /// It has a controller (or, where the system says so, any owner) reference: never anyone's garbage.
     Controlled,
+    /// It has an owner reference, which its own collector does not look at.
+    Referenced,
     /// A person protected it.
     Protected(KeepMark),
     /// The mark names another object: it was copied.
@@ -76,8 +78,6 @@ pub enum Reason {
     NeedsFlag(&'static str),
     /// Endpoints follow their Service; no collector lists them.
     Endpoints,
-    /// The manifests hold it, in a namespace that `--k8s-allow-namespace` leaves out.
-    NamespaceConstraint,
 }
 
 impl Reason {
@@ -88,8 +88,8 @@ impl Reason {
             Self::Superseded => "superseded",
             Self::LeftBehind(_) => "left-behind",
             Self::NewestGeneration => "newest-generation",
-            Self::DesiredUnderAnotherApi => "desired-under-another-api",
-            Self::Controlled => "referenced",
+            Self::Desired(_) => "desired",
+            Self::Controlled | Self::Referenced => "referenced",
             Self::Protected(_) => "protected",
             Self::CopiedMark(_) => "copied-claim",
             Self::BareMark(_) => "bare-claim",
@@ -98,7 +98,6 @@ impl Reason {
             Self::SystemNamespace => "protected-namespace",
             Self::NeedsFlag(_) => "needs-flag",
             Self::Endpoints => "endpoints",
-            Self::NamespaceConstraint => "namespace-constraint",
         }
     }
 
@@ -108,10 +107,9 @@ impl Reason {
             Self::LeftBehind(text) | Self::CopiedMark(text) | Self::BareMark(text) => text.clone(),
             Self::Protected(mark) => format!("{}={}", mark.key, mark.value),
             Self::Recorded(owner) => format!("{owner} lists it"),
-            Self::NeedsFlag(flag) => (*flag).to_owned(),
+            Self::NeedsFlag(text) | Self::Desired(text) => (*text).to_owned(),
             Self::NewestGeneration => "the newest object of its generateName; the next apply replaces it".to_owned(),
-            Self::DesiredUnderAnotherApi => "a manifest holds it under an API that is not served here".to_owned(),
-            Self::NamespaceConstraint => "a manifest holds it, outside of --k8s-allow-namespace".to_owned(),
+            Self::Referenced => "something else in the cluster owns it".to_owned(),
             Self::SystemNamespace => "this namespace is never deleted".to_owned(),
             _ => String::new(),
         }

@@ -155,7 +155,9 @@ impl<'a> Collect<'a> for Collector<'a> {
         let ours = match safety::keeps(object, self.index, self.allow) {
             Some(reason) => Ours::Keep(reason),
             None if object.id.is("", "Endpoints") => Ours::Keep(Reason::Endpoints),
-            None if desired.is_some() => Ours::Keep(Reason::DesiredUnderAnotherApi),
+            None if desired.is_some() => {
+                Ours::Keep(Reason::Desired("a manifest holds it under an API that is not served here"))
+            }
             None => self.judge_mark(object, missed),
         };
         Some(Verdict { object, theirs, ours })
