@@ -88,9 +88,9 @@ fn objects_that_fluxd_treats_apart() {
     with("sync-only", "flux.weave.works/ignore: sync_only");
     with("locked", "fluxcd.io/locked: 'true'");
     with("owned", "");
-    let uid = kubectl("get configmap plain -n apart -o jsonpath={.metadata.uid}");
+    let uid = kubectl("get namespace apart -o jsonpath={.metadata.uid}");
     let owner = format!(
-        r#"{{"metadata":{{"ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap","name":"plain","uid":"{uid}"}}]}}}}"#
+        r#"{{"metadata":{{"ownerReferences":[{{"apiVersion":"v1","kind":"Namespace","name":"apart","uid":"{uid}"}}]}}}}"#
     );
     cluster().kubectl(&["patch", "configmap", "owned", "-n", "apart", "--type=merge", "-p", &owner]).unwrap();
     put(&manifest("v1", "Endpoints", "apart", "eight"), "apart:endpoints/eight", "");
@@ -227,7 +227,9 @@ impl Change<'_> {
 #[test]
 fn every_configuration_change() {
     let repository = Repository::new("fdemo");
-    let file = |path: &str, text: String| drop(repository.write(path, &text));
+    let file = |path: &str, text: String| {
+        repository.write(path, &text);
+    };
     file("a/ns.yaml", namespace("fdemo"));
     file("a/cm.yaml", cm("fdemo", "acm"));
     file("b/cm.yaml", cm("fdemo", "bcm"));
@@ -248,7 +250,7 @@ fn every_configuration_change() {
     change.case("C5, C6 back to an old configuration: its orphan goes", &ba_ab, &ba, &["fdemo:configmap/abcm"]);
     change.case("C7 the paths' concatenation collides", &ba, &paths(&["ba"]), &[]);
     let main = Config { branch: "main", ..paths(&["a"]) };
-    change.case("C12 branch changed", &paths(&["a"]), &main, &[]);
+    change.case("C12 branch changed", &paths(&["ba"]), &main, &[]);
     let masterx = |branch: &'static str, list: &[&str]| Config { branch, ..paths(list) };
     assert_eq!(set(&repository, &masterx("master", &["x"])), set(&repository, &masterx("masterx", &[])), "C13");
     change.table.note("C13 branch and path collide", "one set");

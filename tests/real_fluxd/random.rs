@@ -49,8 +49,12 @@ fn case(seed: u64, table: &mut Table) -> usize {
     repository.sync(&old, Collection::Off);
     for (number, path) in files.iter().enumerate() {
         match random.below(4) {
-            0 => drop(repository.remove(path)),
-            1 => drop(repository.write(path, &manifest(&mut random, &format!("{name}-new-{number}"), &name))),
+            0 => {
+                repository.remove(path);
+            }
+            1 => {
+                repository.write(path, &manifest(&mut random, &format!("{name}-new-{number}"), &name));
+            }
             _ => {}
         }
     }
