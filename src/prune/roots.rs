@@ -91,7 +91,8 @@ fn row(action: Action, object: &Object, owner: Option<OwnerId>, reason: String) 
     Change { action, certainty: Certainty::Certain, object: Target::from(object), owner, by, reason, cause: None }
 }
 
-fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
+/// The row of what goes in a cascade.
+pub fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
     let owner = match index.standing(taken.object) {
         Standing::Managed(owner) => Some(owner),
         Standing::Leaked(claim) | Standing::Orphaned(claim) => Some(claim.owner),

@@ -93,7 +93,12 @@ impl App {
 
     /// Applies everything and collects nothing.
     pub(crate) fn apply(&self, args: &[&str]) -> &Self {
-        let fixed = ["apply", "dev", "--yes", "--wait=false", "--wait-all=false", "--gc=false"];
+        self.apply_to("dev", args)
+    }
+
+    /// The same in another environment.
+    pub(crate) fn apply_to(&self, environment: &str, args: &[&str]) -> &Self {
+        let fixed = ["apply", environment, "--yes", "--wait=false", "--wait-all=false", "--gc=false"];
         let output = self.qbec(&[&fixed, args].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         self
@@ -117,7 +122,12 @@ impl App {
 
     /// The file to which qbec renders the environment.
     pub(crate) fn rendered(&self) -> String {
-        let output = self.qbec(&["show", "dev"]);
+        self.rendered_of("dev")
+    }
+
+    /// The same of another environment.
+    pub(crate) fn rendered_of(&self, environment: &str) -> String {
+        let output = self.qbec(&["show", environment]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let file = self.dir.join("rendered.yml");
         std::fs::write(&file, output.stdout).unwrap();

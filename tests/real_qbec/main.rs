@@ -2,6 +2,7 @@
 
 mod app;
 mod cases;
+mod large;
 mod random;
 #[path = "../support/mod.rs"]
 mod support;

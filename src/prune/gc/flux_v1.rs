@@ -2,48 +2,24 @@
 //!
 //! Source: reference qbec-and-flux-v1 B3; `F` and `C` numbers are its edge cases.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::alias::Kinds;
+use super::flux_v1_order::deletion_order;
+use super::glob;
 use super::local::Local;
 use super::safety::{self, Allow};
-use super::{Collect, Collection, Ours, Reason, Theirs, Verdict};
+use super::{Collect, Collection, Ours, Reason, Theirs, Verdict, flux_v1_notes};
 use crate::object::{Object, ObjectId};
-use crate::ownership::flux_v1::{LEGACY_MARK, MARK, mark, resource_id};
+use crate::ownership::flux_v1::{MARK, mark, resource_id};
 use crate::ownership::index::Index;
 use crate::snapshot::Snapshot;
 
 /// Keys of the `ignore` policy.
-const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
+pub const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
 /// What fluxd does not look at unless told otherwise (`--k8s-unsafe-exclude-resource`).
 pub const EXCLUDED: [&str; 3] = ["*metrics.k8s.io/*", "webhook.certmanager.k8s.io/*", "v1/Event"];
-/// Place of kinds in the order of application; all others come last.
-const RANKS: [(&str, u8); 22] = [
-    ("namespace", 0),
-    ("customresourcedefinition", 1),
-    ("serviceaccount", 1),
-    ("clusterrole", 1),
-    ("role", 1),
-    ("persistentvolume", 1),
-    ("service", 1),
-    ("resourcequota", 2),
-    ("limitrange", 2),
-    ("secret", 2),
-    ("configmap", 2),
-    ("rolebinding", 2),
-    ("clusterrolebinding", 2),
-    ("persistentvolumeclaim", 2),
-    ("ingress", 2),
-    ("daemonset", 3),
-    ("deployment", 3),
-    ("replicationcontroller", 3),
-    ("replicaset", 3),
-    ("job", 3),
-    ("cronjob", 3),
-    ("statefulset", 3),
-];
 
 /// What a fluxd was told.
 #[derive(Clone, Debug)]
@@ -136,60 +112,9 @@ impl<'a> Collector<'a> {
         let group = if object.id.group.is_empty() { String::new() } else { format!("{}/", object.id.group) };
         let group_version = format!("{group}{}/", object.version);
         let name = format!("{group_version}{}", object.id.kind);
-        let excluded = |pattern: &&String| glob(pattern, &group_version) || glob(pattern, &name);
+        let excluded = |pattern: &&String| glob::matches(pattern, &group_version) || glob::matches(pattern, &name);
         let pattern = self.input.excluded.iter().find(excluded)?;
         Some(format!("--k8s-unsafe-exclude-resource {pattern} leaves {name} out: missed by fluxd"))
-    }
-
-    fn warnings(&self, verdicts: &[Verdict<'_>]) -> Vec<String> {
-        let mut warnings = vec![];
-        for local in self.input.locals.iter().filter(|local| local.exported_mark.is_some()) {
-            let Local { id, origin, .. } = local;
-            warnings.push(format!(
-                "{id} ({origin}) carries a mark that was exported from a cluster: fluxd keeps it, and never collects the object"
-            ));
-        }
-        let mut twins: BTreeMap<String, usize> = BTreeMap::new();
-        for object in verdicts.iter().map(|verdict| verdict.object) {
-            *twins.entry(resource_id(&object.id)).or_default() += 1;
-            let values: HashSet<_> = IGNORE.iter().filter_map(|key| object.annotations.get(key)).collect();
-            if values.len() > 1 {
-                warnings
-                    .push(format!("{}: its two ignore annotations differ, and fluxd picks one at random", object.id));
-            }
-        }
-        for (id, _) in twins.into_iter().filter(|(_, count)| *count > 1) {
-            warnings.push(format!("{id} is the id of several objects: fluxd deletes one of them in each sync"));
-        }
-        let objects = || self.snapshot.objects.iter().filter(|object| object.references.is_empty());
-        let legacy = |object: &&Object| {
-            let value = object.labels.get(LEGACY_MARK);
-            object.labels.get(MARK).is_none()
-                && value.is_some_and(|value| value == mark(&self.input.sync_set, &resource_id(&object.id)))
-        };
-        let left = objects().filter(legacy).count();
-        if left > 0 {
-            warnings.push(format!(
-                "{left} object(s) of this source carry only the mark of Flux 1.13 and earlier ({LEGACY_MARK}): no later fluxd collects them"
-            ));
-        }
-        let copies = self.copies();
-        if copies > 0 {
-            warnings.push(format!("{copies} object(s) carry a mark that was copied from an object of this source"));
-        }
-        warnings
-    }
-
-    /// Objects whose mark is another object's (F2).
-    fn copies(&self) -> usize {
-        let marked = || {
-            let objects = self.snapshot.objects.iter();
-            objects.filter_map(|object| Some((object, object.labels.get(MARK)?)))
-        };
-        let own = |object: &Object| mark(&self.input.sync_set, &resource_id(&object.id));
-        let genuine: HashSet<&str> =
-            marked().filter(|(object, value)| own(object) == *value).map(|row| row.1).collect();
-        marked().filter(|(object, value)| genuine.contains(value) && own(object) != *value).count()
     }
 }
 
@@ -232,7 +157,11 @@ impl<'a> Collect<'a> for Collector<'a> {
         let snapshot = self.snapshot;
         let mut verdicts: Vec<_> = snapshot.objects.iter().filter_map(|object| self.judge(object)).collect();
         verdicts.sort_by(|a, b| deletion_order(a.object, b.object));
-        Collection { staying: super::staying(self, self.snapshot), warnings: self.warnings(&verdicts), verdicts }
+        Collection {
+            staying: super::staying(self, self.snapshot),
+            warnings: flux_v1_notes::warnings(&self.input, snapshot, &verdicts),
+            verdicts,
+        }
     }
 }
 
@@ -259,56 +188,6 @@ impl Input<'_> {
                 vec![(place(&cluster), constrained(free))]
             }
             None => vec![(place(written), Knowledge::Unserved), (place(&cluster), Knowledge::Unserved)],
-        }
-    }
-}
-
-/// Orders objects as fluxd deletes them; kind, namespace and group only make two runs agree.
-pub fn deletion_order(left: &Object, right: &Object) -> Ordering {
-    let key = |object: &Object| {
-        let id = &object.id;
-        Reverse((rank(&id.kind), id.name.clone(), id.kind.clone(), id.namespace.clone(), id.group.clone()))
-    };
-    key(left).cmp(&key(right))
-}
-
-fn rank(kind: &str) -> u8 {
-    let kind = kind.to_lowercase();
-    RANKS.iter().find(|(name, _)| *name == kind).map_or(4, |(_, rank)| *rank)
-}
-
-/// Whether a text matches a pattern in which `*` is the only wildcard.
-fn glob(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut text) = text.strip_prefix(start) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let end = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some(at) = text.find(part) else { return false };
-        text = &text[at + part.len()..];
-    }
-    text.ends_with(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exclusions_are_globs_over_group_version_and_kind() {
-        let rows = [
-            ("*metrics.k8s.io/*", "metrics.k8s.io/v1beta1/PodMetrics", true),
-            ("*metrics.k8s.io/*", "custom.metrics.k8s.io/v1beta1/", true),
-            ("v1/Event", "v1/Event", true),
-            ("v1/Event", "events.k8s.io/v1/Event", false),
-            ("v1/Event", "v1/", false),
-            ("*", "anything", true),
-            ("a*b*c", "a-b-c", true),
-            ("a*b*c", "a-c", false),
-            ("*Event", "v1/event", false),
-        ];
-        for (pattern, text, matches) in rows {
-            assert_eq!(glob(pattern, text), matches, "{pattern} {text}");
         }
     }
 }

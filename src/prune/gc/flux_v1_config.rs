@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::Collect;
-use super::flux_v1::Collector;
+use super::flux_v1::{Collector, IGNORE};
 use crate::object::Object;
 use crate::ownership::flux_v1::{MARK, mark, resource_id};
 use crate::snapshot::Snapshot;
@@ -49,8 +49,7 @@ pub fn change<'a>(snapshot: &'a Snapshot, old: &str, new_set: &str, new: &Collec
     let fate = |object: &'a Object| {
         let value = object.labels.get(MARK)?;
         let id = resource_id(&object.id);
-        let ignored = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
-        let ignored = ignored.iter().any(|key| object.annotations.get(key) == Some("true"));
+        let ignored = IGNORE.iter().any(|key| object.annotations.get(key) == Some("true"));
         let fate = if value == mark(new_set, &id) {
             match (deleted.contains(&*object.uid), new.applies(object)) {
                 (true, _) => Fate::Deleted,

@@ -111,7 +111,7 @@ impl Request {
             let (old, own_namespaces) = source::of(source.as_ref(), snapshot)?;
             let new = new.applied_to(&old);
             let collector = self.flux_v1(&new, [own_namespaces, allow_namespaces.clone()].concat(), snapshot, &index);
-            return Ok(source::preview(snapshot, &old, &new, &collector, &self.locals));
+            return Ok(source::preview(&index, &old, &new, &collector, &self.locals));
         }
         let owner = self.owner(snapshot)?;
         let collection = self.collector(snapshot, &index)?.collect();

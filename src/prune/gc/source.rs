@@ -1,5 +1,7 @@
 //! Which source a fluxd has, and what a change of it does, as a plan of what fluxd will do.
 
+use std::collections::HashSet;
+
 use super::flux_v1::Collector;
 use super::flux_v1_config::{Fate, change};
 use super::local::Local;
@@ -9,7 +11,10 @@ use crate::object::Object;
 use crate::ownership::OwnerId;
 use crate::ownership::flux_v1::{Source, resource_id};
 use crate::ownership::flux_v1_args::FluxdArgs;
+use crate::ownership::index::Index;
+use crate::prune::cascade::Cascade;
 use crate::prune::plan::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, Plan, Target};
+use crate::prune::roots::taken_row;
 use crate::snapshot::Snapshot;
 
 /// The source that the user named, or that of the one fluxd in the cluster with the namespaces it is limited to.
@@ -41,16 +46,25 @@ pub fn of(named: Option<&Source>, snapshot: &Snapshot) -> Result<(Source, Vec<St
 }
 
 /// The plan of a changed source: fluxd relabels, creates and deletes; what is left behind stays for ever.
-pub fn preview(snapshot: &Snapshot, old: &Source, new: &Source, collector: &Collector<'_>, locals: &[Local]) -> Answer {
+pub fn preview<'a>(
+    index: &Index<'a>,
+    old: &Source,
+    new: &Source,
+    collector: &Collector<'a>,
+    locals: &[Local],
+) -> Answer {
+    let snapshot = index.snapshot();
     let (old_set, new_set) = (old.sync_set(), new.sync_set());
     let owner = new.record().id;
-    let mut changes: Vec<Change> = change(snapshot, &old_set, &new_set, collector)
-        .into_iter()
-        .filter_map(|row| {
-            let (action, reason) = words(row.fate)?;
-            Some(self::row(action, Target::from(row.object), &owner, reason))
-        })
-        .collect();
+    let fates = change(snapshot, &old_set, &new_set, collector);
+    let deleted = fates.iter().filter(|row| row.fate == Fate::Deleted).map(|row| row.object);
+    let taken = Cascade::new(snapshot).closure(deleted);
+    let along: HashSet<&str> = taken.iter().map(|taken| &*taken.object.uid).collect();
+    let rows = fates.iter().filter(|row| !along.contains(&*row.object.uid)).filter_map(|row| {
+        let (action, reason) = words(row.fate)?;
+        Some(self::row(action, Target::from(row.object), &owner, reason))
+    });
+    let mut changes: Vec<Change> = rows.chain(taken.iter().map(|taken| taken_row(index, taken))).collect();
     let exists = |id: &str| snapshot.objects.iter().any(|object: &Object| resource_id(&object.id) == id);
     for (id, target) in locals.iter().filter_map(|local| collector.created(local)) {
         if !exists(&id) {
