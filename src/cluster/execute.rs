@@ -2,6 +2,7 @@
 //!
 //! Source: design 3.4, rule 7. Nothing here decides what may go; `judge` does, on a fresh reading.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::signal::ctrl_c;
@@ -22,10 +23,12 @@ const CONFLICTS: usize = 3;
 pub type Judge<'a> = dyn Fn(&Snapshot, &ObjectId) -> Option<String> + 'a;
 
 /// How to execute.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Execution {
     /// How long to wait for each object to be gone.
     pub timeout: Duration,
+    /// What goes first; what is not named comes after it, in Flux's order.
+    pub order: Vec<ObjectId>,
 }
 
 impl Cluster {
@@ -51,11 +54,17 @@ impl Cluster {
         plan: &Plan,
         snapshot: &mut Snapshot,
         judge: &Judge<'_>,
-        execution: Execution,
+        execution: &Execution,
         tell: &mut dyn FnMut(&StepResult),
     ) -> PruneResult {
         let mut roots: Vec<&Change> = plan.roots().collect();
-        roots.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
+        let place: HashMap<&ObjectId, usize> =
+            execution.order.iter().enumerate().map(|(place, id)| (id, place)).collect();
+        let place = |id: &ObjectId| place.get(id).copied().unwrap_or(usize::MAX);
+        roots.sort_by(|a, b| {
+            let (a, b) = (&a.object.id, &b.object.id);
+            place(a).cmp(&place(b)).then_with(|| delete_order(a, b))
+        });
         let mut result = PruneResult::new();
         let mut interrupted = std::pin::pin!(ctrl_c());
         let mut stop = false;
@@ -64,7 +73,7 @@ impl Cluster {
                 Step::NotTried
             } else {
                 tokio::select! {
-                    step = self.delete_one(change, snapshot, judge, execution) => step,
+                    step = self.delete_one(change, snapshot, judge, execution.timeout) => step,
                     _ = &mut interrupted => {
                         stop = true;
                         Step::Failed("interrupted: the deletion may have been sent".to_owned())
@@ -78,7 +87,7 @@ impl Cluster {
         result
     }
 
-    async fn delete_one(&self, change: &Change, snapshot: &mut Snapshot, judge: &Judge<'_>, how: Execution) -> Step {
+    async fn delete_one(&self, change: &Change, snapshot: &mut Snapshot, judge: &Judge<'_>, timeout: Duration) -> Step {
         let id = &change.object.id;
         let Some(kind) = kind_of(snapshot, id).cloned().filter(|_| is_path_segment(&id.name)) else {
             return Step::Failed("its type is not served".to_owned());
@@ -96,7 +105,7 @@ impl Cluster {
                 return Step::Changed(why);
             }
             match self.delete(&kind, &fresh, false).await {
-                Ok(()) => return self.finish(&kind, &fresh, how).await,
+                Ok(()) => return self.finish(&kind, &fresh, timeout).await,
                 Err(failure) if failure.kind == FailureKind::Missing => return Step::Gone,
                 Err(failure) if failure.kind == FailureKind::Conflict => {}
                 Err(failure) => return Step::Failed(failure.to_string()),
@@ -105,8 +114,8 @@ impl Cluster {
         Step::Changed(format!("it changed {CONFLICTS} times while it was being deleted"))
     }
 
-    async fn finish(&self, kind: &ResourceType, object: &Object, how: Execution) -> Step {
-        match self.wait_until_gone(kind, object, how.timeout).await {
+    async fn finish(&self, kind: &ResourceType, object: &Object, timeout: Duration) -> Step {
+        match self.wait_until_gone(kind, object, timeout).await {
             Ok(Gone::Yes) => Step::Deleted,
             Ok(Gone::Terminating(finalizers)) => Step::Terminating(finalizers),
             Err(failure) => Step::Failed(format!("deleted, but it cannot be seen whether it is gone: {failure}")),

@@ -10,6 +10,7 @@ pub mod pick;
 pub mod prune;
 pub mod reading;
 pub mod resume;
+pub mod prune_gc;
 pub mod snapshot;
 pub mod suspend;
 pub mod targets;

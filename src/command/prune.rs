@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::Session;
+use super::prune_gc::GcArgs;
 use crate::cluster::{Cluster, Execution};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -13,6 +14,8 @@ use crate::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::plan_file;
+use crate::prune::gc::request::{Answer, Request};
+use crate::prune::gc::safety::Allow;
 use crate::prune::guard::{self, Limits};
 use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::plan::Plan;
@@ -55,7 +58,7 @@ pub struct PruneArgs {
     /// Only owners of this system
     #[arg(long, value_name = "SYSTEM")]
     pub by: Option<String>,
-    /// Plan these too: orphaned
+    /// Plan these too: orphaned; missed (what qbec, fluxd or kubectl would never find)
     #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true)]
     pub include: Vec<Include>,
     /// No owner lives in another cluster, although none of its system is in this one
@@ -94,6 +97,9 @@ pub struct PruneArgs {
     /// No header line in tables
     #[arg(long)]
     pub no_headers: bool,
+    /// The systems that mark what they apply.
+    #[command(flatten)]
+    pub gc: GcArgs,
 }
 
 /// What `--include` takes.
@@ -101,6 +107,34 @@ pub struct PruneArgs {
 pub enum Include {
     /// Objects whose owner does not exist.
     Orphaned,
+    /// Garbage that its own collector never finds.
+    Missed,
+}
+
+/// What a plan is made from.
+enum Basis {
+    /// The cluster alone.
+    Cluster(Wishes),
+    /// The cluster and the manifests of a system that marks what it applies.
+    Marks(Box<Request>),
+}
+
+impl Basis {
+    /// Plans; what goes comes in the order in which to delete it.
+    fn plan(&self, snapshot: &Snapshot) -> Result<Answer> {
+        match self {
+            Self::Cluster(wishes) => Ok(Answer::of(leaked::plan(snapshot, wishes))),
+            Self::Marks(request) => request.answer(snapshot),
+        }
+    }
+
+    /// The same judgement as in the plan, on a fresh reading.
+    fn keeps(&self, snapshot: &Snapshot, id: &ObjectId) -> Option<String> {
+        match self {
+            Self::Cluster(wishes) => still_prunable(snapshot, id, wishes),
+            Self::Marks(request) => request.keeps(snapshot, id),
+        }
+    }
 }
 
 /// Plans and, unless `--plan` is given, asks and deletes.
@@ -108,9 +142,25 @@ pub enum Include {
 /// # Errors
 /// When the cluster cannot be read, a guard refuses, or the question is answered with no.
 pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
+    let allow = Allow {
+        missed: args.include.contains(&Include::Missed),
+        namespaces: args.allow_namespaces,
+        crds: args.allow_crds,
+    };
+    let request = args.gc.request(args.by.as_deref(), allow, session).await?;
     let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
-    let wishes = wishes(args, session, &snapshot)?;
-    let mut plan = leaked::plan(&snapshot, &wishes);
+    let basis = match request {
+        Some(request) => Basis::Marks(Box::new(request)),
+        None => Basis::Cluster(wishes(args, session, &snapshot)?),
+    };
+    let Answer { mut plan, order, staying, preview, warnings } = basis.plan(&snapshot)?;
+    for warning in warnings {
+        session.terminal.warning(&sanitize::one_line(&warning));
+    }
+    if preview && !args.plan {
+        return Err(Error::refused("refused: fluxd itself will do this once its source changes")
+            .hint("look at it with --plan; without the --new-git flags this tool deletes in fluxd's place"));
+    }
     if let Some(file) = &args.apply {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
@@ -124,17 +174,17 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     if plan.deletions().next().is_none() {
         return Ok(gaps);
     }
-    guarded(args, &plan, &snapshot)?;
+    guarded(args, &plan, &snapshot, &basis, staying)?;
     let cluster = session.cluster().await?;
     rehearsed(&cluster, &plan, &snapshot).await?;
     confirmed(args, session, &plan)?;
-    let judge = |snapshot: &Snapshot, id: &ObjectId| still_prunable(snapshot, id, &wishes);
+    let judge = |snapshot: &Snapshot, id: &ObjectId| basis.keeps(snapshot, id);
     let terminal = &mut session.terminal;
     let mut tell = |row: &_| {
         let _ = terminal.data(&show::step(row));
     };
-    let execution = Execution { timeout: args.timeout };
-    let result = cluster.execute(&plan, &mut snapshot, &judge, execution, &mut tell).await;
+    let execution = Execution { timeout: args.timeout, order };
+    let result = cluster.execute(&plan, &mut snapshot, &judge, &execution, &mut tell).await;
     session.terminal.status(&show::outcome(&result));
     Ok(if result.is_complete() { gaps } else { ExitCode::Partial })
 }
@@ -161,10 +211,17 @@ fn plan_exit(args: &PruneArgs, plan: &Plan, gaps: ExitCode) -> ExitCode {
 }
 
 /// Rule 3 and 6: limits come before anything is sent.
-fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot) -> Result<()> {
+fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &Basis, staying: usize) -> Result<()> {
     let limits =
         Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete };
-    let broken = guard::check(plan, &Index::build(snapshot), &limits);
+    let broken = match basis {
+        Basis::Cluster(_) => guard::check(plan, &Index::build(snapshot), &limits),
+        Basis::Marks(_) => {
+            let lost = guard::lost_by_owner(plan).into_iter();
+            let shares = lost.filter_map(|(owner, lost)| guard::share(owner, lost, staying, &limits));
+            guard::totals(plan, &limits).into_iter().chain(shares).collect()
+        }
+    };
     let Some(first) = broken.first() else { return Ok(()) };
     let messages: Vec<_> = broken.iter().map(|violation| violation.message.as_str()).collect();
     Err(Error::refused(format!("refused, nothing was deleted: {}", messages.join("; "))).hint(first.hint.clone()))

@@ -13,7 +13,7 @@ pub mod flux_kustomization;
 pub mod flux_operator;
 pub mod flux_snapshot;
 pub mod flux_v1;
-mod flux_v1_args;
+pub(crate) mod flux_v1_args;
 pub mod flux_v1_url;
 pub mod helm;
 mod helm_release;

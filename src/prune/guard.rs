@@ -31,8 +31,29 @@ pub struct Violation {
     pub hint: String,
 }
 
-/// Every limit that a plan breaks.
+/// Every limit that a plan breaks, owners measured by what they recorded.
 pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> {
+    let mut broken = totals(plan, limits);
+    for (owner, lost) in lost_by_owner(plan) {
+        let recorded = match index.owner(owner).map(|owner| &owner.members) {
+            Some(Members::Listed(ids)) => ids.len(),
+            Some(_) => 0,
+            None => continue,
+        };
+        if recorded == 0 {
+            broken.push(Violation {
+                message: format!("this deletes everything of {owner}: {lost} of {lost} objects"),
+                hint: "an owner whose inventory is empty may be broken; look at it first".to_owned(),
+            });
+        } else {
+            broken.extend(share(owner, lost, recorded, limits));
+        }
+    }
+    broken
+}
+
+/// The limits that a plan breaks as a whole, whoever owns what.
+pub fn totals(plan: &Plan, limits: &Limits) -> Vec<Violation> {
     let mut broken = vec![];
     if !plan.complete && !limits.allow_incomplete {
         let count = plan.gaps.len();
@@ -48,33 +69,25 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
             hint: format!("review the plan, then pass --max-delete={total}"),
         });
     }
-    for (owner, lost) in lost_by_owner(plan) {
-        let recorded = match index.owner(owner).map(|owner| &owner.members) {
-            Some(Members::Listed(ids)) => ids.len(),
-            Some(_) => 0,
-            None => continue,
-        };
-        let all = recorded + lost;
-        let percent = lost * 100 / all;
-        if recorded == 0 {
-            broken.push(Violation {
-                message: format!("this deletes everything of {owner}: {lost} of {all} objects"),
-                hint: "an owner whose inventory is empty may be broken; look at it first".to_owned(),
-            });
-        } else if lost * 100 > all * usize::from(limits.max_percent) {
-            broken.push(Violation {
-                message: format!(
-                    "this deletes {percent} % of {owner}: {lost} of {all} objects, more than {} %",
-                    limits.max_percent
-                ),
-                hint: format!("review the plan, then pass --max-percent={}", (lost * 100).div_ceil(all)),
-            });
-        }
-    }
     broken
 }
 
-fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
+/// The limit that is broken when an owner loses this many objects and that many stay.
+pub fn share(owner: &OwnerId, lost: usize, staying: usize, limits: &Limits) -> Option<Violation> {
+    let all = lost + staying;
+    if lost * 100 <= all * usize::from(limits.max_percent) {
+        return None;
+    }
+    let percent = lost * 100 / all;
+    let limit = limits.max_percent;
+    Some(Violation {
+        message: format!("this deletes {percent} % of {owner}: {lost} of {all} objects, more than {limit} %"),
+        hint: format!("review the plan, then pass --max-percent={}", (lost * 100).div_ceil(all)),
+    })
+}
+
+/// How many objects each owner loses.
+pub fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
     let mut lost = BTreeMap::new();
     for owner in plan.deletions().filter_map(|change| change.owner.as_ref()) {
         *lost.entry(owner).or_default() += 1;

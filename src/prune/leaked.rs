@@ -2,11 +2,9 @@
 //!
 //! Source: design 3.4. Each rule is one arm of [`verdict`]; the same function judges again right before a deletion.
 
-use std::collections::HashSet;
-
-use super::cascade::{Cascade, Taken};
-use super::plan::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, Plan, Target};
-use crate::object::{Object, ObjectId};
+use super::plan::{Fidelity, Outcome, OwnerOutcome, Plan};
+use super::roots::{Root, keep_row, settle};
+use crate::object::Object;
 use crate::ownership::index::Index;
 use crate::ownership::keep::keep_mark;
 use crate::ownership::{Claim, OwnerId, OwnerState, Standing, Strength};
@@ -106,7 +104,7 @@ pub fn verdict(index: &Index<'_>, object: &Object, standing: &Standing, wishes: 
 pub fn plan(snapshot: &Snapshot, wishes: &Wishes) -> Plan {
     let index = Index::build(snapshot);
     let mut changes = vec![];
-    let mut roots: Vec<(&Object, Claim, &'static str)> = vec![];
+    let mut roots = vec![];
     for (object, standing) in index.standings() {
         let Some((claim, verdict)) = verdict(&index, object, &standing, wishes) else {
             continue;
@@ -115,90 +113,15 @@ pub fn plan(snapshot: &Snapshot, wishes: &Wishes) -> Plan {
             continue;
         }
         match verdict {
-            Verdict::Delete(reason) => roots.push((object, claim, reason)),
-            Verdict::Keep(why) => changes.push(row(Action::Keep, object, Some(claim.owner), why)),
+            Verdict::Delete(reason) => {
+                roots.push(Root { object, owner: Some(claim.owner), reason: reason.to_owned() });
+            }
+            Verdict::Keep(why) => changes.push(keep_row(object, Some(claim.owner), why)),
         }
     }
-    let cascade = Cascade::new(snapshot);
-    // A root that stays may be what another root's cascade would have taken along: repeat until nothing changes.
-    loop {
-        let planned: HashSet<&ObjectId> = roots.iter().map(|(object, ..)| &object.id).collect();
-        let spared = |object| cascade.closure([object]).iter().find_map(|taken| blocks(&index, taken.object, &planned));
-        let (kept, going): (Vec<_>, Vec<_>) = roots
-            .iter()
-            .map(|(object, claim, reason)| (spared(*object), *object, claim.clone(), *reason))
-            .partition(|(why, ..)| why.is_some());
-        roots = going.into_iter().map(|(_, object, claim, reason)| (object, claim, reason)).collect();
-        if kept.is_empty() {
-            break;
-        }
-        let rows = kept
-            .into_iter()
-            .map(|(why, object, claim, _)| row(Action::Keep, object, Some(claim.owner), why.unwrap_or_default()));
-        changes.extend(rows);
-    }
-    let taken = cascade.closure(roots.iter().map(|(object, ..)| *object));
-    let going: HashSet<&ObjectId> = taken.iter().map(|taken| &taken.object.id).collect();
-    changes.retain(|change| !going.contains(&change.object.id));
-    changes.extend(taken.iter().map(|taken| taken_row(&index, taken)));
-    let root_row = |(object, claim, reason): (&Object, Claim, &str)| {
-        row(Action::Delete, object, Some(claim.owner), reason.to_owned())
-    };
-    changes.extend(roots.into_iter().map(root_row));
+    let changes = settle(snapshot, &index, roots, changes);
     let owners = index.owners().filter(|owner| wishes.include(&owner.id)).map(|owner| outcome(&owner.id, &owner.state));
     Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), owners.collect(), changes)
-}
-
-/// Why an object that a cascade would take along keeps the cascade's root, if it does.
-fn blocks(index: &Index<'_>, object: &Object, planned: &HashSet<&ObjectId>) -> Option<String> {
-    if let Some(mark) = keep_mark(object) {
-        return Some(format!("cascade: would take {} along, protected by {}={}", object.id, mark.key, mark.value));
-    }
-    if let Some(owner) = index.recorded_by(&object.id).first() {
-        return Some(format!("cascade: would take {} along, which {owner} lists", object.id));
-    }
-    if planned.contains(&object.id) {
-        return None;
-    }
-    match index.standing(object) {
-        Standing::Leaked(claim) | Standing::Orphaned(claim) => {
-            Some(format!("cascade: would take {} along, which claims {}", object.id, claim.owner))
-        }
-        Standing::Managed(owner) => Some(format!("cascade: would take {} along, which {owner} manages", object.id)),
-        Standing::Conflict(owners) => {
-            Some(format!("cascade: would take {} along, which {} owners claim", object.id, owners.len()))
-        }
-        Standing::Unjudged(claim, why) => {
-            Some(format!("cascade: would take {} along, which claims {}: {why}", object.id, claim.owner))
-        }
-        Standing::Unmanaged | Standing::Copied(_) => {
-            Some(format!("cascade: would take {} along, which nothing in this plan owns", object.id))
-        }
-        _ => None,
-    }
-}
-
-fn row(action: Action, object: &Object, owner: Option<OwnerId>, reason: String) -> Change {
-    let by = Actor::KubectlGitops;
-    Change { action, certainty: Certainty::Certain, object: Target::from(object), owner, by, reason, cause: None }
-}
-
-fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
-    let owner = match index.standing(taken.object) {
-        Standing::Managed(owner) => Some(owner),
-        Standing::Leaked(claim) | Standing::Orphaned(claim) => Some(claim.owner),
-        _ => None,
-    };
-    let reason = match taken.by {
-        Actor::NamespaceController => "in-namespace",
-        Actor::CrdFinalizer => "custom-resource",
-        _ => "dependent",
-    };
-    Change {
-        cause: Some(taken.cause.clone()),
-        by: taken.by,
-        ..row(Action::Delete, taken.object, owner, reason.to_owned())
-    }
 }
 
 fn outcome(owner: &OwnerId, state: &OwnerState) -> OwnerOutcome {

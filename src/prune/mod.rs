@@ -1,8 +1,10 @@
 //! What will be deleted, and why: plans, cascades, guards, order and outcome. Pure.
 
 pub mod cascade;
+pub mod gc;
 pub mod guard;
 pub mod leaked;
 pub mod order;
 pub mod outcome;
 pub mod plan;
+pub mod roots;

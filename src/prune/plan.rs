@@ -164,6 +164,8 @@ pub enum Actor {
     CrdFinalizer,
     /// Flux's helm-controller.
     HelmController,
+    /// The controller of Flux v1.
+    Fluxd,
     /// This tool.
     KubectlGitops,
 }

@@ -4,3 +4,5 @@
 pub mod fake_api;
 pub mod folder;
 pub mod live;
+pub mod oracle;
+pub mod random;

@@ -1,0 +1,80 @@
+//! One identity for objects that the API shows under two groups, and what kinds a cluster serves.
+//!
+//! Source: reference qbec-and-flux-v1 A2.3. qbec picks the group that discovery lists first; for matching any fixed
+//! choice gives the same answer, and unlike qbec's it never depends on a version (edge case Q12).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::object::{GroupKind, ObjectId, ResourceType};
+use crate::snapshot::Snapshot;
+
+/// Kind, the group that stands for it here, and the group that means the same.
+const EQUIVALENT: [(&str, &str, &str); 7] = [
+    ("NetworkPolicy", "networking.k8s.io", "extensions"),
+    ("Ingress", "networking.k8s.io", "extensions"),
+    ("Deployment", "apps", "extensions"),
+    ("DaemonSet", "apps", "extensions"),
+    ("ReplicaSet", "apps", "extensions"),
+    ("Event", "", "events.k8s.io"),
+    ("PodSecurityPolicy", "policy", "extensions"),
+];
+
+/// The group and kind that stand for this one.
+pub fn canonical(what: &GroupKind) -> GroupKind {
+    let same = EQUIVALENT.iter().find(|(kind, _, other)| *kind == &*what.kind && *other == &*what.group);
+    same.map_or_else(|| what.clone(), |(kind, group, _)| GroupKind::new(group, kind))
+}
+
+/// The identity under which an object is compared: canonical group, never a version.
+pub fn key(id: &ObjectId) -> ObjectId {
+    ObjectId { group: canonical(&id.group_kind()).group, ..id.clone() }
+}
+
+/// The kinds a cluster serves, under every group that means the same.
+pub struct Kinds<'a> {
+    exact: HashMap<GroupKind, &'a ResourceType>,
+    alias: HashMap<GroupKind, &'a ResourceType>,
+}
+
+impl<'a> Kinds<'a> {
+    /// The kinds of a snapshot.
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let exact: HashMap<_, _> = snapshot.types.iter().map(|served| (served.group_kind(), served)).collect();
+        let alias = exact.iter().map(|(what, served)| (canonical(what), *served)).collect();
+        Self { exact, alias }
+    }
+
+    /// Whether a group and kind are served under this very group; `Some(namespaced)`.
+    pub fn namespaced(&self, what: &GroupKind) -> Option<bool> {
+        self.exact.get(what).map(|served| served.namespaced)
+    }
+
+    /// The identity of a manifest once applied: the default namespace filled in for namespaced kinds, none for the
+    /// others. A kind the cluster does not serve keeps the namespace it was written with.
+    pub fn applied(&self, written: &ObjectId, default_namespace: &Arc<str>) -> ObjectId {
+        let key = key(written);
+        let namespace = match self.alias.get(&key.group_kind()) {
+            Some(served) if !served.namespaced => Arc::from(""),
+            Some(_) if written.namespace.is_empty() => default_namespace.clone(),
+            _ => written.namespace.clone(),
+        };
+        ObjectId { namespace, ..key }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_equivalence_of_the_reference_and_no_other() {
+        for (kind, group, other) in EQUIVALENT {
+            assert_eq!(canonical(&GroupKind::new(other, kind)), GroupKind::new(group, kind), "{kind}");
+            assert_eq!(canonical(&GroupKind::new(group, kind)), GroupKind::new(group, kind), "{kind}");
+        }
+        for (group, kind) in [("extensions", "StatefulSet"), ("autoscaling", "HorizontalPodAutoscaler")] {
+            assert_eq!(canonical(&GroupKind::new(group, kind)), GroupKind::new(group, kind));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which source a fluxd has, and what a change of it does, as a plan of what fluxd will do.
+
+use std::collections::HashSet;
+
+use super::flux_v1::Collector;
+use super::flux_v1_config::{Fate, change};
+use super::local::Local;
+use super::request::Answer;
+use crate::error::{Error, Result};
+use crate::object::Object;
+use crate::ownership::OwnerId;
+use crate::ownership::flux_v1::{Source, resource_id};
+use crate::ownership::flux_v1_args::FluxdArgs;
+use crate::ownership::index::Index;
+use crate::prune::cascade::Cascade;
+use crate::prune::plan::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, Plan, Target};
+use crate::prune::roots::taken_row;
+use crate::snapshot::Snapshot;
+
+/// The source that the user named, or that of the one fluxd in the cluster with the namespaces it is limited to.
+///
+/// # Errors
+/// When no source is named and the cluster has no fluxd, several, or one whose source cannot be computed.
+pub fn of(named: Option<&Source>, snapshot: &Snapshot) -> Result<(Source, Vec<String>)> {
+    if let Some(source) = named {
+        return Ok((source.clone(), vec![]));
+    }
+    let hint = "name the source with --git-url, --git-branch and --git-path";
+    let fluxds = snapshot.full.iter().filter_map(|full| Some((&full.object.id, FluxdArgs::find(&full.content)?)));
+    let fluxds: Vec<_> = fluxds.collect();
+    match &fluxds[..] {
+        [] => Err(Error::usage("the cluster runs no fluxd, so its source is not known").hint(hint)),
+        [(id, args)] => {
+            let read = |args: &FluxdArgs| {
+                let namespaces = args.namespaces().unwrap_or_default().into_iter().map(str::to_owned).collect();
+                Ok((args.source()?, namespaces))
+            };
+            let source = args.as_ref().map_err(Clone::clone).and_then(read);
+            source.map_err(|why| Error::failed(format!("the source of {id} cannot be computed: {why}")).hint(hint))
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(|(id, _)| id.to_string()).collect();
+            Err(Error::usage(format!("the cluster runs several fluxds: {}", names.join(", "))).hint(hint))
+        }
+    }
+}
+
+/// The plan of a changed source: fluxd relabels, creates and deletes; what is left behind stays for ever.
+pub fn preview<'a>(
+    index: &Index<'a>,
+    old: &Source,
+    new: &Source,
+    collector: &Collector<'a>,
+    locals: &[Local],
+) -> Answer {
+    let snapshot = index.snapshot();
+    let (old_set, new_set) = (old.sync_set(), new.sync_set());
+    let owner = new.record().id;
+    let fates = change(snapshot, &old_set, &new_set, collector);
+    let deleted = fates.iter().filter(|row| row.fate == Fate::Deleted).map(|row| row.object);
+    let taken = Cascade::new(snapshot).closure(deleted);
+    let along: HashSet<&str> = taken.iter().map(|taken| &*taken.object.uid).collect();
+    let rows = fates.iter().filter(|row| !along.contains(&*row.object.uid)).filter_map(|row| {
+        let (action, reason) = words(row.fate)?;
+        Some(self::row(action, Target::from(row.object), &owner, reason))
+    });
+    let mut changes: Vec<Change> = rows.chain(taken.iter().map(|taken| taken_row(index, taken))).collect();
+    let exists = |id: &str| snapshot.objects.iter().any(|object: &Object| resource_id(&object.id) == id);
+    for (id, target) in locals.iter().filter_map(|local| collector.created(local)) {
+        if !exists(&id) {
+            let target = Target { id: target, uid: String::new(), resource_version: String::new() };
+            changes.push(row(Action::Create, target, &owner, "created: in the manifests of the new source"));
+        }
+    }
+    let mut warnings = vec![];
+    if old_set == new_set && old != new {
+        warnings.push("both sources hash to the same set (their parts are joined without separators), so whatever the new manifests lack is deleted".to_owned());
+    }
+    let outcome = OwnerOutcome { owner, outcome: Outcome::Applies, reason: String::new(), fidelity: Fidelity::Unknown };
+    Answer {
+        plan: Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), vec![outcome], changes),
+        order: vec![],
+        staying: 0,
+        preview: true,
+        warnings,
+    }
+}
+
+fn words(fate: Fate) -> Option<(Action, &'static str)> {
+    Some(match fate {
+        Fate::Unchanged => return None,
+        Fate::Relabelled => (Action::Update, "relabelled: gets the mark of the new source"),
+        Fate::Deleted => (Action::Delete, "not-in-manifests: carries the mark of the new source"),
+        Fate::Spared => (Action::Keep, "spared: fluxd's own rules keep it"),
+        Fate::NotApplied => (Action::Keep, "left-behind: an ignore annotation keeps fluxd from relabelling it"),
+        Fate::MissedForEver => (Action::Keep, "left-behind: no sync from the new source ever finds it"),
+    })
+}
+
+fn row(action: Action, object: Target, owner: &OwnerId, reason: &str) -> Change {
+    Change {
+        action,
+        certainty: Certainty::Certain,
+        object,
+        owner: Some(owner.clone()),
+        by: Actor::Fluxd,
+        reason: reason.to_owned(),
+        cause: None,
+    }
+}

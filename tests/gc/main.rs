@@ -1,0 +1,6 @@
+//! Garbage collection by marks, edge case by edge case: what the system does, what this tool does, and why.
+
+mod applyset;
+mod flux_v1;
+mod qbec;
+mod support;

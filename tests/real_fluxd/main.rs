@@ -1,0 +1,7 @@
+//! The real fluxd beside the plans of this tool, on the real API server, by uid.
+
+mod cases;
+mod fluxd;
+mod random;
+#[path = "../support/mod.rs"]
+mod support;
