@@ -8,6 +8,7 @@ pub mod cli;
 pub mod cluster;
 pub mod command;
 pub mod connection;
+pub mod controller;
 pub mod duration;
 pub mod error;
 pub mod exit;

@@ -25,7 +25,7 @@ const NAMED: usize = 10;
 #[derive(Args, Clone, Debug)]
 pub struct ChangeArgs {
     /// TYPE NAME…, TYPE/NAME…, or TYPE1,TYPE2 with -l or --all; every kind of Flux without a TYPE
-    #[arg(value_name = "TYPE [NAME…]")]
+    #[arg(value_name = "TYPE NAME")]
     pub words: Vec<String>,
     /// Objects that this label selector matches
     #[arg(short = 'l', long, value_name = "SELECTOR")]

@@ -32,7 +32,9 @@ const EXPLAINED: usize = 10;
 /// only, SUSPENDED says NOT HONOURED, and the evidence follows on standard error; where nothing could ever tell,
 /// unverifiable. -o wide adds who suspended it (BY), how long ago (SINCE), why (REASON), and more.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "kubectl gitops get [TYPE[,TYPE…]] [NAME…] [OPTIONS]",
+    after_long_help = "Examples:
   # Everything in the context's namespace
   kubectl gitops get
 
@@ -44,10 +46,11 @@ const EXPLAINED: usize = 10;
   kubectl gitops get kustomization apps
 
   # What is not ready, the longest suspended last, as it changes
-  kubectl gitops get -A --not-ready --sort-by since -w")]
+  kubectl gitops get -A --not-ready --sort-by since -w"
+)]
 pub struct GetArgs {
     /// TYPE NAME…, TYPE/NAME…, or TYPE1,TYPE2; every kind without
-    #[arg(value_name = "TYPE [NAME…]")]
+    #[arg(value_name = "TYPE NAME")]
     pub words: Vec<String>,
     /// Objects in all namespaces
     #[arg(short = 'A', long)]

@@ -26,7 +26,9 @@ use crate::suspension::wait::Progress;
 /// Sources are resumed before what uses them, and what others depend on before those. With --wait the command ends when
 /// each object has been reconciled after this request and is ready, or when one fails.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "kubectl gitops resume TYPE NAME… | TYPE/NAME… | [TYPE[,TYPE…]] {-l SELECTOR | --all} [OPTIONS]",
+    after_long_help = "Examples:
   # Resume a Kustomization and wait until it is reconciled
   kubectl gitops resume kustomization apps --spec --wait
 
@@ -34,7 +36,8 @@ use crate::suspension::wait::Progress;
   kubectl gitops resume --all -n shop --spec
 
   # What would be resumed
-  kubectl gitops resume ks,hr -A -l team=web --dry-run=client")]
+  kubectl gitops resume ks,hr -A -l team=web --dry-run=client"
+)]
 pub struct ResumeArgs {
     /// Which objects, and how results are shown.
     #[command(flatten)]

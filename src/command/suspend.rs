@@ -27,7 +27,9 @@ use crate::suspension::{self, ANNOTATION, By, message};
 /// A message of somebody else is never replaced without --overwrite. The message is stored as it is, and escaped when it
 /// is shown.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "kubectl gitops suspend TYPE NAME… | TYPE/NAME… | [TYPE[,TYPE…]] {-l SELECTOR | --all} [OPTIONS]",
+    after_long_help = "Examples:
   # Suspend a Kustomization, with a reason, so that today's controllers stop
   kubectl gitops suspend kustomization apps --spec -m \"drill until noon, see INC-42\"
 
@@ -38,7 +40,8 @@ use crate::suspension::{self, ANNOTATION, By, message};
   kubectl gitops suspend --all -n shop --spec -m \"migration\"
 
   # What would be suspended
-  kubectl gitops suspend ks,hr -A -l team=web --dry-run=client")]
+  kubectl gitops suspend ks,hr -A -l team=web --dry-run=client"
+)]
 pub struct SuspendArgs {
     /// Which objects, and how results are shown.
     #[command(flatten)]

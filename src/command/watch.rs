@@ -1,5 +1,7 @@
 //! `get -w`: one more row for each change, until interrupted.
 
+use std::collections::HashMap;
+
 use futures::stream::StreamExt;
 
 use super::Session;
@@ -21,13 +23,14 @@ pub async fn run(args: &GetArgs, session: &mut Session, cluster: &Cluster, mut r
     let known: Vec<_> = reading.objects().collect();
     let mut sights = cluster.watch(&reading.picked.types, query, &known);
     let mut last_failure = String::new();
+    let mut shown = HashMap::new();
     while let Some(sight) = sights.next().await {
         session.now = chrono::Utc::now();
         match sight {
             Ok(sight) if reading.picked.is_wanted(&sight.kind, &sight.full.object.id.name) => {
                 last_failure.clear();
                 reading.picked.replace(&sight.kind, sight.full.clone());
-                show(args, session, &reading, &sight)?;
+                show(args, session, &reading, &sight, &mut shown)?;
                 if sight.deleted {
                     reading.picked.forget(&sight.full.object.uid);
                 }
@@ -45,11 +48,21 @@ pub async fn run(args: &GetArgs, session: &mut Session, cluster: &Cluster, mut r
     Ok(ExitCode::Done)
 }
 
-fn show(args: &GetArgs, session: &mut Session, reading: &Reading, sight: &Sight) -> Result<()> {
+/// What was last shown of each object, by uid, without the cells that change with time alone.
+type Shown = HashMap<String, String>;
+
+/// Prints an object unless the row would say what the one before it said.
+fn show(args: &GetArgs, session: &mut Session, reading: &Reading, sight: &Sight, shown: &mut Shown) -> Result<()> {
     let mut items = args.rows(reading);
     let Some(at) = items.iter().position(|item| item.uid == &*sight.full.object.uid) else { return Ok(()) };
     let mut item = items.remove(at);
     item.deleted = sight.deleted;
+    let says =
+        [item.revision.unwrap_or_default(), &item.suspended(), item.ready.unwrap_or_default(), item.message].join("\n");
+    let says = format!("{says}\n{:?}\n{}", item.deleting, item.deleted);
+    if shown.insert(item.uid.to_owned(), says.clone()) == Some(says) {
+        return Ok(());
+    }
     let text = match args.output {
         OutputFormat::Json => document::json(&item)?,
         OutputFormat::Yaml => format!("---\n{}", document::yaml(&item)?),

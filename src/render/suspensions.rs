@@ -11,23 +11,18 @@ const DIGITS: usize = 8;
 
 /// One row for each item; wide adds who, since when, why, the last run and the source.
 pub fn table(items: &[Item<'_>], now: DateTime<Utc>, wide: bool) -> Table {
-    let narrow = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE", "MESSAGE"];
-    let more = ["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"];
-    let mut table = Table::new(narrow.into_iter().chain(more.into_iter().filter(|_| wide)));
+    let header = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE"];
+    let more = ["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"].into_iter().filter(|_| wide);
+    let mut table = Table::new(header.into_iter().chain(more).chain(["MESSAGE"]));
     for item in items {
-        let cells = row(item, now);
-        let taken = if wide { cells.len() } else { narrow.len() };
-        table.row(&cells[..taken]);
+        let more = wide_cells(item, now).into_iter().filter(|_| wide);
+        table.row(cells(item, now).into_iter().chain(more).chain([message(item)]));
     }
     table
 }
 
-/// The cells of one item, in the order of the wide table.
-fn row(item: &Item<'_>, now: DateTime<Utc>) -> [String; 13] {
-    let or_none = |text: Option<&str>| text.filter(|text| !text.is_empty()).unwrap_or("<none>").to_owned();
-    let suspension = item.suspension.as_ref();
-    let ago = |time: Option<DateTime<Utc>>| time.map_or("<unknown>".to_owned(), |time| duration::human(now - time));
-    let sources: Vec<_> = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name)).collect();
+/// The cells that every table has, but for the message, which stands last because it is long.
+fn cells(item: &Item<'_>, now: DateTime<Utc>) -> [String; 7] {
     [
         item.object.namespace.to_string(),
         item.object.kind.to_string(),
@@ -36,17 +31,31 @@ fn row(item: &Item<'_>, now: DateTime<Utc>) -> [String; 13] {
         item.suspended(),
         or_none(item.ready),
         duration::age(item.created, now),
-        match (item.deleted, item.deleting) {
-            (true, _) => "DELETED".to_owned(),
-            (false, Some(_)) => format!("being deleted; {}", item.message),
-            (false, None) => item.message.to_owned(),
-        },
+    ]
+}
+
+fn message(item: &Item<'_>) -> String {
+    match (item.deleted, item.deleting) {
+        (true, _) => "DELETED".to_owned(),
+        (false, Some(_)) => format!("being deleted; {}", item.message),
+        (false, None) => item.message.to_owned(),
+    }
+}
+
+fn wide_cells(item: &Item<'_>, now: DateTime<Utc>) -> [String; 5] {
+    let suspension = item.suspension.as_ref();
+    let sources: Vec<_> = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name)).collect();
+    [
         or_none(item.suspended_by()),
-        suspension.map_or("<none>".to_owned(), |suspension| ago(suspension.since)),
+        suspension.map_or("<none>".to_owned(), |suspension| duration::age(suspension.since, now)),
         or_none(suspension.and_then(|suspension| suspension.message)),
         or_none(item.last_reconciled.map(|time| duration::human(now - time)).as_deref()),
         or_none(Some(&*sources.join(","))),
     ]
+}
+
+fn or_none(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or("<none>").to_owned()
 }
 
 /// A revision with its hashes cut: `main@sha1:1234567890…` becomes `main@sha1:12345678`.
@@ -100,7 +109,7 @@ mod tests {
         );
         assert_eq!(
             table(&items, now, true).render(false),
-            "shop   Kustomization   apps   <none>   annotation   False   11m   no…   ada   10m   drill^[[2J   <none>   Bucket/shop/b\n"
+            "shop   Kustomization   apps   <none>   annotation   False   11m   ada   10m   drill^[[2J   <none>   Bucket/shop/b   no…\n"
         );
     }
 }

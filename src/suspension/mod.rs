@@ -4,7 +4,7 @@
 //! its value is a message for people. No released Flux controller honours it, so [`evidence`] looks for runs that
 //! happened all the same, and [`patch`] can set `spec.suspend` beside it.
 //!
-//! Controllers that honour the annotation can be built on [`judge`].
+//! Controllers that honour the annotation can be built on [`judge`], and on `kubectl_gitops::controller` with kube.
 
 pub mod evidence;
 pub mod message;
