@@ -8,6 +8,7 @@ pub mod man;
 pub mod owners;
 pub mod pick;
 pub mod prune;
+pub mod prune_tree;
 pub mod reading;
 pub mod resume;
 pub mod snapshot;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::Session;
+use super::prune_tree::{self, TreeArgs};
 use crate::cluster::{Cluster, Execution};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -13,6 +14,7 @@ use crate::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::plan_file;
+use crate::prune::alarm;
 use crate::prune::guard::{self, Limits};
 use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::plan::Plan;
@@ -94,6 +96,9 @@ pub struct PruneArgs {
     /// No header line in tables
     #[arg(long)]
     pub no_headers: bool,
+    /// A working tree, where Flux is to be previewed.
+    #[command(flatten)]
+    pub tree: TreeArgs,
 }
 
 /// What `--include` takes.
@@ -109,6 +114,9 @@ pub enum Include {
 /// When the cluster cannot be read, a guard refuses, or the question is answered with no.
 pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    if args.tree.is_given() {
+        return preview(args, session, &snapshot).await;
+    }
     let wishes = wishes(args, session, &snapshot)?;
     let mut plan = leaked::plan(&snapshot, &wishes);
     if let Some(file) = &args.apply {
@@ -139,6 +147,27 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     Ok(if result.is_complete() { gaps } else { ExitCode::Partial })
 }
 
+/// Shows what Flux will do with a tree; a broken limit is the exit code.
+async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -> Result<ExitCode> {
+    let mut plan = prune_tree::plan(&args.tree, session, snapshot, args.snapshot.is_some()).await?;
+    let wishes = wishes(args, session, snapshot)?;
+    if wishes.narrow() {
+        plan = prune_tree::narrowed(plan, &|owner| wishes.include(owner), snapshot);
+    }
+    session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
+    session.terminal.status(&show::summary(&plan));
+    let gaps = session.report_gaps(&plan.gaps);
+    args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
+    let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
+    let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };
+    let messages: Vec<_> = broken.iter().map(|violation| sanitize::one_line(&violation.message).into_owned()).collect();
+    Err(Error::refused(messages.join("; ")).hint(first.hint.clone()))
+}
+
+fn limits(args: &PruneArgs) -> Limits {
+    Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete }
+}
+
 fn wishes(args: &PruneArgs, session: &Session, snapshot: &Snapshot) -> Result<Wishes> {
     let index = Index::build(snapshot);
     let owners: Result<Vec<OwnerId>> = args.owners.iter().map(|text| super::owners::find(text, &index)).collect();
@@ -162,9 +191,7 @@ fn plan_exit(args: &PruneArgs, plan: &Plan, gaps: ExitCode) -> ExitCode {
 
 /// Rule 3 and 6: limits come before anything is sent.
 fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot) -> Result<()> {
-    let limits =
-        Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete };
-    let broken = guard::check(plan, &Index::build(snapshot), &limits);
+    let broken = guard::check(plan, &Index::build(snapshot), &limits(args));
     let Some(first) = broken.first() else { return Ok(()) };
     let messages: Vec<_> = broken.iter().map(|violation| violation.message.as_str()).collect();
     Err(Error::refused(format!("refused, nothing was deleted: {}", messages.join("; "))).hint(first.hint.clone()))
