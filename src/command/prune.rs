@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::Session;
 use super::prune_gc::GcArgs;
+use super::prune_tree::{self, TreeArgs};
 use crate::cluster::{Cluster, Execution};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -14,6 +15,7 @@ use crate::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::plan_file;
+use crate::prune::alarm;
 use crate::prune::gc::request::{Answer, Request};
 use crate::prune::gc::safety::Allow;
 use crate::prune::guard::{self, Limits};
@@ -100,6 +102,9 @@ pub struct PruneArgs {
     /// The systems that mark what they apply.
     #[command(flatten)]
     pub gc: GcArgs,
+    /// A working tree, where Flux is to be previewed.
+    #[command(flatten)]
+    pub tree: TreeArgs,
 }
 
 /// What `--include` takes.
@@ -149,6 +154,9 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     };
     let request = args.gc.request(args.by.as_deref(), allow, session).await?;
     let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    if args.tree.is_given() {
+        return preview(args, session, &snapshot).await;
+    }
     let basis = match request {
         Some(request) => Basis::Marks(Box::new(request)),
         None => Basis::Cluster(wishes(args, session, &snapshot)?),
@@ -189,6 +197,27 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     Ok(if result.is_complete() { gaps } else { ExitCode::Partial })
 }
 
+/// Shows what Flux will do with a tree; a broken limit is the exit code.
+async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -> Result<ExitCode> {
+    let mut plan = prune_tree::plan(&args.tree, session, snapshot, args.snapshot.is_some()).await?;
+    let wishes = wishes(args, session, snapshot)?;
+    if wishes.narrow() {
+        plan = prune_tree::narrowed(plan, &|owner| wishes.include(owner), snapshot);
+    }
+    session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
+    session.terminal.status(&show::summary(&plan));
+    let gaps = session.report_gaps(&plan.gaps);
+    args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
+    let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
+    let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };
+    let messages: Vec<_> = broken.iter().map(|violation| sanitize::one_line(&violation.message).into_owned()).collect();
+    Err(Error::refused(messages.join("; ")).hint(first.hint.clone()))
+}
+
+fn limits(args: &PruneArgs) -> Limits {
+    Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete }
+}
+
 fn wishes(args: &PruneArgs, session: &Session, snapshot: &Snapshot) -> Result<Wishes> {
     let index = Index::build(snapshot);
     let owners: Result<Vec<OwnerId>> = args.owners.iter().map(|text| super::owners::find(text, &index)).collect();
@@ -212,8 +241,7 @@ fn plan_exit(args: &PruneArgs, plan: &Plan, gaps: ExitCode) -> ExitCode {
 
 /// Rule 3 and 6: limits come before anything is sent.
 fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &Basis, staying: usize) -> Result<()> {
-    let limits =
-        Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete };
+    let limits = limits(args);
     let broken = match basis {
         Basis::Cluster(_) => guard::check(plan, &Index::build(snapshot), &limits),
         Basis::Marks(_) => {

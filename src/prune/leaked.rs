@@ -33,7 +33,13 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    fn include(&self, owner: &OwnerId) -> bool {
+    /// Whether anything was left out by the user.
+    pub fn narrow(&self) -> bool {
+        !self.owners.is_empty() || self.namespace.is_some() || self.system.is_some()
+    }
+
+    /// Whether an owner is one of those that the user asked for.
+    pub fn include(&self, owner: &OwnerId) -> bool {
         (self.owners.is_empty() || self.owners.contains(owner))
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == owner.namespace)
             && self.system.as_ref().is_none_or(|system| *system == owner.system)

@@ -1,5 +1,6 @@
 //! What will be deleted, and why: plans, cascades, guards, order and outcome. Pure.
 
+pub mod alarm;
 pub mod cascade;
 pub mod gc;
 pub mod guard;

@@ -210,6 +210,13 @@ impl Plan {
         Self { schema: SCHEMA.to_owned(), complete: gaps.is_empty(), gaps, cluster, owners, changes, summary }
     }
 
+    /// The same plan with more that could not be read.
+    #[must_use]
+    pub fn with_gaps(self, more: Vec<Gap>) -> Self {
+        let gaps = self.gaps.into_iter().chain(more).collect();
+        Self::new(self.cluster, gaps, self.owners, self.changes)
+    }
+
     /// What goes: deletions in their own right and by cascade.
     pub fn deletions(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| matches!(change.action, Action::Delete | Action::Recreate))

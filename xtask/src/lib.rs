@@ -2,11 +2,13 @@
 //!
 //! * [`controlplane`] builds the programs that a cluster consists of.
 //! * [`cluster`] runs them.
+//! * [`oracle`] compares plans with what the real controllers do on them.
 
 pub mod cluster;
 pub mod controlplane;
 pub mod demo;
 pub mod man;
+pub mod oracle;
 pub mod record;
 pub mod test;
 pub mod tool;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{cluster, controlplane, demo, man, record, say, test};
+use xtask::{cluster, controlplane, demo, man, oracle, record, say, test};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -15,7 +15,9 @@ usage: cargo xtask TASK
   demo                                       show the reading verbs over the recorded cluster; needs no cluster
   test                                       everything that must pass
   man                                        write the man pages anew
-  record                                     play the demo's story on a real cluster and record it anew";
+  record                                     play the demo's story on a real cluster and record it anew
+  oracle [--dir D] [NAME…]                   compare plans with the real controller, in every scenario or those named
+  oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
 fn dispatch(words: &[&str]) -> Option<Result<()>> {
     match words {
         ["controlplane", names @ ..] => Some(controlplane::command(names)),
+        ["oracle", rest @ ..] => Some(oracle::command(rest)),
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
         ["demo"] => Some(demo::run()),
         ["test"] => Some(test::run()),

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use chrono::{SecondsFormat, Utc};
@@ -73,7 +74,7 @@ pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<St
     let kind = Kind::parse(kind)?;
     let content = artifact::pack(path)?;
     let digest = sha256_hex(&content);
-    let revision = kind.revision(&digest);
+    let revision = head(path).map_or_else(|| kind.revision(&digest), |commit| format!("main@sha1:{commit}"));
 
     let object = get_or_create(cluster, kind, namespace, name, path.is_file())?;
     let file = format!("{}/{namespace}/{name}/{digest}.tar.gz", kind.name().to_lowercase());
@@ -109,6 +110,16 @@ pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<St
     let (kind, patch) = (resource(kind), status.to_string());
     cluster.kubectl(&["patch", &kind, name, "-n", namespace, "--subresource=status", "--type=merge", "-p", &patch])?;
     Ok(revision)
+}
+
+/// The commit of a folder that is the top of a checkout: then the revision names it, as source-controller's does.
+fn head(path: &Path) -> Option<String> {
+    if !path.join(".git").exists() {
+        return None;
+    }
+    let output = Command::new("git").arg("-C").arg(path).args(["rev-parse", "HEAD"]).output().ok()?;
+    let commit = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| commit.trim().to_owned())
 }
 
 /// The source as the API server has it.

@@ -1,0 +1,318 @@
+//! `prune --plan --repo DIR`: what Flux will do once a working tree is its source.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::Session;
+use crate::cluster::{Cluster, FailureKind};
+use crate::error::{Error, Result};
+use crate::flux::artifact::{Artifact, Filter, SourceOptions};
+use crate::flux::build::{Answers, DataRef, Needs};
+use crate::flux::controller::Controller;
+use crate::flux::features::{Features, parse_version};
+use crate::flux::fidelity;
+use crate::flux::preview::{Preview, Progress, World};
+use crate::flux::spec::{Key, Spec};
+use crate::flux::substitute::Lookup;
+use crate::flux::tree::{File, Tree};
+use crate::flux::tree_source::{self, GROUP, Match, SourceId};
+use crate::folder;
+use crate::git::{Checkout, State};
+use crate::kustomize::Kustomize;
+use crate::object::{FullObject, Object, ObjectId};
+use crate::ownership::{OwnerId, flux_kustomization};
+use crate::prune::plan::{Change, Fidelity, Plan};
+use crate::render::sanitize;
+use crate::snapshot::{Gap, GapKind, Snapshot};
+
+/// The kustomize that Flux 2.9 links; the self-check tells whether another one makes a difference.
+const FLUX_KUSTOMIZE: &str = "5.8";
+
+/// What a preview reads instead of, or beside, the cluster.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Working tree")]
+pub struct TreeArgs {
+    /// Plan what Flux will do once this checkout is merged
+    #[arg(long, value_name = "DIR", requires = "plan")]
+    pub repo: Option<PathBuf>,
+    /// Plan with this directory as the content of a source, as KIND/NAMESPACE/NAME=DIR
+    #[arg(long, value_name = "SOURCE=DIR", requires = "plan")]
+    pub source: Vec<String>,
+    /// With --repo: the branch that this change is merged into, instead of the one that is checked out
+    #[arg(long, value_name = "BRANCH", requires = "repo")]
+    pub branch: Option<String>,
+    /// Read what is staged instead of the files of the directory
+    #[arg(long, requires = "plan", conflicts_with = "rev")]
+    pub staged: bool,
+    /// Read this revision instead of the files of the directory
+    #[arg(long, value_name = "REVISION", requires = "plan")]
+    pub rev: Option<String>,
+    /// Build with this kustomize or kubectl instead of the kubectl in PATH
+    #[arg(long, value_name = "PATH", requires = "plan")]
+    pub kustomize: Option<PathBuf>,
+    /// Version of kustomize-controller, where it cannot be read from its Deployment
+    #[arg(long, value_name = "VERSION", requires = "plan")]
+    pub controller_version: Option<String>,
+}
+
+impl TreeArgs {
+    /// Whether a working tree is to be planned, not the cluster alone.
+    pub fn is_given(&self) -> bool {
+        self.repo.is_some() || !self.source.is_empty()
+    }
+
+    fn state(&self) -> State {
+        match &self.rev {
+            Some(revision) => State::Revision(revision.clone()),
+            None if self.staged => State::Index,
+            None => State::Worktree,
+        }
+    }
+}
+
+/// Plans what Flux does with the tree. `offline` is true when the snapshot came from a file: then no cluster is asked.
+///
+/// # Errors
+/// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
+pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
+    let (folders, pinned) = sources(args, snapshot)?;
+    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
+    for (id, folder) in &folders {
+        let tree = folder::read(folder, &args.state())?;
+        gaps.extend(unread(snapshot, id, &tree));
+        trees.insert(id.clone(), Arc::new(Artifact::pack(&tree, &options(snapshot, id))));
+    }
+    let cluster = if offline { None } else { Some(session.cluster().await?) };
+    let controller = controller(args, cluster.as_ref(), snapshot).await?;
+    let kustomize = Kustomize::new(args.kustomize.as_deref());
+    let mut answering =
+        Answering { version: kustomize.version().await?, kustomize, cluster, answers: Answers::default() };
+    let fidelity = self_check(snapshot, &folders, controller.features, &mut answering).await?;
+    let (features, workers) = (controller.features, controller.workers);
+    let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity });
+    loop {
+        match preview.step(&answering.answers) {
+            Progress::Done(plan) => return Ok(plan.with_gaps(gaps)),
+            Progress::Needs(needs) => answering.answer(needs).await?,
+        }
+    }
+}
+
+/// What answers a preview's questions.
+struct Answering {
+    kustomize: Kustomize,
+    version: String,
+    cluster: Option<Cluster>,
+    answers: Answers,
+}
+
+impl Answering {
+    async fn answer(&mut self, needs: Needs) -> Result<()> {
+        let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        for (key, output) in self.kustomize.run_all(&self.version, needs.runs.into_values(), parallel).await? {
+            self.answers.ran(key, output);
+        }
+        for reference in needs.data {
+            let found = match &self.cluster {
+                Some(cluster) => look_up(cluster, &reference).await,
+                None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
+            };
+            self.answers.looked_up(reference, found);
+        }
+        Ok(())
+    }
+}
+
+/// Builds what each Kustomization applied last and compares it with the controller's own digest.
+async fn self_check(
+    snapshot: &Snapshot,
+    folders: &BTreeMap<SourceId, PathBuf>,
+    features: Features,
+    answering: &mut Answering,
+) -> Result<BTreeMap<Key, Fidelity>> {
+    let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
+    let mut fidelity = BTreeMap::new();
+    loop {
+        let mut needs = Needs::default();
+        for full in
+            snapshot.full.iter().filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
+        {
+            let id = &full.object.id;
+            let key = Key { namespace: id.namespace.to_string(), name: id.name.to_string() };
+            let spec = Spec::new(full.at("/spec").unwrap_or(&Value::Null));
+            let source = spec.source(&key.namespace);
+            let (Some(folder), Some(claimed)) = (folders.get(&source), fidelity::claimed(full)) else { continue };
+            let pack = || {
+                // A commit that is not there (a shallow clone, another history) leaves the check open.
+                let tree = folder::read(folder, &State::Revision(claimed.commit.clone())).ok()?;
+                Some(Arc::new(Artifact::pack(&tree, &options(snapshot, &source))))
+            };
+            let artifact = artifacts.entry((source.clone(), claimed.commit.clone())).or_insert_with(pack);
+            let Some(artifact) = artifact else { continue };
+            let checked = fidelity::check(&claimed, artifact, &key, &spec, features, &answering.answers, &mut needs);
+            fidelity.extend(checked.map(|checked| (key, checked)));
+        }
+        if needs.is_empty() {
+            return Ok(fidelity);
+        }
+        answering.answer(needs).await?;
+    }
+}
+
+/// The sources that the tree becomes, and those of the same repository that are deployed from another ref.
+fn sources(args: &TreeArgs, snapshot: &Snapshot) -> Result<(BTreeMap<SourceId, PathBuf>, BTreeMap<SourceId, String>)> {
+    let (mut folders, mut pinned) = (BTreeMap::new(), BTreeMap::new());
+    if let Some(repo) = &args.repo {
+        let checkout = Checkout::find(repo)?;
+        let remotes = checkout.remotes()?;
+        let branch = args.branch.clone().map_or_else(|| checkout.branch(), Ok)?;
+        let repositories = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, "GitRepository"));
+        for repository in repositories {
+            let id = source_id(&repository.object.id);
+            match tree_source::compare(repository, &remotes, &branch) {
+                Match::Same => drop(folders.insert(id, checkout.top().to_path_buf())),
+                Match::NotThisRef(what) => drop(pinned.insert(id, what)),
+                Match::OtherUrl => {}
+            }
+        }
+        if folders.is_empty() && args.source.is_empty() {
+            let others: BTreeSet<String> = pinned.iter().map(|(id, what)| format!("{id} ({what})")).collect();
+            let why = if others.is_empty() {
+                "no GitRepository of the cluster has the URL of one of its remotes".to_owned()
+            } else {
+                format!("not deployed from branch {branch}: {}", others.into_iter().collect::<Vec<_>>().join(", "))
+            };
+            return Err(Error::failed(format!("{} is no source of this cluster: {why}", repo.display()))
+                .hint("name the branch with --branch, or say --source GitRepository/NAMESPACE/NAME=DIR"));
+        }
+    }
+    for text in &args.source {
+        let wrong = || Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR"));
+        let (id, folder) = text.split_once('=').ok_or_else(wrong)?;
+        let [kind, namespace, name] = id.split('/').collect::<Vec<_>>()[..] else { return Err(wrong()) };
+        let id = SourceId { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
+        if !snapshot.full.iter().any(|full| source_id(&full.object.id) == id) {
+            return Err(Error::failed(format!("no source {id} in this cluster"))
+                .hint("kinds are written as in sourceRef, such as GitRepository"));
+        }
+        pinned.remove(&id);
+        folders.insert(id, PathBuf::from(folder));
+    }
+    Ok((folders, pinned))
+}
+
+fn source_id(id: &ObjectId) -> SourceId {
+    SourceId { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
+}
+
+fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a FullObject> {
+    snapshot.full.iter().find(|full| source_id(&full.object.id) == *id)
+}
+
+/// What the source says of packing.
+fn options(snapshot: &Snapshot, id: &SourceId) -> SourceOptions {
+    let source = source(snapshot, id);
+    let sparse = source.and_then(|source| source.at("/spec/sparseCheckout")).and_then(Value::as_array);
+    let copies = source.and_then(|source| source.text("/spec/layerSelector/operation")) == Some("copy");
+    SourceOptions {
+        filter: match id.kind.as_str() {
+            "Bucket" => Filter::RootOnly,
+            "ExternalArtifact" => Filter::Nothing,
+            _ if copies => Filter::Nothing,
+            _ => Filter::Full,
+        },
+        ignore: source.and_then(|source| source.text("/spec/ignore")).map(str::to_owned),
+        sparse: sparse.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
+    }
+}
+
+/// What a source takes from elsewhere, which is not in the tree.
+fn unread(snapshot: &Snapshot, id: &SourceId, tree: &Tree) -> Option<Gap> {
+    let source = source(snapshot, id)?;
+    let includes = source.at("/spec/include").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let submodules = source.flag("/spec/recurseSubmodules") && tree.iter().any(|(_, file)| *file == File::Submodule);
+    let what = match (includes, submodules) {
+        (true, _) => "it includes artifacts of other sources",
+        (_, true) => "it has submodules",
+        _ => return None,
+    };
+    let message = format!("{what}, whose content is not in this tree");
+    Some(Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message })
+}
+
+/// The version that was given, or what the controller's Deployment tells.
+async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<Controller> {
+    if let Some(text) = &args.controller_version {
+        let version = parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
+        return Ok(Controller::of(version));
+    }
+    let named = |id: &ObjectId| id.is("apps", "Deployment") && &*id.name == "kustomize-controller";
+    let deployment = snapshot.objects.iter().find(|object| named(&object.id));
+    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return Ok(Controller::default()) };
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments/kustomize-controller", deployment.id.namespace);
+    // Without the right to read it the newest rules are assumed.
+    let Ok(answer) = cluster.get(&path, "application/json").await else { return Ok(Controller::default()) };
+    Ok(Controller::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+}
+
+/// What a ConfigMap or Secret holds right now, as the controller would read it.
+async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
+    let plural = match reference.kind.as_str() {
+        "ConfigMap" => "configmaps",
+        "Secret" => "secrets",
+        other => return Lookup::Unreadable(format!("{other} is no kind that holds variables")),
+    };
+    let path = format!("/api/v1/namespaces/{}/{plural}/{}", reference.namespace, reference.name);
+    let answer = match cluster.get(&path, "application/json").await {
+        Ok(answer) => answer,
+        Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
+        Err(failure) => return Lookup::Unreadable(failure.to_string()),
+    };
+    let object: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let data = object.get("data").and_then(Value::as_object).into_iter().flatten();
+    let text = |value: &Value| {
+        let text = value.as_str()?;
+        if reference.kind == "ConfigMap" {
+            return Some(text.to_owned());
+        }
+        let bytes = serde_json::from_value::<k8s_openapi::ByteString>(value.clone()).ok()?;
+        Some(String::from_utf8_lossy(&bytes.0).into_owned())
+    };
+    Lookup::Found(data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect())
+}
+
+/// The part of a plan that concerns some owners: what they own, what they made that owns in turn, and what goes along.
+pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapshot) -> Plan {
+    let mut owners: BTreeSet<OwnerId> =
+        plan.owners.iter().map(|row| row.owner.clone()).filter(|id| wanted(id)).collect();
+    let made_by = |object: &Object| {
+        let label = |key: &str| object.labels.get(key).map(str::to_owned);
+        label(flux_kustomization::NAME).zip(label(flux_kustomization::NAMESPACE))
+    };
+    let children: Vec<_> = plan.owners.iter().map(|row| &row.owner).collect();
+    // Children of children: as often as the deepest nesting, which is less than the number of owners.
+    for _ in 0..children.len() {
+        let before = owners.len();
+        for child in &children {
+            let id = ObjectId::new(flux_kustomization::GROUP, &child.kind, &child.namespace, &child.name);
+            let parent = snapshot.object(&id).and_then(made_by);
+            if parent.is_some_and(|(name, space)| owners.iter().any(|o| o.name == name && o.namespace == space)) {
+                owners.insert((*child).clone());
+            }
+        }
+        if owners.len() == before {
+            break;
+        }
+    }
+    let own = |change: &Change| change.owner.as_ref().is_some_and(|owner| owners.contains(owner));
+    let going: BTreeSet<ObjectId> =
+        plan.deletions().filter(|change| own(change)).map(|c| c.object.id.clone()).collect();
+    let along = |change: &Change| change.cause.as_ref().is_some_and(|cause| going.contains(cause));
+    let changes = plan.changes.into_iter().filter(|change| own(change) || along(change)).collect();
+    let rows = plan.owners.into_iter().filter(|row| owners.contains(&row.owner)).collect();
+    Plan::new(plan.cluster, plan.gaps, rows, changes)
+}

@@ -1,0 +1,208 @@
+//! The matcher of `.sourceignore`: close to gitignore and different from it where it hurts.
+//!
+//! Source: reference kustomize-controller 3.1. The last matching pattern wins; an excluded directory does not hide what
+//! a later pattern includes again below it; a name without `/` matches every segment of a path.
+
+use super::glob;
+
+/// Names that are never part of an artifact.
+const VCS: [&str; 4] = [".git/", ".gitignore", ".gitmodules", ".gitattributes"];
+
+/// What is left out as well while nobody writes any pattern.
+const DEFAULTS: [&str; 20] = [
+    "*.jpg",
+    "*.jpeg",
+    "*.gif",
+    "*.png",
+    "*.wmv",
+    "*.flv",
+    "*.tar.gz",
+    "*.zip",
+    ".github/",
+    ".circleci/",
+    ".travis.yml",
+    ".gitlab-ci.yml",
+    "appveyor.yml",
+    ".drone.yml",
+    "cloudbuild.yaml",
+    "codeship-services.yml",
+    "codeship-steps.yml",
+    "**/.goreleaser.yml",
+    "**/.sops.yaml",
+    "**/.flux.yaml",
+];
+
+/// One line of an ignore file, valid below a directory.
+#[derive(Clone, Debug)]
+struct Pattern {
+    /// Segments of the directory that the pattern is scoped to.
+    scope: Vec<String>,
+    segments: Vec<String>,
+    includes: bool,
+    directories_only: bool,
+}
+
+/// The patterns of a source in rising priority.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns(Vec<Pattern>);
+
+impl Patterns {
+    /// Adds the lines of an ignore file that lies in a directory (empty for the root).
+    pub fn add(&mut self, directory: &str, lines: &str) {
+        let wanted = |line: &&str| !line.starts_with('#') && !line.trim().is_empty();
+        self.0.extend(lines.lines().filter(wanted).map(|line| Pattern::parse(directory, line)));
+    }
+
+    /// The patterns that source-controller works with: the version-control names always, its other defaults only while
+    /// there is no pattern at all in the whole source.
+    #[must_use]
+    pub fn with_defaults(self) -> Self {
+        let defaults: &[&str] = if self.0.is_empty() { &DEFAULTS } else { &[] };
+        let builtin = VCS.iter().chain(defaults).map(|line| Pattern::parse("", line));
+        Self(builtin.chain(self.0.iter().cloned()).collect())
+    }
+
+    /// Whether a file or directory at this path is left out.
+    pub fn excludes(&self, path: &str, directory: bool) -> bool {
+        let segments: Vec<&str> = path.split('/').collect();
+        let last = self.0.iter().rev().find(|pattern| pattern.matches(&segments, directory));
+        last.is_some_and(|pattern| !pattern.includes)
+    }
+}
+
+impl Pattern {
+    fn parse(directory: &str, line: &str) -> Self {
+        let (includes, line) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
+        let line = if line.ends_with("\\ ") { line } else { line.trim_end_matches(' ') };
+        let (directories_only, line) = line.strip_suffix('/').map_or((false, line), |rest| (true, rest));
+        let scope = directory.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect();
+        Self { scope, segments: line.split('/').map(str::to_owned).collect(), includes, directories_only }
+    }
+
+    fn matches(&self, path: &[&str], directory: bool) -> bool {
+        let Some((scope, below)) = path.split_at_checked(self.scope.len()) else {
+            return false;
+        };
+        if below.is_empty() || !scope.iter().zip(&self.scope).all(|(a, b)| a == b) {
+            return false;
+        }
+        match self.segments.as_slice() {
+            [name] => self.matches_name(name, below, directory),
+            _ => self.matches_anchored(below, directory),
+        }
+    }
+
+    fn matches_name(&self, name: &str, path: &[&str], directory: bool) -> bool {
+        let found = path.iter().position(|segment| segment_matches(name, segment));
+        found.is_some_and(|at| !self.directories_only || directory || at + 1 < path.len())
+    }
+
+    fn matches_anchored(&self, mut path: &[&str], directory: bool) -> bool {
+        let (mut matched, mut anywhere) = (false, false);
+        for (index, pattern) in self.segments.iter().enumerate() {
+            match pattern.as_str() {
+                "" => {
+                    anywhere = false;
+                    continue;
+                }
+                "**" if index + 1 == self.segments.len() => break,
+                "**" => {
+                    anywhere = true;
+                    continue;
+                }
+                crossing if crossing.contains("**") => return false,
+                _ => {}
+            }
+            let Some(first) = path.first() else { return false };
+            if anywhere {
+                anywhere = false;
+                match path.iter().position(|segment| segment_matches(pattern, segment)) {
+                    Some(at) => {
+                        matched = true;
+                        path = &path[at + 1..];
+                    }
+                    // Not an early return: a following `**` at the end may still leave the loop, unmatched.
+                    None => {
+                        matched = false;
+                        path = &[];
+                    }
+                }
+            } else if segment_matches(pattern, first) {
+                matched = true;
+                path = &path[1..];
+            } else {
+                return false;
+            }
+        }
+        matched && (!self.directories_only || directory || !path.is_empty())
+    }
+}
+
+fn segment_matches(pattern: &str, segment: &str) -> bool {
+    glob::matches(pattern, segment).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_source_controller_matches_them() {
+        // Name, ignore lines at the root, path, whether it is a directory, excluded.
+        let rows = [
+            ("a name excludes at every depth", "secret", "a/secret/b.yaml", false, true),
+            ("a directory name excludes what is below", "deploy/", "deploy/a.yaml", false, true),
+            ("a directory name does not exclude a file of that name", "deploy/", "x/deploy", false, false),
+            (
+                "below an excluded directory a file is included again",
+                "deploy/\n!deploy/sub/x.yaml",
+                "deploy/sub/x.yaml",
+                false,
+                false,
+            ),
+            ("its neighbour stays excluded", "deploy/\n!deploy/sub/x.yaml", "deploy/sub/y.yaml", false, true),
+            ("a leading slash anchors", "/a.yaml", "a.yaml", false, true),
+            ("an anchored name does not match deeper", "/a.yaml", "b/a.yaml", false, false),
+            ("an anchored directory excludes what is below", "/clusters/dev", "clusters/dev/x.yaml", false, true),
+            ("double star in front", "**/x.yaml", "a/b/x.yaml", false, true),
+            ("double star in the middle", "a/**/b", "a/x/y/b", false, true),
+            ("double star at the end", "abc/**", "abc/x/y", false, true),
+            ("double star inside a name matches nothing", "a**b/c", "axb/c", false, false),
+            ("everything out, one back in", "/*\n!/keep", "keep/x.yaml", false, false),
+            ("everything out", "/*\n!/keep", "other/x.yaml", false, true),
+            ("a comment is no pattern", "#a.yaml", "a.yaml", false, false),
+            ("trailing spaces are cut", "a.yaml  ", "a.yaml", false, true),
+            ("the last match wins", "!volcano\n**/middle/v[uo]l?ano", "head/middle/volcano", false, true),
+            ("the last match wins, included", "**/middle/v[uo]l?ano\n!volcano", "head/middle/volcano", false, false),
+            ("a broken class matches nothing", "[a", "[a", false, false),
+        ];
+        for (name, lines, path, directory, expected) in rows {
+            let mut patterns = Patterns::default();
+            patterns.add("", lines);
+            assert_eq!(patterns.excludes(path, directory), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_scoped_to_their_directory() {
+        let mut patterns = Patterns::default();
+        patterns.add("apps/dev", "*.yaml");
+        assert!(patterns.excludes("apps/dev/x/a.yaml", false));
+        assert!(!patterns.excludes("apps/prod/a.yaml", false));
+        assert!(!patterns.excludes("apps/dev", true));
+    }
+
+    #[test]
+    fn one_pattern_anywhere_drops_the_defaults_but_for_version_control() {
+        let none = Patterns::default().with_defaults();
+        assert!(none.excludes(".github/workflows/ci.yaml", false));
+        assert!(none.excludes("deep/.sops.yaml", false));
+        let mut one = Patterns::default();
+        one.add("some/where", "nothing");
+        let one = one.with_defaults();
+        assert!(!one.excludes(".github/workflows/ci.yaml", false));
+        assert!(!one.excludes("deep/.sops.yaml", false));
+        assert!(one.excludes(".gitignore", false));
+        assert!(one.excludes("sub/.git/config", false));
+    }
+}

@@ -1,0 +1,138 @@
+//! Objects of a build as the controller reads them, before and after they get their owner labels.
+//!
+//! Source: reference kustomize-controller 3.5 and 3.6.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::object::{GroupKind, ObjectId};
+
+/// One document of kustomize's output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Its YAML text, as kustomize wrote it.
+    pub text: String,
+    /// The same as a value.
+    pub value: Value,
+}
+
+/// An object that a build wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Built {
+    /// Identity; the namespace is the manifest's until the scope is known.
+    pub id: ObjectId,
+    /// API version without group.
+    pub version: String,
+    /// The manifest.
+    pub manifest: Value,
+}
+
+impl Built {
+    /// A label of the manifest, or else an annotation.
+    pub fn mark(&self, key: &str) -> Option<&str> {
+        mark(&self.manifest, key)
+    }
+
+    /// Whether a label or annotation of the manifest has this value, compared without case.
+    pub fn is_marked(&self, key: &str, value: &str) -> bool {
+        ["labels", "annotations"].iter().any(|part| {
+            let found = self.manifest.get("metadata").and_then(|metadata| metadata.get(part));
+            let found = found.and_then(|marks| marks.get(key)).and_then(Value::as_str);
+            found.is_some_and(|found| found.eq_ignore_ascii_case(value))
+        })
+    }
+
+    /// Whether the manifest still holds SOPS metadata.
+    pub fn is_encrypted(&self) -> bool {
+        self.manifest.get("sops").is_some_and(Value::is_object)
+    }
+}
+
+fn mark<'a>(manifest: &'a Value, key: &str) -> Option<&'a str> {
+    let metadata = manifest.get("metadata")?;
+    let of = |part: &str| metadata.get(part).and_then(|marks| marks.get(key)).and_then(Value::as_str);
+    of("labels").or_else(|| of("annotations"))
+}
+
+/// Splits a stream of YAML documents.
+///
+/// # Errors
+/// What is wrong with the first document that is no YAML.
+pub fn documents(text: &str) -> Result<Vec<Document>, String> {
+    let mut documents = Vec::new();
+    let mut current = String::new();
+    for line in text.lines().chain(std::iter::once("---")) {
+        if line.trim_end() != "---" {
+            current.push_str(line);
+            current.push('\n');
+        } else if !current.trim().is_empty() {
+            let value = parse(&current)?;
+            documents.push(Document { text: std::mem::take(&mut current), value });
+        }
+    }
+    Ok(documents)
+}
+
+/// Reads one YAML document.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<Value, String> {
+    let document = serde_yaml::Deserializer::from_str(text);
+    Value::deserialize(document).map_err(|error| error.to_string())
+}
+
+/// The objects of a manifest: lists are flattened, what has no version, kind or name is dropped.
+pub fn objects(manifest: Value, into: &mut Vec<Built>) {
+    let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if kind.ends_with("List") && manifest.get("items").is_some_and(Value::is_array) {
+        let items = manifest["items"].as_array().cloned().unwrap_or_default();
+        items.into_iter().for_each(|item| objects(item, into));
+        return;
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let metadata = |key: &str| manifest.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+    let Some(name) = metadata("name").filter(|name| !name.is_empty()) else { return };
+    if version.is_empty() || kind.is_empty() || (group == "kustomize.config.k8s.io" && kind == "Kustomization") {
+        return;
+    }
+    let id = ObjectId::new(group, &kind, metadata("namespace").unwrap_or_default(), name);
+    into.push(Built { id, version: version.to_owned(), manifest });
+}
+
+/// The group and kind that a CustomResourceDefinition serves, and whether in namespaces.
+pub fn defined_kind(built: &Built) -> Option<(GroupKind, bool)> {
+    if !built.id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+        return None;
+    }
+    let text = |pointer: &str| built.manifest.pointer(pointer).and_then(Value::as_str);
+    let kind = GroupKind::new(text("/spec/group")?, text("/spec/names/kind")?);
+    Some((kind, text("/spec/scope") == Some("Namespaced")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        documents(text).unwrap().into_iter().for_each(|document| objects(document.value, &mut found));
+        found.iter().map(|built| built.id.to_string()).collect()
+    }
+
+    #[test]
+    fn what_is_no_object_is_dropped_and_lists_are_flattened() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\n---\n\
+            kind: NoVersion\nmetadata: {name: b}\n---\n\
+            apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: c}\n---\n\
+            apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: d, namespace: n}}\n";
+        assert_eq!(ids(text), ["configmap/a -n n", "secret/d -n n"]);
+    }
+
+    #[test]
+    fn a_separator_inside_a_block_is_text() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n";
+        assert_eq!(ids(text), ["configmap/a"]);
+    }
+}

@@ -1,0 +1,38 @@
+//! What a HelmRelease that goes takes along: helm-controller uninstalls its release.
+//!
+//! Source: reference kustomize-controller 7. Everything else about releases is the business of their charts.
+
+use std::collections::BTreeMap;
+
+use super::Preview;
+use super::fate::Fate;
+use crate::object::ObjectId;
+use crate::ownership::Members;
+use crate::ownership::flux_helmrelease::{GROUP, KIND};
+use crate::ownership::flux_kustomization::inventory_members;
+use crate::prune::cascade::Taken;
+use crate::prune::plan::Actor;
+
+impl<'a> Preview<'a> {
+    /// The objects of every release that goes, unless it is suspended or lives elsewhere. What `helm.sh/resource-policy`
+    /// keeps is left out, whatever its value; so is what goes in its own right.
+    pub(super) fn uninstalled(
+        &self,
+        fates: &BTreeMap<ObjectId, Fate>,
+        taken: &BTreeMap<ObjectId, Taken<'a>>,
+    ) -> BTreeMap<ObjectId, Taken<'a>> {
+        let goes = |id: &ObjectId| fates.get(id).is_some_and(Fate::may_go) || taken.contains_key(id);
+        let releases = self.world.snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
+        let mut found = BTreeMap::new();
+        for release in releases.filter(|release| goes(&release.object.id) && !release.flag("/spec/suspend")) {
+            let Members::Listed(ids) = inventory_members(&release.content) else { continue };
+            for object in ids.iter().filter(|id| !goes(id)).filter_map(|id| self.object(id)) {
+                if object.annotations.get("helm.sh/resource-policy").is_none() {
+                    let cause = release.object.id.clone();
+                    found.insert(object.id.clone(), Taken { object, cause, by: Actor::HelmController });
+                }
+            }
+        }
+        found
+    }
+}

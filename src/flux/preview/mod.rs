@@ -1,0 +1,377 @@
+//! What Flux will create, change and delete once a working tree is its source: the algorithm of reference
+//! kustomize-controller 5.5.
+//!
+//! The answer depends on itself: which children exist follows from builds, which specs they have from their parents, and
+//! what of them goes from what is deleted. [`Preview::step`] therefore computes everything from the last state until
+//! nothing changes. It is pure: builds and ConfigMaps that it lacks come back as needs.
+
+mod blocked;
+pub mod fate;
+mod graph;
+mod helm;
+mod model;
+mod report;
+mod scope;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::artifact::Artifact;
+use super::build::{self, Answers, Needs};
+use super::features::Features;
+use super::spec::{Key, Spec};
+use super::tree_source::SourceId;
+use crate::object::{FullObject, Object, ObjectId};
+use crate::ownership::Members;
+use crate::ownership::flux_kustomization::{self, GROUP, KIND};
+use crate::prune::cascade::{Cascade, Taken};
+use crate::prune::plan::{Fidelity, Plan};
+use crate::snapshot::Snapshot;
+use fate::Fate;
+use graph::Graph;
+use model::{Event, Finalization, Node, NodeId, Pass, PassOutcome, Removal};
+use scope::Scopes;
+
+/// How often everything may be computed anew before we say that it does not settle; nesting this deep does not occur.
+const ROUNDS: usize = 24;
+
+/// Everything a preview looks at.
+pub struct World<'a> {
+    /// The cluster.
+    pub snapshot: &'a Snapshot,
+    /// Sources that the working tree becomes, with what they pack of it.
+    pub trees: BTreeMap<SourceId, Arc<Artifact>>,
+    /// Sources that are this repository but not this ref, and which ref they are.
+    pub pinned: BTreeMap<SourceId, String>,
+    /// Rules of the controller's version.
+    pub features: Features,
+    /// How many Kustomizations the controller reconciles at once.
+    pub workers: usize,
+    /// What the self-check said of each Kustomization.
+    pub fidelity: BTreeMap<Key, Fidelity>,
+}
+
+/// What a step came to.
+pub enum Progress {
+    /// These must be answered first.
+    Needs(Needs),
+    /// The plan.
+    Done(Box<Plan>),
+}
+
+/// A preview under way.
+pub struct Preview<'a> {
+    world: World<'a>,
+    cascade: Cascade<'a>,
+    live: BTreeMap<Key, &'a FullObject>,
+    nodes: Vec<Node>,
+}
+
+/// Everything that follows from one state of the Kustomizations.
+struct Consequences<'a> {
+    fates: BTreeMap<ObjectId, Fate>,
+    taken: BTreeMap<ObjectId, Taken<'a>>,
+}
+
+impl Consequences<'_> {
+    /// Whether an object's namespace goes for good, so that nothing in it can come back.
+    fn loses_home(&self, id: &ObjectId) -> bool {
+        let home = ObjectId::new("", "Namespace", "", &id.namespace);
+        let fate = self.fates.get(&home).filter(|_| !id.namespace.is_empty());
+        fate.is_some_and(|fate| fate.ends.iter().all(|end| *end == fate::End::Goes))
+    }
+}
+
+impl<'a> Preview<'a> {
+    /// Starts with every live Kustomization and its live spec.
+    pub fn new(world: World<'a>) -> Self {
+        let snapshot = world.snapshot;
+        let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
+        let live = kustomizations.map(|full| (key_of(&full.object.id), full)).collect();
+        Self { cascade: Cascade::new(snapshot), world, live, nodes: Vec::new() }
+    }
+
+    /// Goes on with what is known; asks for what is not.
+    pub fn step(&mut self, answers: &Answers) -> Progress {
+        for _ in 0..ROUNDS {
+            let mut needs = Needs::default();
+            let consequences = self.consequences();
+            let next = self.derive(&consequences, answers, &mut needs);
+            let settled = next == self.nodes;
+            self.nodes = next;
+            if !needs.is_empty() {
+                return Progress::Needs(needs);
+            }
+            if settled {
+                return Progress::Done(Box::new(self.plan(&consequences, true)));
+            }
+        }
+        let consequences = self.consequences();
+        Progress::Done(Box::new(self.plan(&consequences, false)))
+    }
+
+    fn object(&self, id: &ObjectId) -> Option<&'a Object> {
+        self.world.snapshot.object(id)
+    }
+
+    /// The fate of every object that any Kustomization lists or wants, and what goes along.
+    fn consequences(&self) -> Consequences<'a> {
+        let graph = Graph::new(&self.nodes);
+        let mut involved: BTreeMap<&ObjectId, BTreeSet<usize>> = BTreeMap::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let wanted = node.passes.iter().filter_map(Pass::desired).flat_map(|desired| desired.keys());
+            for id in node.inventory.iter().chain(wanted) {
+                involved.entry(id).or_default().insert(at);
+            }
+        }
+        let play = |(id, nodes): (&ObjectId, BTreeSet<usize>)| {
+            let nodes: Vec<&Node> = nodes.into_iter().map(|at| &self.nodes[at]).collect();
+            (id.clone(), fate::play(id, self.object(id), &nodes, &graph, self.world.features))
+        };
+        let fates: BTreeMap<ObjectId, Fate> = involved.into_iter().map(play).collect();
+        let going = || fates.iter().filter(|(_, fate)| fate.may_go()).filter_map(|(id, _)| self.object(id));
+        let mut taken: BTreeMap<ObjectId, Taken<'a>> =
+            self.cascade.closure(going()).into_iter().map(|taken| (taken.object.id.clone(), taken)).collect();
+        let uninstalled = self.uninstalled(&fates, &taken);
+        if !uninstalled.is_empty() {
+            let all = going().chain(uninstalled.values().map(|taken| taken.object));
+            taken = self.cascade.closure(all).into_iter().map(|taken| (taken.object.id.clone(), taken)).collect();
+            taken.extend(uninstalled);
+        }
+        Consequences { fates, taken }
+    }
+
+    /// The Kustomizations as they follow from the last state.
+    fn derive(&self, consequences: &Consequences<'_>, answers: &Answers, needs: &mut Needs) -> Vec<Node> {
+        let scopes = Scopes::new(self.world.snapshot, &self.nodes);
+        let mut keys: BTreeSet<Key> = self.live.keys().cloned().collect();
+        let wanted = self.nodes.iter().flat_map(|node| &node.passes).filter_map(Pass::desired);
+        keys.extend(wanted.flat_map(|desired| desired.keys()).filter(|id| id.is(GROUP, KIND)).map(key_of));
+        let changes = self.spec_changes();
+        let mut nodes = Vec::new();
+        for key in keys {
+            let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+            let fate = consequences.fates.get(&id);
+            let changes = changes.get(&key).map_or(&[][..], Vec::as_slice);
+            if let Some(live) = self.live.get(&key) {
+                nodes.push(self.live_node(&key, live, changes, consequences, &scopes, answers, needs));
+            }
+            let created = fate.is_some_and(|fate| {
+                fate.ends.iter().any(|end| matches!(end, fate::End::Appears | fate::End::ComesBack))
+            });
+            let replaced = fate.is_some_and(|fate| fate.wanted) && consequences.taken.contains_key(&id);
+            if (created || replaced) && !consequences.loses_home(&id) {
+                nodes.extend(self.fresh_node(&key, changes, &scopes, answers, needs));
+            }
+        }
+        nodes
+    }
+
+    /// For every Kustomization the specs that some pass applies, in order: from whom, in which pass, and which.
+    fn spec_changes(&self) -> BTreeMap<Key, Vec<(NodeId, usize, Spec)>> {
+        let mut changes: BTreeMap<Key, Vec<_>> = BTreeMap::new();
+        for node in &self.nodes {
+            for (number, pass) in node.passes.iter().enumerate() {
+                for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
+                    let skipped = built.is_marked(fate::RECONCILE, "disabled") || built.is_marked(fate::SSA, "ignore");
+                    if !skipped {
+                        let spec = Spec::new(built.manifest.get("spec").unwrap_or_default_ref());
+                        changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
+                    }
+                }
+            }
+        }
+        changes
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one state of the world, taken apart")]
+    fn live_node(
+        &self,
+        key: &Key,
+        live: &FullObject,
+        changes: &[(NodeId, usize, Spec)],
+        consequences: &Consequences<'_>,
+        scopes: &Scopes<'_>,
+        answers: &Answers,
+        needs: &mut Needs,
+    ) -> Node {
+        let id = NodeId { key: key.clone(), fresh: false };
+        let removal = self.removal(key, live, consequences);
+        let live_spec = Spec::new(live.at("/spec").unwrap_or_default_ref());
+        let object = &live.object;
+        let frozen = [fate::RECONCILE, fate::SSA].iter().any(|mark| {
+            object.mark(mark).is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
+        });
+        let foreign = object.writers.iter().any(|writer| {
+            writer.suspend && &*writer.manager != "kustomize-controller" && !writer.manager.starts_with("kubectl")
+        });
+        let mut specs = vec![(None, live_spec.clone())];
+        let mut current = live_spec;
+        for (parent, number, desired) in changes.iter().filter(|_| !frozen) {
+            let merged = current.merged(desired, foreign);
+            if merged != current {
+                specs.push((Some((parent.clone(), *number)), merged.clone()));
+                current = merged;
+            }
+        }
+        // A dependant waits for its dependency at the new revision; by then its parent has changed the spec.
+        let waits = |spec: &Spec| {
+            let dependencies = spec.depends_on(&key.namespace);
+            let source = spec.source(&key.namespace);
+            let same =
+                |other: &Key| self.live.get(other).is_some_and(|live| spec_of(live).source(&other.namespace) == source);
+            dependencies.iter().any(same)
+        };
+        if specs.len() > 1 && waits(&specs[0].1) {
+            specs.remove(0);
+        }
+        let crowded = self.queued() > self.world.workers;
+        let optional = crowded && specs.len() > 1 && specs[0].0.is_none();
+        let mut passes = Vec::new();
+        for (number, (trigger, spec)) in specs.into_iter().enumerate() {
+            let (outcome, sure) = self.outcome(key, &spec, scopes, answers, needs);
+            passes.push(Pass { spec, trigger, outcome, optional: !sure || (optional && number == 0) });
+        }
+        if object.deleting.is_some() {
+            passes.clear();
+        }
+        let inventory = match flux_kustomization::inventory_members(&live.content) {
+            Members::Listed(ids) => ids.into_iter().collect(),
+            _ => BTreeSet::new(),
+        };
+        Node { id, passes, removal, inventory }
+    }
+
+    fn fresh_node(
+        &self,
+        key: &Key,
+        changes: &[(NodeId, usize, Spec)],
+        scopes: &Scopes<'_>,
+        answers: &Answers,
+        needs: &mut Needs,
+    ) -> Option<Node> {
+        // Only who stays can bring it (back); of those the spec of the last pass counts for a Kustomization that returns.
+        let stays = |id: &NodeId| id.key != *key && self.nodes.iter().any(|node| node.id == *id && node.stays());
+        let mut changes: Vec<_> = changes.iter().filter(|(parent, ..)| stays(parent)).collect();
+        if self.live.contains_key(key) {
+            changes.drain(..changes.len().saturating_sub(1));
+        }
+        let mut passes: Vec<Pass> = Vec::new();
+        for (parent, number, desired) in changes {
+            if passes.last().is_some_and(|pass| pass.spec == *desired) {
+                continue;
+            }
+            let (outcome, sure) = self.outcome(key, desired, scopes, answers, needs);
+            let trigger = Some((parent.clone(), *number));
+            passes.push(Pass { spec: desired.clone(), trigger, outcome, optional: !sure });
+        }
+        let id = NodeId { key: key.clone(), fresh: true };
+        (!passes.is_empty()).then_some(Node { id, passes, removal: None, inventory: BTreeSet::new() })
+    }
+
+    /// How many Kustomizations a new revision puts in the queue.
+    fn queued(&self) -> usize {
+        let follows =
+            |(key, live): &(&Key, &&FullObject)| self.world.trees.contains_key(&spec_of(live).source(&key.namespace));
+        self.live.iter().filter(follows).count()
+    }
+
+    /// What a pass with this spec comes to, and whether it is sure to happen.
+    fn outcome(
+        &self,
+        key: &Key,
+        spec: &Spec,
+        scopes: &Scopes<'_>,
+        answers: &Answers,
+        needs: &mut Needs,
+    ) -> (PassOutcome, bool) {
+        let source = spec.source(&key.namespace);
+        let elsewhere = |why: String| (PassOutcome::Elsewhere(why), true);
+        if let Some(reason) = self.world.pinned.get(&source) {
+            return elsewhere(format!("{source} is not deployed from this ref but from {reason}"));
+        }
+        let Some(artifact) = self.world.trees.get(&source) else {
+            return elsewhere(format!("{source} is not this tree"));
+        };
+        let hindrance = self.blocked(key, spec);
+        if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
+            return (PassOutcome::Blocked(hindrance.reason.clone()), true);
+        }
+        let built = match build::build(artifact, key, spec, self.world.features, answers, needs) {
+            None => return elsewhere("it is not built yet".to_owned()),
+            Some(Err(reason)) => return (PassOutcome::Blocked(reason), true),
+            Some(Ok(_)) if spec.is_remote() => {
+                return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
+            }
+            Some(Ok(built)) => built,
+        };
+        (scopes.place(built), hindrance.is_none())
+    }
+
+    /// Whether and by what a live Kustomization is deleted.
+    fn removal(&self, key: &Key, live: &FullObject, consequences: &Consequences<'_>) -> Option<Removal> {
+        let id = &live.object.id;
+        let fate = consequences.fates.get(id).filter(|fate| fate.may_go());
+        let (triggers, sure) = match (fate, consequences.taken.get(id)) {
+            (Some(fate), _) => (fate.deleters.clone(), fate.surely_goes()),
+            (None, Some(taken)) => self.root_of(&taken.cause, consequences)?,
+            (None, None) => return None,
+        };
+        let spec = spec_of(live);
+        let finalization = match (spec.finalizer_deletes(self.world.features.deletion_policy), spec.service_account()) {
+            (Err(why), _) => Finalization::Leaves(why),
+            (Ok(()), None) => Finalization::Deletes,
+            (Ok(()), Some(account)) => {
+                let account = ObjectId::new("", "ServiceAccount", &key.namespace, account);
+                let goes = consequences.fates.get(&account).is_some_and(Fate::may_go)
+                    || consequences.taken.contains_key(&account);
+                match self.object(&account) {
+                    None => Finalization::Leaves(format!("its {account} does not exist")),
+                    Some(_) if goes => Finalization::Depends(format!("its {account} goes too")),
+                    Some(_) => Finalization::Deletes,
+                }
+            }
+        };
+        Some(Removal { triggers, sure, finalization })
+    }
+
+    /// The deletion that a cascade began with.
+    fn root_of(&self, cause: &ObjectId, consequences: &Consequences<'_>) -> Option<(BTreeSet<Event>, bool)> {
+        let mut cause = cause;
+        for _ in 0..consequences.taken.len() + 1 {
+            match consequences.taken.get(cause) {
+                Some(taken) => cause = &taken.cause,
+                None => break,
+            }
+        }
+        let fate = consequences.fates.get(cause)?;
+        Some((fate.deleters.clone(), fate.surely_goes()))
+    }
+}
+
+/// Namespace and name of a Kustomization.
+fn key_of(id: &ObjectId) -> Key {
+    Key { namespace: id.namespace.to_string(), name: id.name.to_string() }
+}
+
+fn spec_of(live: &FullObject) -> Spec {
+    Spec::new(live.at("/spec").unwrap_or_default_ref())
+}
+
+/// A missing JSON value as `null`.
+trait OrNull<'a> {
+    fn unwrap_or_default_ref(self) -> &'a serde_json::Value;
+}
+
+impl<'a> OrNull<'a> for Option<&'a serde_json::Value> {
+    fn unwrap_or_default_ref(self) -> &'a serde_json::Value {
+        self.unwrap_or(&serde_json::Value::Null)
+    }
+}
+
+/// Kustomizations by identity.
+fn by_id(nodes: &[Node]) -> HashMap<&NodeId, &Node> {
+    nodes.iter().map(|node| (&node.id, node)).collect()
+}

@@ -1,0 +1,107 @@
+//! Where objects of a kind live, and what stops a build from being applied that can be told without the API server.
+//!
+//! Source: reference kustomize-controller 1.1 (scope comes from discovery, never from the manifest) and 3.6.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::model::{Desired, Node, PassOutcome};
+use crate::flux::objects::{self, Built};
+use crate::object::{GroupKind, ObjectId};
+use crate::snapshot::Snapshot;
+
+/// Kinds and namespaces that exist, or will exist because some Kustomization applies them.
+pub(super) struct Scopes<'a> {
+    snapshot: &'a Snapshot,
+    defined: HashMap<GroupKind, bool>,
+    namespaces: BTreeSet<String>,
+    has_namespaces: bool,
+}
+
+impl<'a> Scopes<'a> {
+    /// What the cluster serves, and what the builds so far add.
+    pub(super) fn new(snapshot: &'a Snapshot, nodes: &[Node]) -> Self {
+        let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
+        let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
+        let has_namespaces = !namespaces.is_empty();
+        let mut defined = HashMap::new();
+        for built in
+            nodes.iter().flat_map(|node| &node.passes).filter_map(|pass| pass.desired()).flat_map(|d| d.values())
+        {
+            defined.extend(objects::defined_kind(built));
+            if built.id.is("", "Namespace") {
+                namespaces.insert(built.id.name.to_string());
+            }
+        }
+        Self { snapshot, defined, namespaces, has_namespaces }
+    }
+
+    /// The outcome of applying a build.
+    pub(super) fn place(&self, built: Vec<Built>) -> PassOutcome {
+        let own: HashMap<GroupKind, bool> = built.iter().filter_map(objects::defined_kind).collect();
+        let made: BTreeSet<&str> =
+            built.iter().filter(|object| object.id.is("", "Namespace")).map(|object| &*object.id.name).collect();
+        let mut failure = None;
+        let mut desired = Desired::new();
+        for object in &built {
+            let kind = object.id.group_kind();
+            if !valid_name(&object.id) {
+                failure.get_or_insert_with(|| format!("the API server refuses the name {:?}", &*object.id.name));
+            }
+            match self.namespaced(&kind).or_else(|| own.get(&kind).copied()) {
+                None if self.may_be_unread(&kind) => {}
+                None => {
+                    failure.get_or_insert_with(|| {
+                        format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group)
+                    });
+                    continue;
+                }
+                Some(false) => {
+                    let id = ObjectId::new(&kind.group, &kind.kind, "", &object.id.name);
+                    desired.insert(id.clone(), Built { id, ..object.clone() });
+                    continue;
+                }
+                Some(true) => {}
+            }
+            let namespace = &*object.id.namespace;
+            if namespace.is_empty() {
+                failure.get_or_insert_with(|| format!("{} has no namespace", object.id));
+            } else if self.has_namespaces && !self.namespaces.contains(namespace) && !made.contains(namespace) {
+                failure.get_or_insert_with(|| format!("namespace {namespace} does not exist"));
+            }
+            desired.insert(object.id.clone(), object.clone());
+        }
+        match failure {
+            None => PassOutcome::Applied(Arc::new(desired)),
+            Some(failure) => {
+                desired.retain(|id, _| is_early(id));
+                PassOutcome::Partial(Arc::new(desired), failure)
+            }
+        }
+    }
+
+    fn namespaced(&self, kind: &GroupKind) -> Option<bool> {
+        let served = self.snapshot.resource_type(kind).map(|kind| kind.namespaced);
+        served.or_else(|| self.defined.get(kind).copied())
+    }
+
+    /// Whether discovery has a gap where this kind may be.
+    fn may_be_unread(&self, kind: &GroupKind) -> bool {
+        self.snapshot.gaps.iter().any(|gap| gap.subject.starts_with(&format!("{}/", kind.group)))
+    }
+}
+
+/// Whether the API server takes a name: lower-case letters, digits, `-` and `.`; of RBAC kinds almost anything.
+fn valid_name(id: &ObjectId) -> bool {
+    if &*id.group == "rbac.authorization.k8s.io" {
+        return !id.name.contains(['/', '%']);
+    }
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    id.name.len() <= 253 && id.name.chars().all(inner) && edge(id.name.chars().next()) && edge(id.name.chars().last())
+}
+
+/// Whether an object is applied in a stage before the last.
+fn is_early(id: &ObjectId) -> bool {
+    matches!(&*id.kind, "CustomResourceDefinition" | "Namespace" | "ClusterRole") || id.kind.ends_with("Class")
+}

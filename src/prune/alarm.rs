@@ -1,0 +1,117 @@
+//! The alarm over what Flux will delete: limits as for our own deletions, in words understood in two seconds.
+//!
+//! Source: design 3.4, rule 6, read for a preview: nothing is refused by Flux, so this is what makes a merge stop.
+
+use std::collections::BTreeMap;
+
+use super::guard::{Limits, Violation};
+use super::plan::{Action, Plan};
+use crate::ownership::index::Index;
+use crate::ownership::{Members, OwnerId};
+
+/// Every limit that a preview breaks, the worst first.
+pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> {
+    let mut broken = vec![];
+    let mut lost: BTreeMap<&OwnerId, usize> = BTreeMap::new();
+    for change in plan.deletions().filter(|change| change.action == Action::Delete) {
+        change.owner.iter().for_each(|owner| *lost.entry(owner).or_default() += 1);
+    }
+    for (owner, lost) in &lost {
+        let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
+        let (all, why) = (recorded.len().max(*lost), why(plan, owner));
+        if *lost == all {
+            let message = format!("this deletes 100 % of {owner}{why}");
+            let hint = "look at the path and the kustomization file that this change touches".to_owned();
+            broken.push((2, Violation { message, hint }));
+        } else if lost * 100 > all * usize::from(limits.max_percent) {
+            let percent = lost * 100 / all;
+            let message = format!("this deletes {percent} % of {owner}{why}: {lost} of {all} objects");
+            let hint = format!("review the plan, then pass --max-percent={}", (lost * 100).div_ceil(all));
+            broken.push((0, Violation { message, hint }));
+        }
+    }
+    let total = plan.deletions().count();
+    if total > limits.max_delete {
+        let message = format!("this deletes {total} objects, more than {}", limits.max_delete);
+        broken.push((1, Violation { message, hint: format!("review the plan, then pass --max-delete={total}") }));
+    }
+    broken.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+    broken.into_iter().map(|(_, violation)| violation).collect()
+}
+
+/// The explanation that a row of this owner carries, after its code.
+fn why(plan: &Plan, owner: &OwnerId) -> String {
+    let rows = plan.deletions().filter(|change| change.owner.as_ref() == Some(owner));
+    let why = rows.filter_map(|change| change.reason.split_once(": ")).map(|(_, why)| why).next();
+    why.map(|why| format!(": {why}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{FullObject, Object, ObjectId};
+    use crate::prune::plan::{Actor, Certainty, Change, Target};
+    use crate::snapshot::{ClusterIdentity, Snapshot};
+
+    fn owner() -> OwnerId {
+        OwnerId {
+            system: "flux".to_owned(),
+            kind: "Kustomization".to_owned(),
+            namespace: "n".to_owned(),
+            name: "apps".to_owned(),
+        }
+    }
+
+    /// An owner that lists ten objects and a plan that deletes `lost` of them.
+    fn messages(lost: usize, limits: Limits) -> Vec<String> {
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let entries: Vec<_> =
+            (0..10).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
+        let object = Object {
+            id: ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps"),
+            version: "v1".into(),
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            created: None,
+            deleting: None,
+            finalizers: vec![],
+            labels: Default::default(),
+            annotations: Default::default(),
+            references: vec![],
+            writers: vec![],
+        };
+        let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
+        snapshot.full.push(FullObject { object, content });
+        let change = |n: usize| Change {
+            action: Action::Delete,
+            certainty: Certainty::Certain,
+            object: Target {
+                id: ObjectId::new("", "ConfigMap", "n", &format!("o{n}")),
+                uid: n.to_string(),
+                resource_version: "1".to_owned(),
+            },
+            owner: Some(owner()),
+            by: Actor::KustomizeController,
+            reason: "not-in-build: its path ./aps holds no manifests".to_owned(),
+            cause: None,
+        };
+        let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], (0..lost).map(change).collect());
+        check(&plan, &Index::build(&snapshot), &limits).into_iter().map(|violation| violation.message).collect()
+    }
+
+    #[test]
+    fn losing_everything_is_said_first_and_cannot_be_allowed_by_a_percentage() {
+        let expected = "this deletes 100 % of kustomization/apps -n n: its path ./aps holds no manifests";
+        assert_eq!(messages(10, Limits { max_percent: 100, ..Limits::default() }), [expected]);
+        let both = messages(10, Limits { max_delete: 5, ..Limits::default() });
+        assert_eq!(both, [expected, "this deletes 10 objects, more than 5"]);
+    }
+
+    #[test]
+    fn a_share_above_the_limit_is_said_and_one_below_is_not() {
+        assert!(messages(1, Limits::default()).is_empty());
+        assert!(messages(2, Limits::default())[0].starts_with("this deletes 20 % of kustomization/apps -n n"));
+        assert!(messages(2, Limits { max_percent: 20, ..Limits::default() }).is_empty());
+    }
+}

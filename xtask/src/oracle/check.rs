@@ -1,0 +1,92 @@
+//! Compares a plan with two readings of the cluster, object by object, by uid.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// `kind.group/name -n namespace` to uid.
+pub(super) type Uids = BTreeMap<String, String>;
+
+/// What a plan says of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Predicted {
+    action: String,
+    race: bool,
+    reason: String,
+}
+
+/// Identity as the oracle writes it.
+pub(super) fn identity(group: &str, kind: &str, namespace: &str, name: &str) -> String {
+    let dot = if group.is_empty() { "" } else { "." };
+    let place = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
+    format!("{}{dot}{group}/{name}{place}", kind.to_lowercase())
+}
+
+/// The rows of a plan by object, of those objects that `concerns` picks; an object in two rows is a mismatch.
+pub(super) fn predictions(plan: &Value, concerns: impl Fn(&str) -> bool) -> (BTreeMap<String, Predicted>, Vec<String>) {
+    let (mut rows, mut wrong) = (BTreeMap::new(), Vec::new());
+    for change in plan["changes"].as_array().into_iter().flatten() {
+        let text = |pointer: &str| change.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (group, kind) = (text("/object/group"), text("/object/kind"));
+        let id = identity(&group, &kind, &text("/object/namespace"), &text("/object/name"));
+        if !concerns(&id) {
+            continue;
+        }
+        let row = Predicted { action: text("/action"), race: text("/certainty") == "race", reason: text("/reason") };
+        if let Some(other) = rows.insert(id.clone(), row) {
+            wrong.push(format!("{id}: stands in the plan twice, also as {}", other.action));
+        }
+    }
+    (rows, wrong)
+}
+
+/// What disagrees, and how many rows were races.
+pub(super) fn compare(rows: &BTreeMap<String, Predicted>, before: &Uids, after: &Uids) -> (Vec<String>, usize) {
+    let mut wrong = Vec::new();
+    let all: BTreeSet<&String> = before.keys().chain(after.keys()).chain(rows.keys()).collect();
+    for id in all {
+        let happened = match (before.get(id), after.get(id)) {
+            (Some(old), Some(new)) if old == new => "stays",
+            (Some(_), Some(_)) => "recreate",
+            (Some(_), None) => "delete",
+            (None, Some(_)) => "create",
+            (None, None) => "never",
+        };
+        let row = rows.get(id);
+        let predicted = row.map_or("nothing", |row| row.action.as_str());
+        let agrees = match predicted {
+            "nothing" => happened == "stays" || (happened == "create" && comes_by_itself(id)),
+            "keep" | "update" => happened == "stays",
+            action => action == happened,
+        };
+        if !agrees && !row.is_some_and(|row| row.race) {
+            let reason = row.map(|row| format!(" ({})", row.reason)).unwrap_or_default();
+            wrong.push(format!("{id}: predicted {predicted}{reason}, happened {happened}"));
+        }
+    }
+    (wrong, rows.values().filter(|row| row.race).count())
+}
+
+/// What controllers of the control plane make of their own accord.
+fn comes_by_itself(id: &str) -> bool {
+    ["configmap/kube-root-ca.crt", "serviceaccount/default ", "replicaset.apps/", "pod/"]
+        .iter()
+        .any(|own| id.starts_with(own))
+}
+
+/// Kustomizations whose last build the tool could not reproduce to the byte.
+pub(super) fn unverified(plan: &Value, namespace: &str) -> Vec<String> {
+    let owners = plan["owners"].as_array().into_iter().flatten();
+    let ours = owners.filter(|owner| owner["namespace"] == namespace && owner["fidelity"] == "unverified");
+    ours.map(|owner| format!("{}: its last build was not reproduced", owner["name"])).collect()
+}
+
+/// Rows that a scenario insists on.
+pub(super) fn missing(rows: &BTreeMap<String, Predicted>, expected: &[String]) -> Vec<String> {
+    let has = |expected: &&String| {
+        let (action, object) = expected.split_once(' ').unwrap_or(("", expected));
+        let object_is = |id: &String| id == object || id.starts_with(&format!("{object} "));
+        !rows.iter().any(|(id, row)| row.action == action && object_is(id))
+    };
+    expected.iter().filter(has).map(|row| format!("{row}: is not in the plan")).collect()
+}

@@ -1,0 +1,133 @@
+//! Repositories in shorthand: one line per file, so that a scenario fits on a screen.
+//!
+//! A line is `PATH: OBJECT | OBJECT …`, an edit that removes a file is `-PATH`, and `@` stands for the scenario's own
+//! prefix and namespace. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with `key=value` options; a line
+//! `PATH:: TEXT` holds plain text, in which `;;` ends a line.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// Files by path.
+pub(super) type Files = BTreeMap<String, String>;
+
+/// Applies lines to a repository.
+pub(super) fn edit(files: &mut Files, lines: &[String], prefix: &str) -> Result<()> {
+    for line in lines {
+        let line = line.replace('@', prefix);
+        if let Some(path) = line.strip_prefix('-') {
+            let inside = format!("{path}/");
+            let before = files.len();
+            files.retain(|file, _| file != path && !file.starts_with(&inside));
+            if files.len() == before {
+                bail!("nothing to remove at {path}");
+            }
+        } else if let Some((path, text)) = line.split_once(":: ") {
+            files.insert(path.to_owned(), text.replace(";;", "\n") + "\n");
+        } else {
+            let (path, objects) = line.split_once(": ").with_context(|| format!("{line:?} has no path"))?;
+            let objects: Result<Vec<String>> =
+                objects.split(" | ").map(|text| Ok(object(text, prefix)?.to_string())).collect();
+            files.insert(path.to_owned(), objects?.join("\n---\n") + "\n");
+        }
+    }
+    Ok(())
+}
+
+/// One object of its shorthand.
+pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
+    let mut words = text.split_whitespace();
+    let (kind, name) = words.next().zip(words.next()).with_context(|| format!("{text:?} is no object"))?;
+    let words: Vec<&str> = words.collect();
+    let (options, plain): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.contains('='));
+    let options: BTreeMap<&str, &str> = options.iter().filter_map(|word| word.split_once('=')).collect();
+    let mut manifest = match kind {
+        "cm" => json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": options.get("v").unwrap_or(&"1")}}),
+        "ns" => json!({"apiVersion": "v1", "kind": "Namespace"}),
+        "sa" => json!({"apiVersion": "v1", "kind": "ServiceAccount"}),
+        "cr" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}),
+        "svc" => {
+            json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": options.get("ip").unwrap_or(&"None"),
+            "ports": [{"port": options.get("port").unwrap_or(&"80").parse::<u32>()?}]}})
+        }
+        "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1,
+            "selector": {"matchLabels": {"a": name}}, "template": {"metadata": {"labels": {"a": name}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
+        "crd" => crd(name),
+        "widget" => json!({"apiVersion": format!("{}.example.com/v1", prefix), "kind": "Widget"}),
+        "secret" => {
+            json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"v": options.get("v").unwrap_or(&"1")}})
+        }
+        "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
+        other => bail!("no shorthand for {other:?}"),
+    };
+    let clustered = matches!(kind, "ns" | "cr" | "crd");
+    if kind == "crd" {
+        return Ok(manifest);
+    }
+    manifest["metadata"]["name"] = name.into();
+    if !clustered && options.get("ns") != Some(&"none") {
+        manifest["metadata"]["namespace"] = (*options.get("ns").unwrap_or(&prefix)).into();
+    }
+    for key in ["prune", "reconcile", "ssa", "force", "substitute"] {
+        let annotation =
+            if kind == "ks" && matches!(key, "prune" | "force") { format!("mark-{key}") } else { key.to_owned() };
+        if let Some(value) = options.get(annotation.as_str()) {
+            manifest["metadata"]["annotations"][format!("kustomize.toolkit.fluxcd.io/{key}")] = (*value).into();
+        }
+    }
+    for (key, value) in &options {
+        if let Some(label) = key.strip_prefix("label:") {
+            manifest["metadata"]["labels"][label] = (*value).into();
+        }
+        if let Some(annotation) = key.strip_prefix("note:") {
+            manifest["metadata"]["annotations"][annotation] = (*value).into();
+        }
+    }
+    Ok(manifest)
+}
+
+/// A namespaced definition of kind Widget in a group of its own.
+fn crd(group: &str) -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{group}")},
+        "spec": {"group": group, "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
+
+fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
+    let mut spec = json!({"interval": "4s", "retryInterval": "2s", "timeout": "30s", "path": path, "prune": true,
+        "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+    for (key, value) in options {
+        match *key {
+            "prune" | "suspend" | "force" | "wait" | "ignoreMissingComponents" => {
+                spec[*key] = value.parse::<bool>()?.into()
+            }
+            "deletionPolicy" | "targetNamespace" | "namePrefix" | "nameSuffix" | "serviceAccountName" => {
+                spec[*key] = (*value).into();
+            }
+            "dependsOn" => spec["dependsOn"] = value.split(',').map(|name| json!({"name": name})).collect(),
+            "source" => spec["sourceRef"]["namespace"] = (*value).into(),
+            "components" => spec["components"] = value.split(',').collect(),
+            "from" => {
+                let source = |name: &str| json!({"kind": "ConfigMap", "name": name});
+                spec["postBuild"]["substituteFrom"] = value.split(',').map(source).collect();
+            }
+            "patch" => {
+                spec["patches"] =
+                    json!([{"patch": value.replace(";;", "\n").replace('~', " "), "target": {"kind": "ConfigMap"}}])
+            }
+            "common" => spec["commonMetadata"] = json!({"labels": {"kustomize.toolkit.fluxcd.io/name": value}}),
+            "mark-prune" | "mark-force" | "reconcile" | "ssa" | "substitute" | "ns" => {}
+            other => match other.split_once(':') {
+                Some(("var", name)) => spec["postBuild"]["substitute"][name] = (*value).into(),
+                Some(("label" | "note", _)) => {}
+                _ => bail!("no option {other:?} of a Kustomization"),
+            },
+        }
+    }
+    Ok(json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "spec": spec}))
+}

@@ -1,0 +1,210 @@
+//! One scenario on the real control plane.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::check::{self, Uids};
+use super::manifest::{self, Files};
+use super::scenarios::Scenario;
+use crate::cluster::Cluster;
+use crate::controlplane::bin;
+
+/// How long nothing may change before a scenario counts as settled: more than an interval of its Kustomizations.
+const QUIET: Duration = Duration::from_secs(7);
+/// How long settling may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What a scenario came to.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// Where plan and controller disagree.
+    pub mismatches: Vec<String>,
+    /// Rows of the plan that concern the scenario.
+    pub rows: usize,
+    /// Those of them that are races.
+    pub races: usize,
+}
+
+/// Runs one scenario in namespaces of its own.
+pub(super) fn scenario(cluster: &Cluster, binary: &Path, scenario: &Scenario, number: usize) -> Result<Verdict> {
+    let place = Place { cluster, prefix: format!("s{number:03}x"), folder: folder(number)? };
+    let verdict = place.play(binary, scenario);
+    let _ = std::fs::remove_dir_all(&place.folder);
+    // Nothing of the scenario may keep the controller busy.
+    let _ = cluster.kubectl(&["delete", "kustomizations", "--all", "-n", &place.prefix, "--wait=false"]);
+    let _ = cluster.kubectl(&["delete", "namespace", &place.prefix, "--wait=false"]);
+    verdict
+}
+
+/// Outside of this checkout, so that the binary reads it as a plain folder.
+fn folder(number: usize) -> Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("oracle-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+struct Place<'a> {
+    cluster: &'a Cluster,
+    prefix: String,
+    folder: PathBuf,
+}
+
+impl Place<'_> {
+    fn play(&self, binary: &Path, scenario: &Scenario) -> Result<Verdict> {
+        self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.prefix}}))?;
+        for text in &scenario.cluster {
+            self.apply(&manifest::object(&text.replace('@', &self.prefix), &self.prefix)?)?;
+        }
+        self.git(&["init", "-q", "-b", "main"])?;
+        let mut files = Files::new();
+        manifest::edit(&mut files, &scenario.before, &self.prefix)?;
+        self.publish(&files)?;
+        self.apply(&manifest::object("ks root ./root", &self.prefix)?)?;
+        self.settle().context("before")?;
+        for line in &scenario.live {
+            let line = line.replace('@', &self.prefix);
+            self.cluster.kubectl(&line.split(' ').collect::<Vec<_>>())?;
+        }
+        if !scenario.live.is_empty() {
+            self.settle().context("after the live commands")?;
+        }
+        manifest::edit(&mut files, &scenario.after, &self.prefix)?;
+        self.write(&files)?;
+        let before = self.uids()?;
+        let plan = self.plan(binary)?;
+        self.publish(&files)?;
+        self.settle().context("after")?;
+        let after = self.uids()?;
+        let (rows, mut mismatches) = check::predictions(&plan, |id| self.concerns(id));
+        let (wrong, races) = check::compare(&rows, &before, &after);
+        mismatches.extend(wrong);
+        let expected: Vec<String> = scenario.expect.iter().map(|row| row.replace('@', &self.prefix)).collect();
+        mismatches.extend(check::missing(&rows, &expected));
+        mismatches.extend(check::unverified(&plan, &self.prefix));
+        Ok(Verdict { mismatches, rows: rows.len(), races })
+    }
+
+    fn apply(&self, manifest: &Value) -> Result<()> {
+        let arguments = ["apply", "--server-side", "--force-conflicts", "--field-manager=setup", "-f", "-"];
+        self.cluster.kubectl_stdin(&arguments, &manifest.to_string()).map(drop)
+    }
+
+    /// Puts the files into the checkout, without committing them.
+    fn write(&self, files: &Files) -> Result<()> {
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.is_dir() && path.file_name().is_some_and(|name| name != ".git") {
+                std::fs::remove_dir_all(path)?;
+            } else if path.is_file() {
+                std::fs::remove_file(path)?;
+            }
+        }
+        for (path, content) in files {
+            let path = self.folder.join(path);
+            std::fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
+            std::fs::write(path, content)?;
+        }
+        Ok(())
+    }
+
+    fn publish(&self, files: &Files) -> Result<()> {
+        self.write(files)?;
+        self.git(&["add", "-A"])?;
+        self.git(&["commit", "-q", "--allow-empty", "-m", "change"])?;
+        self.cluster.publish(&format!("GitRepository/{}/repo", self.prefix), &self.folder).map(drop)
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<()> {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&self.folder).args(["-c", "user.name=o", "-c", "user.email=o@example.invalid"]);
+        let output = command.args(arguments).output().context("cannot run git")?;
+        if !output.status.success() {
+            bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(())
+    }
+
+    fn plan(&self, binary: &Path) -> Result<Value> {
+        let source = format!("GitRepository/{}/repo={}", self.prefix, self.folder.display());
+        let output = Command::new(binary)
+            .args(["prune", "--plan", "-o", "json", "--source", &source, "--kustomize"])
+            .arg(bin("kustomize"))
+            .env("KUBECONFIG", self.cluster.kubeconfig())
+            .output()
+            .context("cannot run kubectl-gitops")?;
+        let code = output.status.code().unwrap_or(-1);
+        // 6 is the alarm, which most scenarios raise; 5 is a gap.
+        if !matches!(code, 0 | 6) {
+            bail!("the plan ended with {code}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        serde_json::from_slice(&output.stdout).context("the plan is no JSON")
+    }
+
+    fn concerns(&self, id: &str) -> bool {
+        let (name, namespace) = id.split_once(" -n ").unwrap_or((id, ""));
+        namespace.starts_with(&self.prefix) || name.contains(&self.prefix)
+    }
+
+    /// Everything of the scenario with its uid.
+    fn uids(&self) -> Result<Uids> {
+        Ok(self.read()?.into_iter().map(|(id, (uid, _))| (id, uid)).collect())
+    }
+
+    /// Everything of the scenario: uid, and what shows that something is going on.
+    fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
+        const TYPES: &str = "namespaces,configmaps,secrets,serviceaccounts,services,pods,deployments.apps,replicasets.apps,\
+            clusterroles,customresourcedefinitions,kustomizations.kustomize.toolkit.fluxcd.io,\
+            gitrepositories.source.toolkit.fluxcd.io";
+        let mut lists = vec![self.cluster.kubectl(&["get", TYPES, "-A", "-o", "json"])?];
+        let widgets = format!("widgets.{}.example.com", self.prefix);
+        lists.extend(self.cluster.kubectl(&["get", &widgets, "-A", "-o", "json"]));
+        let mut found = BTreeMap::new();
+        for list in lists {
+            let list: Value = serde_json::from_str(&list)?;
+            for item in list["items"].as_array().into_iter().flatten() {
+                let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+                let version = text("/apiVersion");
+                let group = version.split_once('/').map_or("", |(group, _)| group);
+                let id = check::identity(group, &text("/kind"), &text("/metadata/namespace"), &text("/metadata/name"));
+                if self.concerns(&id) {
+                    found.insert(id, (text("/metadata/uid"), progress(item)));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Waits until nothing has changed for a while.
+    fn settle(&self) -> Result<()> {
+        let end = Instant::now() + LIMIT;
+        let mut last = self.read()?;
+        let mut since = Instant::now();
+        while since.elapsed() < QUIET {
+            if Instant::now() > end {
+                bail!("nothing came to rest within {} s in {}", LIMIT.as_secs(), self.prefix);
+            }
+            std::thread::sleep(Duration::from_millis(1000));
+            let now = self.read()?;
+            if now != last || now.values().any(|(_, progress)| progress.contains("busy")) {
+                last = now;
+                since = Instant::now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `busy` while an object is being deleted or a Kustomization has not tried the newest revision at all.
+fn progress(item: &Value) -> String {
+    let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let deleting = !text("/metadata/deletionTimestamp").is_empty() && text("/kind") != "Pod";
+    let kustomization = text("/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
+    let untouched = kustomization && item.pointer("/status/conditions").is_none();
+    let busy = if deleting || untouched { "busy" } else { "" };
+    format!("{busy} {} {}", text("/status/lastAttemptedRevision"), text("/status/lastAppliedRevision"))
+}

@@ -1,0 +1,528 @@
+//! The scenarios: a repository, an edit, and what has to be predicted of it. Numbers are the edge cases of reference
+//! kustomize-controller 8.
+
+/// One scenario.
+#[derive(Clone, Debug, Default)]
+pub struct Scenario {
+    /// Name, unique.
+    pub name: String,
+    /// Applied with kubectl before anything is published.
+    pub cluster: Vec<String>,
+    /// The repository at first; the Kustomization `root` builds `./root`.
+    pub before: Vec<String>,
+    /// kubectl command lines between the two publications.
+    pub live: Vec<String>,
+    /// The edit that is planned and then published.
+    pub after: Vec<String>,
+    /// Rows that must be among the predictions, as `ACTION KIND/NAME`, so that agreeing on nothing is no success.
+    pub expect: Vec<String>,
+}
+
+struct Row {
+    name: &'static str,
+    cluster: &'static [&'static str],
+    before: &'static [&'static str],
+    live: &'static [&'static str],
+    after: &'static [&'static str],
+    expect: &'static [&'static str],
+}
+
+const BASE: Row = Row { name: "", cluster: &[], before: &[], live: &[], after: &[], expect: &[] };
+
+/// Every scenario.
+pub fn all() -> Vec<Scenario> {
+    let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
+    let scenario = |row: &Row| Scenario {
+        name: row.name.to_owned(),
+        cluster: owned(row.cluster),
+        before: owned(row.before),
+        live: owned(row.live),
+        after: owned(row.after),
+        expect: owned(row.expect),
+    };
+    ROWS.iter().map(scenario).collect()
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        name: "removed-file",
+        before: &["root/a.yaml: cm a", "root/b.yaml: cm b"],
+        after: &["-root/b.yaml", "root/c.yaml: cm c"],
+        expect: &["delete configmap/b", "create configmap/c"],
+        ..BASE
+    },
+    Row {
+        name: "01-path-without-manifests",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["-p/a.yaml", "p/README.md:: hello"],
+        expect: &["delete configmap/a", "delete configmap/b"],
+        ..BASE
+    },
+    Row { name: "02-path-missing", before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a"], after: &["-p"], ..BASE },
+    Row {
+        name: "03-empty-kustomization-file",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a"],
+        after: &["p/kustomization.yaml:: "],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "06-protected-and-removed-in-one-commit",
+        before: &["root/a.yaml: cm a | cm b"],
+        after: &["root/a.yaml: cm b"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "06-protected-earlier",
+        before: &["root/a.yaml: cm a prune=disabled | cm b"],
+        after: &["root/a.yaml: cm b"],
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "guard-in-any-case",
+        before: &["root/a.yaml: cm a prune=Disabled | cm b label:kustomize.toolkit.fluxcd.io/prune=DISABLED | cm c"],
+        after: &["root/a.yaml: cm c"],
+        expect: &["keep configmap/a", "keep configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "07-suspended-child-removed",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a"],
+        live: &["patch kustomization k -n @ --type=merge --field-manager=flux -p {\"spec\":{\"suspend\":true}}"],
+        after: &["-root/k.yaml", "root/x.yaml: cm x"],
+        expect: &["delete kustomization.kustomize.toolkit.fluxcd.io/k", "keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "08-child-without-prune-removed",
+        before: &["root/k.yaml: ks k ./p prune=false", "p/a.yaml: cm a", "root/x.yaml: cm x"],
+        after: &["-root/k.yaml"],
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "08-child-with-policy-delete-removed",
+        before: &["root/k.yaml: ks k ./p prune=false deletionPolicy=Delete", "p/a.yaml: cm a", "root/x.yaml: cm x"],
+        after: &["-root/k.yaml"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "08-child-with-policy-orphan-removed",
+        before: &["root/k.yaml: ks k ./p deletionPolicy=Orphan", "p/a.yaml: cm a", "root/x.yaml: cm x"],
+        after: &["-root/k.yaml"],
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "09-child-and-grandchild-removed",
+        before: &[
+            "root/k.yaml: ks k ./p",
+            "p/g.yaml: ks g ./q",
+            "p/a.yaml: cm a",
+            "q/b.yaml: cm b",
+            "root/x.yaml: cm x",
+        ],
+        after: &["-root/k.yaml", "-p", "-q"],
+        expect: &["delete configmap/a", "delete configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "10-prune-off-and-removed-in-one-commit",
+        before: &["root/k.yaml: ks k ./p prune=false", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b"],
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "11-moved-from-parent-to-new-child",
+        before: &["root/a.yaml: cm a", "root/x.yaml: cm x"],
+        after: &["-root/a.yaml", "root/k.yaml: ks k ./p", "p/a.yaml: cm a"],
+        expect: &["recreate configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "12-child-renamed",
+        before: &["root/k.yaml: ks old ./p", "p/a.yaml: cm a"],
+        after: &["root/k.yaml: ks new ./p"],
+        expect: &["recreate configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "13-path-changed-old-directory-stays",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b", "q/z.yaml: cm z"],
+        after: &["root/k.yaml: ks k ./q", "p/a.yaml: cm b", "q/z.yaml: cm a | cm b"],
+        expect: &["recreate configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "path-changed-old-directory-gone",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["root/k.yaml: ks k ./q", "-p", "q/z.yaml: cm a"],
+        expect: &["delete configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "mistyped-path",
+        before: &["root/k.yaml: ks k ./aps", "aps/a.yaml: cm a | cm b", "typo/README.md:: x"],
+        after: &["root/k.yaml: ks k ./typo"],
+        expect: &["delete configmap/a", "delete configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "mistyped-path-that-is-missing",
+        before: &["root/k.yaml: ks k ./aps", "aps/a.yaml: cm a | cm b"],
+        after: &["root/k.yaml: ks k ./nowhere"],
+        ..BASE
+    },
+    Row {
+        name: "16-object-without-namespace",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b ns=none", "p/n.yaml: ns @-early"],
+        expect: &["create namespace/@-early"],
+        ..BASE
+    },
+    Row {
+        name: "16-unknown-kind",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b | widget w"],
+        ..BASE
+    },
+    Row {
+        name: "namespace-that-does-not-exist",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b ns=@-none"],
+        ..BASE
+    },
+    Row {
+        name: "17-namespace-removed-with-others-objects",
+        before: &[
+            "root/ns.yaml: ns @-shop",
+            "root/k.yaml: ks k ./p dependsOn=root2",
+            "root/r.yaml: ks root2 ./r",
+            "r/x.yaml: cm x",
+            "p/a.yaml: cm a ns=@-shop | cm out",
+        ],
+        after: &["-root/ns.yaml"],
+        expect: &["delete namespace/@-shop", "delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "18-target-namespace-renames-namespace",
+        before: &["root/k.yaml: ks k ./p targetNamespace=@-target", "p/ns.yaml: ns whatever", "p/a.yaml: cm a"],
+        after: &["-p/ns.yaml"],
+        expect: &["delete namespace/@-target"],
+        ..BASE
+    },
+    Row {
+        name: "19-cluster-role-names",
+        before: &["root/a.yaml: cr @:colon:x | cr @__under | cr @_one", "root/x.yaml: cm x"],
+        after: &["-root/a.yaml"],
+        expect: &[
+            "delete clusterrole.rbac.authorization.k8s.io/@:colon:x",
+            "keep clusterrole.rbac.authorization.k8s.io/@__under",
+        ],
+        ..BASE
+    },
+    Row {
+        name: "24-definition-removed-with-others-resources",
+        before: &["root/crd.yaml: crd @.example.com", "root/k.yaml: ks k ./p", "p/w.yaml: widget w | cm a"],
+        after: &["-root/crd.yaml", "p/w.yaml: cm a"],
+        expect: &["delete widget.@.example.com/w"],
+        ..BASE
+    },
+    Row {
+        name: "25-depends-on-something-removed",
+        before: &[
+            "root/d.yaml: ks d ./d",
+            "root/k.yaml: ks k ./p dependsOn=d",
+            "d/x.yaml: cm x",
+            "p/a.yaml: cm a | cm b",
+        ],
+        after: &["-root/d.yaml", "p/a.yaml: cm b"],
+        expect: &["delete configmap/x"],
+        ..BASE
+    },
+    Row {
+        name: "26-suspended-parent",
+        before: &["root/m.yaml: ks m ./m", "m/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b", "q/z.yaml: cm z"],
+        live: &["patch kustomization m -n @ --type=merge --field-manager=flux -p {\"spec\":{\"suspend\":true}}"],
+        after: &["m/k.yaml: ks k ./q", "p/a.yaml: cm b | cm c"],
+        expect: &["delete configmap/a", "create configmap/c"],
+        ..BASE
+    },
+    Row {
+        name: "27-child-suspended-by-flux",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        live: &["patch kustomization k -n @ --type=merge --field-manager=flux -p {\"spec\":{\"suspend\":true}}"],
+        after: &["p/a.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "30-local-config",
+        before: &["root/a.yaml: cm a | cm b"],
+        after: &["root/a.yaml: cm a note:config.kubernetes.io/local-config=true | cm b"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "30-patch-delete",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b", "p/kustomization.yaml:: resources: [a.yaml]"],
+        after: &[
+            "p/kustomization.yaml:: resources: [a.yaml];;patches:;;- patch: |;;    apiVersion: v1;;    kind: ConfigMap;;    metadata: {name: a, namespace: @};;    $patch: delete",
+        ],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "31-values-file-in-plain-directory",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b", "p/values.yaml:: replicas: 2"],
+        ..BASE
+    },
+    Row {
+        name: "33-variables-become-empty",
+        cluster: &["cm vars v=x"],
+        before: &["root/k.yaml: ks k ./p from=vars", "p/a.yaml: cm a-${v} | cm b"],
+        live: &["patch configmap vars -n @ --type=json -p [{\"op\":\"remove\",\"path\":\"/data/v\"}]"],
+        after: &["p/c.yaml: cm c"],
+        ..BASE
+    },
+    Row {
+        name: "substituted-name-changes",
+        before: &["root/k.yaml: ks k ./p var:v=x", "p/a.yaml: cm a-${v} | cm b"],
+        after: &["root/k.yaml: ks k ./p var:v=y"],
+        expect: &["delete configmap/a-x", "create configmap/a-y"],
+        ..BASE
+    },
+    Row {
+        name: "variable-unset-under-strict",
+        before: &["root/k.yaml: ks k ./p var:v=x", "p/a.yaml: cm a-${v} | cm b"],
+        after: &["p/a.yaml: cm a-${v}-${w}"],
+        ..BASE
+    },
+    Row {
+        name: "34-if-not-present-removed",
+        before: &["root/a.yaml: cm a ssa=IfNotPresent | cm b"],
+        after: &["root/a.yaml: cm b"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "34-if-not-present-foreign",
+        cluster: &["cm a"],
+        before: &["root/a.yaml: cm a ssa=IfNotPresent | cm b"],
+        after: &["root/a.yaml: cm b"],
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "34-ignore-in-git-only",
+        cluster: &["cm a"],
+        before: &["root/a.yaml: cm a ssa=Ignore | cm b | cm never ssa=Ignore"],
+        after: &["root/a.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "reconcile-disabled-live",
+        before: &["root/a.yaml: cm a | cm b"],
+        live: &["annotate configmap a -n @ kustomize.toolkit.fluxcd.io/reconcile=disabled"],
+        after: &["root/a.yaml: cm b"],
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "35-foreign-object-adopted-and-removed",
+        cluster: &["cm a"],
+        before: &["root/a.yaml: cm a | cm b"],
+        after: &["root/a.yaml: cm b"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "42-flux-kustomization-as-kustomization-file",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b", "p/kustomization.yaml: ks z ./z"],
+        ..BASE
+    },
+    Row {
+        name: "label-edited-away",
+        before: &["root/a.yaml: cm a | cm b"],
+        live: &["label configmap a -n @ --overwrite --field-manager=someone kustomize.toolkit.fluxcd.io/name=other"],
+        after: &["root/a.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "common-metadata-overwrites-the-label",
+        before: &["root/k.yaml: ks k ./p common=nobody", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b"],
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "new-nested-children",
+        before: &["root/x.yaml: cm x"],
+        after: &["root/k.yaml: ks k ./p", "p/g.yaml: ks g ./q", "q/n.yaml: ns @-deep", "q/a.yaml: cm a ns=@-deep"],
+        expect: &["create namespace/@-deep", "create configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "name-prefix-added",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a", "p/g.yaml: ks g ./q", "q/b.yaml: cm b"],
+        after: &["root/k.yaml: ks k ./p namePrefix=new-"],
+        expect: &["delete configmap/a", "create configmap/new-a", "recreate configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "dependent-moved-to-its-dependency",
+        before: &[
+            "root/a.yaml: ks a ./a dependsOn=b",
+            "root/b.yaml: ks b ./b",
+            "a/a.yaml: cm a | cm m",
+            "b/b.yaml: cm b",
+        ],
+        after: &["a/a.yaml: cm a", "b/b.yaml: cm b | cm m"],
+        expect: &["keep configmap/m"],
+        ..BASE
+    },
+    Row {
+        name: "dependency-gives-to-its-dependent",
+        before: &[
+            "root/a.yaml: ks a ./a dependsOn=b",
+            "root/b.yaml: ks b ./b",
+            "a/a.yaml: cm a",
+            "b/b.yaml: cm b | cm m",
+        ],
+        after: &["a/a.yaml: cm a | cm m", "b/b.yaml: cm b"],
+        expect: &["recreate configmap/m"],
+        ..BASE
+    },
+    Row {
+        name: "two-owners-one-drops",
+        before: &[
+            "root/a.yaml: ks a ./a",
+            "root/b.yaml: ks b ./b dependsOn=a",
+            "a/a.yaml: cm a | cm m",
+            "b/b.yaml: cm b | cm m",
+        ],
+        after: &["a/a.yaml: cm a"],
+        ..BASE
+    },
+    Row {
+        name: "child-and-everything-it-needs-becomes-invalid",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b", "p/broken.yaml:: a: [b"],
+        ..BASE
+    },
+    Row {
+        name: "duplicate-object",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b", "p/c.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "component-removed",
+        before: &[
+            "root/k.yaml: ks k ./p components=../c",
+            "p/a.yaml: cm a",
+            "c/kustomization.yaml:: apiVersion: kustomize.config.k8s.io/v1alpha1;;kind: Component;;resources: [b.yaml]",
+            "c/b.yaml: cm b",
+        ],
+        after: &["root/k.yaml: ks k ./p"],
+        expect: &["delete configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "generated-name-changes",
+        before: &["root/kustomization.yaml:: namespace: @;;configMapGenerator: [{name: gen, literals: [a=1]}]"],
+        after: &["root/kustomization.yaml:: namespace: @;;configMapGenerator: [{name: gen, literals: [a=2]}]"],
+        ..BASE
+    },
+    Row {
+        name: "deployment-removed-with-dependents",
+        before: &["root/a.yaml: cm a | deploy web"],
+        after: &["root/a.yaml: cm a"],
+        expect: &["delete deployment.apps/web"],
+        ..BASE
+    },
+    Row {
+        name: "seed-six-applications-with-namespaces",
+        before: &[
+            "root/apps.yaml: ks apps ./apps",
+            "apps/one.yaml: ks one ./one",
+            "apps/two.yaml: ks two ./two",
+            "apps/three.yaml: ks three ./three",
+            "one/a.yaml: ns @-one | cm a ns=@-one",
+            "two/a.yaml: ns @-two | cm a ns=@-two",
+            "three/a.yaml: ns @-three | cm a ns=@-three",
+            "aps/README.md:: a typo",
+        ],
+        after: &["root/apps.yaml: ks apps ./aps"],
+        expect: &["delete namespace/@-one", "delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "self-managed-root-removed",
+        before: &["root/self.yaml: ks root ./root", "root/a.yaml: cm a", "root/k.yaml: ks k ./p", "p/b.yaml: cm b"],
+        after: &["-root/self.yaml"],
+        expect: &["delete kustomization.kustomize.toolkit.fluxcd.io/root", "delete configmap/a", "delete configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "self-managed-root-changes-its-path",
+        before: &["root/self.yaml: ks root ./root", "root/a.yaml: cm a | cm b"],
+        after: &["root/self.yaml: ks root ./new", "new/self.yaml: ks root ./new", "new/a.yaml: cm b | cm c"],
+        expect: &["delete configmap/a", "create configmap/c"],
+        ..BASE
+    },
+    Row {
+        name: "source-ignored-by-kustomization",
+        before: &[
+            "root/k.yaml: ks k ./p",
+            "p/kustomization.yaml:: resources: [a.yaml, b.yaml]",
+            "p/a.yaml: cm a",
+            "p/b.yaml: cm b",
+        ],
+        after: &["p/kustomization.yaml:: resources: [b.yaml]"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "lenient-root-file",
+        before: &[
+            "root/k.yaml: ks k ./p",
+            "p/kustomization.yaml:: resources: [a.yaml];;unknownField: 1;;commonLabels: {x: true}",
+            "p/a.yaml: cm a",
+        ],
+        after: &["p/kustomization.yaml:: Resources: [b.yaml];;unknownField: 1", "p/b.yaml: cm b"],
+        expect: &["delete configmap/a", "create configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "reference-out-of-the-artifact",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b", "p/kustomization.yaml:: resources: [a.yaml, ../../x.yaml]"],
+        ..BASE
+    },
+    Row {
+        name: "22-service-account-removed-with-its-child",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a", "root/x.yaml: cm x | sa s"],
+        after: &["-root/k.yaml", "root/x.yaml: cm x"],
+        expect: &["delete configmap/a", "delete serviceaccount/s"],
+        ..BASE
+    },
+    Row {
+        name: "namespace-with-a-kustomization-removed",
+        before: &[
+            "root/ns.yaml: ns @-team",
+            "root/k.yaml: ks k ./p ns=@-team source=@",
+            "p/a.yaml: cm a",
+            "root/x.yaml: cm x",
+        ],
+        after: &["-root/ns.yaml", "-root/k.yaml"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+];
