@@ -145,3 +145,13 @@ fn a_conflict_is_judged_again_and_given_up_after_three() {
     assert_eq!(real_deletes(&api)[0]["preconditions"]["resourceVersion"], "2", "the fresh version is the precondition");
     assert!(run.stdout.contains("it changed 3 times"), "{}", run.stdout);
 }
+
+#[test]
+fn rule_8_without_a_terminal_and_without_yes_nothing_is_sent_that_deletes() {
+    let api = cluster();
+    let folder = Folder::new("deleting");
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--timeout=2s"]);
+    assert_eq!(run.code, 6, "{run:?}");
+    assert!(run.stderr.contains("no terminal to confirm 1 object on"), "{}", run.stderr);
+    assert!(real_deletes(&api).is_empty());
+}
