@@ -101,7 +101,7 @@ pub struct PruneArgs {
     pub no_headers: bool,
     /// The systems that mark what they apply.
     #[command(flatten)]
-    pub gc: GcArgs,
+    pub gc: Box<GcArgs>,
     /// A working tree, where Flux is to be previewed.
     #[command(flatten)]
     pub tree: TreeArgs,

@@ -35,10 +35,12 @@ fn collect(parent: Live, locals: &[Local], objects: Vec<Live>) -> kubectl_gitops
     Ok(table(&collector.collect()))
 }
 
+type Row = (&'static str, Vec<Local>, Vec<Live>, &'static [&'static str]);
+
 #[test]
 fn every_rule() {
     let cm = |place: &str| member("v1", "ConfigMap", place);
-    let rows: [(&str, Vec<Local>, Vec<Live>, &[&str]); 9] = [
+    let rows: [Row; 9] = [
         (
             "garbage in the parent's and in an additional namespace",
             vec![local("v1", "ConfigMap", "kept")],

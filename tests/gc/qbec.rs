@@ -2,6 +2,7 @@
 //! tool does, and why.
 
 use crate::support::{Live, live, local, snapshot, table};
+use kubectl_gitops::object::FullObject;
 use kubectl_gitops::ownership::identity;
 use kubectl_gitops::ownership::index::Index;
 use kubectl_gitops::prune::gc::Collect;
@@ -466,4 +467,54 @@ fn gotchas_are_shown() {
     for (name, locals, objects, expected) in rows {
         assert_eq!(collect(&PLAIN, &locals, objects).1, [expected], "{name}");
     }
+}
+
+fn judged(objects: Vec<Live>, full: Option<FullObject>, allow: Allow) -> Vec<String> {
+    let mut snapshot = snapshot(objects);
+    snapshot.full.extend(full);
+    let index = Index::build(&snapshot);
+    let locals = common();
+    let input = Input {
+        app: App::new("shop", "dev", None).unwrap(),
+        default_namespace: "shop-dev".into(),
+        cluster_scoped_lists: false,
+        filters: Filters::default(),
+        locals: &locals,
+    };
+    table(&Collector::new(input, &snapshot, &index, allow).collect())
+}
+
+#[test]
+fn what_a_live_owner_lists_stays() {
+    let owner = live("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "flux-system/apps");
+    let content =
+        serde_json::json!({"status": {"inventory": {"entries": [{"id": "shop-dev_x__ConfigMap", "v": "v1"}]}}});
+    let listed = |content| Some(FullObject { object: owner.0.clone(), content });
+    let with = judged(vec![cm("shop-dev/x")], listed(content), Allow::default());
+    assert_eq!(with, ["ConfigMap/shop-dev/x deletes recorded"]);
+    let without = judged(vec![cm("shop-dev/x")], listed(serde_json::json!({})), Allow::default());
+    assert_eq!(without, ["ConfigMap/shop-dev/x deletes +not-in-manifests"]);
+}
+
+#[test]
+fn namespaces_definitions_and_what_is_missed_need_a_flag() {
+    let objects = || {
+        vec![
+            ours("v1", "Namespace", "gone"),
+            ours("apiextensions.k8s.io/v1", "CustomResourceDefinition", "xs.example.com"),
+            cm("elsewhere/x"),
+        ]
+    };
+    let none = [
+        "ConfigMap/elsewhere/x misses left-behind",
+        "Namespace/gone deletes needs-flag",
+        "CustomResourceDefinition/xs.example.com deletes needs-flag",
+    ];
+    assert_eq!(judged(objects(), None, Allow::default()), none);
+    let all = [
+        "ConfigMap/elsewhere/x misses +left-behind",
+        "Namespace/gone deletes +not-in-manifests",
+        "CustomResourceDefinition/xs.example.com deletes +not-in-manifests",
+    ];
+    assert_eq!(judged(objects(), None, Allow { missed: true, namespaces: true, crds: true }), all);
 }

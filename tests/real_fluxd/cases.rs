@@ -306,6 +306,11 @@ fn sources_that_fail_are_empty_or_are_limited() {
     assert_eq!((difference.both, difference.only_theirs.len()), (1, 0), "{difference:?}");
     table.add("C15 an empty path: refused without --allow-empty", &difference);
 
+    let preview = ["--new-git-path=a", "--allow-empty", "-f", "/dev/null"];
+    let run = repository.gitops(&nothing, &["prune", "--yes"], &preview);
+    assert_eq!(run.code, 6, "{run:?}");
+    assert!(run.stderr.contains("fluxd itself will do this once its source changes"), "{}", run.stderr);
+
     // This tool finishes the job, and fluxd then finds nothing left to do.
     let run = repository.gitops(&nothing, &["prune", "--yes", "--max-percent=100"], &["--allow-empty"]);
     assert_eq!((run.code, run.stdout.contains("configmap/ecm -n limited deleted")), (0, true), "{run:?}");

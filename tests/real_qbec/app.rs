@@ -67,7 +67,7 @@ impl App {
     }
 
     /// The same application as another user.
-    pub(crate) fn as_user(self, user: &str) -> Self {
+    pub(crate) fn of_user(self, user: &str) -> Self {
         Self { kubeconfig: cluster().kubeconfig_for(user), ..self }
     }
 

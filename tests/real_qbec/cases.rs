@@ -131,6 +131,26 @@ fn generated(namespace: &str) -> String {
 }
 
 #[test]
+fn this_tool_finishes_the_job_in_qbecs_order() {
+    let job = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: job}\n\
+               spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}\n";
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: service}\nspec: {ports: [{port: 80}]}\n";
+    let app = with_garbage("finish", &[&cm("a"), &cm("b"), job, service].concat());
+    let elsewhere = cm("c").replace("{name: c}", "{name: finish-c, namespace: default}");
+    app.component("gone", &elsewhere).apply(&[]).remove("gone");
+    let file = app.rendered();
+    let verb = ["prune", "--yes", "--max-percent=100", "-f", &file];
+    let run = app.gitops(&verb);
+    assert_eq!(run.code, 0, "{run:?}");
+    let steps: Vec<&str> = run.stdout.lines().filter(|line| line.ends_with(" deleted")).collect();
+    let expected = ["service/service", "job.batch/job", "configmap/b", "configmap/a"];
+    assert_eq!(steps, expected.map(|name| format!("{name} -n finish deleted")));
+    assert!(app.deleted(&["apply", "-n", "dev", "--show-details=false"]).is_empty(), "qbec finds nothing left");
+    let missed = app.gitops(&[&verb[..], &["--include", "missed"]].concat());
+    assert!(missed.stdout.contains("configmap/finish-c -n default deleted"), "{missed:?}");
+}
+
+#[test]
 fn scope_tags_and_filters() {
     let mut table = Table::default();
     let mut case = |case: &str, difference: Difference, both: usize, only_theirs: &[(&str, &str)]| {
@@ -328,7 +348,7 @@ fn what_cannot_be_listed_makes_the_plan_incomplete() {
     kubectl("create rolebinding bob -n q15 --role=all --user=bob");
     kubectl("create rolebinding q15-bob -n default --role=q15-get --user=bob");
     q15.remove("ns").component("d", &cm("d").replace("{name: d}", "{name: d, namespace: default}"));
-    let q15 = q15.as_user("bob");
+    let q15 = q15.of_user("bob");
     let theirs = q15.qbec(&["apply", "-n", "dev", "--show-details=false"]);
     assert!(String::from_utf8_lossy(&theirs.stderr).contains("not authorized to list"), "qbec ignores it: {theirs:?}");
     let ours = q15.plan(&["-n", "q15"]);
