@@ -153,6 +153,10 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         crds: args.allow_crds,
     };
     let request = args.gc.request(args.by.as_deref(), allow, session).await?;
+    if request.is_some() && !args.owners.is_empty() {
+        return Err(Error::usage("owners cannot be named together with manifests")
+            .hint("the manifests say whose objects are looked at"));
+    }
     let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
     if args.tree.is_given() {
         return preview(args, session, &snapshot).await;

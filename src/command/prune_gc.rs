@@ -97,7 +97,10 @@ impl GcArgs {
     /// # Errors
     /// When flags are missing or do not belong together, and when the manifests cannot be read or hold nothing.
     pub async fn request(&self, by: Option<&str>, allow: Allow, session: &mut Session) -> Result<Option<Request>> {
-        let Some(flag) = self.given().first().copied() else { return Ok(None) };
+        let Some(flag) = self.given().first().copied() else {
+            // Nothing but its manifests tells qbec's garbage from what is in use.
+            return if by == Some("qbec") { Err(missing("--app, --env and -f, or --qbec-root", "qbec")) } else { Ok(None) };
+        };
         let by = by
             .filter(|by| ["qbec", "flux-v1", "applyset"].contains(by))
             .ok_or_else(|| Error::usage(format!("{} needs --by qbec, --by flux-v1 or --by applyset", flag.0)))?;

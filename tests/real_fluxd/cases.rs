@@ -317,3 +317,49 @@ fn sources_that_fail_are_empty_or_are_limited() {
     assert!(repository.sync(&nothing, Collection::Dry).deleted().is_empty());
     table.tell("fluxd-limits.txt");
 }
+
+/// A Deployment of fluxd with these arguments, which never runs: there is no node.
+fn deploy(name: &str, args: &[&str], env: &str) {
+    let args: Vec<String> = args.iter().map(|arg| format!("'{arg}'")).collect();
+    let manifest = format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: deployed}}\n\
+         spec:\n  selector: {{matchLabels: {{name: {name}}}}}\n  template:\n    metadata: {{labels: {{name: {name}}}}}\n    \
+         spec:\n      containers:\n      - name: flux\n        image: docker.io/fluxcd/flux:1.25.4\n        \
+         args: [{}]\n        env: [{env}]\n",
+        args.join(", ")
+    );
+    cluster().kubectl_stdin(&["create", "-f", "-"], &manifest).unwrap();
+}
+
+#[test]
+fn the_source_is_read_from_the_clusters_fluxd() {
+    let repository = Repository::new("deployed");
+    repository.write("a/ns.yaml", &namespace("deployed")).write("a/cm.yaml", &cm("deployed", "acm")).push();
+    let config = paths(&["a"]);
+    repository.sync(&config, Collection::Off);
+    repository.remove("a/cm.yaml").push();
+    let url = format!("--git-url={}", repository.url());
+    let folder = repository.work().join("a").display().to_string();
+    let plan = || {
+        let words = ["prune", "--plan", "-o", "json", "--by", "flux-v1", "-f", &folder];
+        crate::support::live::gitops(cluster(), &words)
+    };
+    deploy("fluxd", &[&url, "--git-branch=master", "--git-path=a"], "");
+    let theirs = repository.sync(&config, Collection::Dry);
+    let recorded = snapshot(cluster(), "deployed");
+    let difference = compare(&recorded, &theirs.deleted_uids(&recorded), &plan());
+    assert_eq!((difference.both, difference.only_theirs.len()), (1, 0), "{difference:?}");
+
+    deploy("another", &[&url], "");
+    let several = plan();
+    assert_eq!(several.code, 2, "{several:?}");
+    assert!(several.stderr.contains("the cluster runs several fluxds: "), "{}", several.stderr);
+
+    kubectl("delete deployment fluxd another -n deployed");
+    let hidden = "{name: GIT_USER, valueFrom: {secretKeyRef: {name: git, key: user}}}";
+    deploy("secretive", &["--git-url=https://$(GIT_USER)@example.com/o/r"], hidden);
+    let unknown = plan();
+    assert_eq!(unknown.code, 1, "{unknown:?}");
+    assert!(unknown.stderr.contains("need the variable GIT_USER, which is not a plain value"), "{}", unknown.stderr);
+    kubectl("delete deployment secretive -n deployed");
+}
