@@ -78,7 +78,7 @@ fn every_bad_input() {
     let long = format!("--by qbec --app shop --env dev --app-tag {tag} -f one.yaml");
     let qbec = "--by qbec --app shop --env dev --default-namespace shop";
     let flux = "--by flux-v1 --git-url git@h:o/r";
-    let rows: [(&str, String, i32, &str, &str); 33] = [
+    let rows: [(&str, String, i32, &str, &str); 34] = [
         (
             "an app that is no label value",
             "--by qbec --app a/b --env dev -f one.yaml".to_owned(),
@@ -221,7 +221,20 @@ fn every_bad_input() {
             "--by qbec needs --app (or --qbec-root)",
             "",
         ),
-        ("nothing but the system", "--by qbec".to_owned(), 2, "--by qbec needs --app, --env and -f, or --qbec-root", ""),
+        (
+            "nothing but the system",
+            "--by qbec".to_owned(),
+            2,
+            "--by qbec needs --app, --env and -f, or --qbec-root",
+            "",
+        ),
+        (
+            "a working tree too",
+            format!("{qbec} -f one.yaml --repo ."),
+            2,
+            "a working tree of Flux and the manifests of another system make two plans",
+            "one at a time",
+        ),
         (
             "an owner too",
             format!("kustomization/a {qbec} -f one.yaml"),

@@ -43,7 +43,21 @@ use crate::snapshot::Snapshot;
 
   # Review a plan first, execute exactly that later
   kubectl gitops prune --plan --out plan.json
-  kubectl gitops prune --apply plan.json")]
+  kubectl gitops prune --apply plan.json
+
+  # What qbec would delete, what it would miss, and why something stays
+  kubectl gitops prune --plan --by qbec --qbec-root . --env dev
+  qbec show dev | kubectl gitops prune --plan --by qbec --app shop --env dev --default-namespace shop -f -
+
+  # What a Flux v1 that is gone left behind, and then delete it in its place
+  kubectl gitops prune --plan --by flux-v1 --git-url git@example.com:org/repo --git-path deploy -f deploy
+  kubectl gitops prune --by flux-v1 --git-url git@example.com:org/repo --git-path deploy -f deploy
+
+  # What fluxd will relabel, delete and miss for ever once its path changes
+  kubectl gitops prune --plan --by flux-v1 --git-url git@example.com:org/repo --git-path a,b --new-git-path a -f a
+
+  # What `kubectl apply --prune --applyset=shop -n prod` would prune
+  kubectl gitops prune --plan --by applyset --applyset shop -n prod -f deploy")]
 pub struct PruneArgs {
     /// Only these owners, as KIND/NAME or NAMESPACE/KIND/NAME
     #[arg(value_name = "OWNER")]
@@ -153,6 +167,10 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         crds: args.allow_crds,
     };
     let request = args.gc.request(args.by.as_deref(), allow, session).await?;
+    if request.is_some() && args.tree.is_given() {
+        return Err(Error::usage("a working tree of Flux and the manifests of another system make two plans")
+            .hint("ask for one at a time"));
+    }
     if request.is_some() && !args.owners.is_empty() {
         return Err(Error::usage("owners cannot be named together with manifests")
             .hint("the manifests say whose objects are looked at"));
