@@ -21,7 +21,10 @@ use crate::support::oracle;
 /// The cluster of this test file.
 pub(crate) fn cluster() -> &'static Cluster {
     static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
-    CLUSTER.get_or_init(|| Cluster::up(xtask::cluster::Options::default()).expect("the test cluster comes up"))
+    CLUSTER.get_or_init(|| {
+        xtask::controlplane::ensure(&["qbec"]).expect("qbec is built");
+        Cluster::up(xtask::cluster::Options::default()).expect("the test cluster comes up")
+    })
 }
 
 /// One application with environment `dev` in a namespace of the same name.
