@@ -1,5 +1,7 @@
 //! What was read of a cluster, in one value: every view and plan is a pure function of it, and it can be a file.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +68,10 @@ pub struct Snapshot {
     pub objects: Vec<Object>,
     /// Owners, sources and whatever can be suspended, with content; read after `objects`.
     pub full: Vec<FullObject>,
+    /// Uids of owners whose resource version moved between the two times they were read: before the first object and
+    /// after the last. Their record does not speak for what was seen in between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<Box<str>>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
 }
@@ -74,7 +80,7 @@ impl Snapshot {
     /// An empty snapshot of a cluster.
     pub fn new(taken: DateTime<Utc>, cluster: ClusterIdentity) -> Self {
         let schema = SCHEMA.to_owned();
-        Self { schema, taken, cluster, types: vec![], objects: vec![], full: vec![], gaps: vec![] }
+        Self { schema, taken, cluster, types: vec![], objects: vec![], full: vec![], moved: vec![], gaps: vec![] }
     }
 
     /// Puts everything in order, so that two readings of one cluster are equal, and drops doubles: some servers show
@@ -88,6 +94,32 @@ impl Snapshot {
         self.full.dedup_by(|a, b| a.object.id == b.object.id);
         self.gaps.sort();
         self.gaps.dedup();
+    }
+
+    /// Takes the content of owners and sources, which was read after all objects. Where an owner is also an object, its
+    /// second reading is the one that counts; the first is the witness of whether it moved.
+    pub fn take_full(&mut self, contents: Vec<FullObject>, read_whole: impl Fn(&ObjectId) -> bool) {
+        let mut newer: HashMap<Box<str>, Object> = HashMap::with_capacity(contents.len());
+        newer.extend(contents.iter().map(|full| (full.object.uid.clone(), full.object.clone())));
+        let moved = &mut self.moved;
+        self.objects.retain_mut(|object| match newer.remove(&object.uid) {
+            Some(newer) => {
+                if newer.resource_version != object.resource_version {
+                    moved.push(object.uid.clone());
+                }
+                *object = newer;
+                true
+            }
+            None => !read_whole(&object.id),
+        });
+        self.objects.extend(newer.into_values());
+        self.full.extend(contents);
+        self.moved.sort();
+    }
+
+    /// Whether an owner moved while objects were being read.
+    pub fn has_moved(&self, owner: &Object) -> bool {
+        self.moved.binary_search(&owner.uid).is_ok()
     }
 
     /// The object of this identity.

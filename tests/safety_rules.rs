@@ -281,7 +281,7 @@ fn rule_5_an_owner_that_is_not_settled_keeps_its_leaked_objects() {
         ("no status yet", |s| s.full[0].content["status"]["conditions"] = json!([])),
         ("not observed", |s| s.full[0].object.generation = 2),
         ("suspended", |s| s.full[0].content["spec"]["suspend"] = json!(true)),
-        ("changed during the scan", |s| s.full[0].object.resource_version = "2".into()),
+        ("changed during the scan", |s| s.moved.push(s.full[0].object.uid.clone())),
     ];
     for (what, change) in cases {
         let mut snapshot = with_leaked(|_| ());

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
 use super::{Cluster, Failure};
-use crate::object::{FullObject, Object, ResourceType};
+use crate::object::{FullObject, Object, ObjectId, ResourceType};
 use crate::ownership::SCHEMES;
 use crate::ownership::index::sources_to_read;
 use crate::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
@@ -41,19 +41,24 @@ impl Cluster {
         self.sweep(others, &mut snapshot).await;
         self.sweep_namespaces(&discovered.types, &mut snapshot).await;
         let (contents, gaps) = self.read_full(&full, Query::default()).await;
-        snapshot.full = contents;
+        let unread = |id: &ObjectId| {
+            gaps.iter()
+                .any(|gap| full.iter().any(|kind| gap.subject == kind.resource() && kind.is(&id.group, &id.kind)))
+        };
+        let read_whole = |id: &ObjectId| full.iter().any(|kind| kind.is(&id.group, &id.kind)) && !unread(id);
+        snapshot.take_full(contents, read_whole);
         snapshot.gaps.extend(gaps);
         for source in sources_to_read(&snapshot) {
             let is = |kind: &&ResourceType| kind.is(source.group, source.kind);
             let kinds: Vec<_> = discovered.types.iter().filter(is).cloned().collect();
             let selector = Some(source.selector).filter(|selector| !selector.is_empty());
             let (contents, gaps) = self.read_full(&kinds, Query { namespace: None, selector }).await;
-            snapshot.full.extend(contents);
+            snapshot.take_full(contents, |_| false);
             snapshot.gaps.extend(gaps);
         }
         snapshot.types = discovered.types;
         snapshot.normalise();
-        let system = crate::object::ObjectId::new("", "Namespace", "", "kube-system");
+        let system = ObjectId::new("", "Namespace", "", "kube-system");
         snapshot.cluster.uid = snapshot.object(&system).map(|object| object.uid.to_string()).unwrap_or_default();
         Ok(snapshot)
     }

@@ -117,10 +117,7 @@ impl<'a> Index<'a> {
         }
         self.proofs.extend(secret.map(|secret| (n, secret, id.clone())));
         let state = match object {
-            Some(object) => {
-                let before = full.and_then(|_| self.snapshot.object(&object.id));
-                settled::during(state, object, before)
-            }
+            Some(object) => settled::during(state, object, self.snapshot.has_moved(object)),
             None => state,
         };
         let new = Owner {

@@ -479,7 +479,13 @@ fn an_owner_that_moved_between_its_two_readings_changed() {
     let owner = kustomization("apps", &[]);
     let mut before = owner.object.clone();
     before.resource_version = "0".into();
-    let snapshot = snapshot(vec![before], vec![owner]);
+    let mut snapshot = snapshot(vec![before], vec![]);
+    snapshot.take_full(vec![owner], |_| true);
+    snapshot.normalise();
+    assert_eq!(
+        snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,
+        "the second reading counts"
+    );
     assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().state, OwnerState::Changed);
 }
 
