@@ -378,7 +378,7 @@ fn every_kind_is_suspended_shown_and_resumed_on_the_real_api_server() {
             json!({"distribution": {"entitlement": "x", "status": "x"}}),
         ),
         ("fluxcd.controlplane.io/v1", "ResourceSetInputProvider", switch, json!({"type": "Static"})),
-        ("fluxcd.controlplane.io/v1", "ResourceSet", switch, json!({})),
+        ("fluxcd.controlplane.io/v1", "ResourceSet", switch, json!({"resources": []})),
         ("source.toolkit.fluxcd.io/v1", "GitRepository", on, source(json!({}))),
         ("source.toolkit.fluxcd.io/v1", "OCIRepository", on, source(json!({"url": "oci://example.invalid/x"}))),
         (
