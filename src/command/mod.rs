@@ -5,6 +5,7 @@ pub mod completion;
 pub mod get;
 pub mod inventory;
 pub mod man;
+pub mod outcome;
 pub mod owners;
 pub mod pick;
 pub mod prune;
