@@ -10,6 +10,10 @@ use crate::object::{FullObject, GroupKind, Object, ObjectId, ResourceType};
 /// Schema name of the recorded form.
 pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
 
+/// Groups of Flux whose objects only `get` reads, but for ResourceSet, and what it reads of their specs.
+const SHOWN_ONLY: [&str; 3] = ["image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io", "fluxcd.controlplane.io"];
+const SHOWN: [&str; 6] = ["suspend", "timeout", "type", "sourceRef", "imageRepositoryRef", "providerRef"];
+
 /// Why something could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -160,12 +164,40 @@ impl Snapshot {
         }
     }
 
-    /// Drops content that may hold secrets before a snapshot leaves the process: the values of Helm releases.
+    /// Drops content that may hold secrets before a snapshot leaves the process: the values of Helm releases, and of
+    /// kinds that only `get` shows everything that it does not read, such as the address of a Provider.
     pub fn redact(&mut self) {
         for full in &mut self.full {
+            let only_shown = SHOWN_ONLY.contains(&&*full.object.id.group) && &*full.object.id.kind != "ResourceSet";
             if let Some(spec) = full.content.get_mut("spec").and_then(serde_json::Value::as_object_mut) {
                 spec.remove("values");
+                spec.retain(|key, _| !only_shown || SHOWN.contains(&&**key));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::suspension::tests::object;
+
+    #[test]
+    fn nothing_secret_leaves_with_a_snapshot() {
+        let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let provider =
+            json!({"spec": {"suspend": true, "address": "https://example.invalid/hook/SECRET", "proxy": "SECRET"}});
+        snapshot.full.push(object("Provider", provider, &[]));
+        snapshot.full.push(object(
+            "HelmRelease",
+            json!({"spec": {"suspend": true, "values": {"password": "SECRET"}}}),
+            &[],
+        ));
+        snapshot.redact();
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert!(!text.contains("SECRET"), "{text}");
+        assert!(snapshot.full.iter().all(|full| full.flag("/spec/suspend")));
     }
 }

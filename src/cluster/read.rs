@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
 use super::{Cluster, Failure};
+use crate::flux::kinds;
 use crate::object::{FullObject, Object, ObjectId, ResourceType};
 use crate::ownership::SCHEMES;
 use crate::ownership::index::sources_to_read;
@@ -61,6 +62,19 @@ impl Cluster {
         let system = ObjectId::new("", "Namespace", "", "kube-system");
         snapshot.cluster.uid = snapshot.object(&system).map(|object| object.uid.to_string()).unwrap_or_default();
         Ok(snapshot)
+    }
+
+    /// Adds the content of the kinds of Flux that no plan needs but `get` shows.
+    pub async fn add_suspendable(&self, snapshot: &mut Snapshot) {
+        let known = |kind: &&ResourceType| kinds::find(&kind.group, &kind.kind).is_some();
+        let held = |kind: &&ResourceType| {
+            snapshot.full.iter().any(|full| kind.is(&full.object.id.group, &full.object.id.kind))
+        };
+        let missing: Vec<_> = snapshot.types.iter().filter(known).filter(|kind| !held(kind)).cloned().collect();
+        let (contents, gaps) = self.read_full(&missing, Query::default()).await;
+        snapshot.full.extend(contents);
+        snapshot.gaps.extend(gaps);
+        snapshot.normalise();
     }
 
     /// Metadata of all objects of these types, added to the snapshot.

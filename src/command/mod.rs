@@ -5,6 +5,7 @@ pub mod completion;
 pub mod get;
 pub mod inventory;
 pub mod man;
+pub mod outcome;
 pub mod owners;
 pub mod pick;
 pub mod prune;
@@ -55,7 +56,15 @@ impl Session {
         if let Some(file) = file {
             return self.recorded(file);
         }
-        let snapshot = self.cluster().await?.snapshot(self.now).await?;
+        self.snapshot_of(&self.cluster().await?).await
+    }
+
+    /// The whole of a cluster.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read at all.
+    pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
+        let snapshot = cluster.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
             let message = crate::render::sanitize::one_line(&gap.message);
             return Err(Error::failed(format!("nothing in this cluster can be read: {message}"))

@@ -10,6 +10,7 @@ use super::pick::{self, Picked, Wish};
 use super::targets::{self, Targets};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
+use crate::flux::kinds;
 use crate::flux::view::{self, Known};
 use crate::object::{FullObject, ObjectId, ResourceType};
 use crate::suspension::evidence::{Sighting, Verdict, verdict};
@@ -92,6 +93,8 @@ pub fn of_file(file: &Path, wish: Wish<'_>, session: &mut Session) -> Result<Rea
     let namespace = session.connection.namespace.as_deref().filter(|_| !wish.all_namespaces);
     let here = |full: &FullObject| namespace.is_none_or(|namespace| *full.object.id.namespace == *namespace);
     let mut picked = Picked { gaps: snapshot.gaps.clone(), ..Picked::default() };
+    let flux: Vec<_> = snapshot.types.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some()).collect();
+    picked.gaps.retain(|gap| flux.iter().any(|kind| kind.resource() == gap.subject));
     let of_kind = |kind: &ResourceType| {
         let full =
             snapshot.full.iter().filter(|full| kind.is(&full.object.id.group, &full.object.id.kind) && here(full));

@@ -7,7 +7,8 @@ use clap::Args;
 use futures::future::join_all;
 
 use super::Session;
-use super::change::{ChangeArgs, DryRun, Outcome};
+use super::change::{ChangeArgs, DryRun};
+use super::outcome::Outcome;
 use crate::cluster::{Changed, Cluster};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;

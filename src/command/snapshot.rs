@@ -32,7 +32,9 @@ pub struct SnapshotArgs {
 /// # Errors
 /// When the cluster cannot be read at all, or the file cannot be written.
 pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode> {
-    let mut snapshot = session.snapshot(None).await?;
+    let cluster = session.cluster().await?;
+    let mut snapshot = session.snapshot_of(&cluster).await?;
+    cluster.add_suspendable(&mut snapshot).await;
     snapshot.redact();
     let bytes = snapshot_file::write(&args.file, &snapshot)?;
     let (objects, types) = (snapshot.objects.len(), snapshot.types.len());

@@ -4,7 +4,8 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 
 use super::Session;
-use super::change::{ChangeArgs, DryRun, Outcome};
+use super::change::{ChangeArgs, DryRun};
+use super::outcome::Outcome;
 use crate::cluster::Changed;
 use crate::error::Result;
 use crate::exit::ExitCode;

@@ -17,6 +17,12 @@ pub enum Suspends {
     Nothing,
 }
 
+/// The switch of flux-operator's kinds.
+pub const OPERATOR_SWITCH: &str = "fluxcd.controlplane.io/reconcile";
+
+/// The switch of ArtifactGenerator.
+pub const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";
+
 /// What a status says of a run, when it can say anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
@@ -104,7 +110,7 @@ const NOTIFICATION: FluxKind = FluxKind {
 };
 const OPERATOR: FluxKind = FluxKind {
     group: "fluxcd.controlplane.io",
-    suspends: Suspends::Switch("fluxcd.controlplane.io/reconcile"),
+    suspends: Suspends::Switch(OPERATOR_SWITCH),
     controller: "flux-operator",
     revision: &["/status/lastAppliedRevision"],
     traces: &[Trace::Runs("/status/history"), Trace::Starting("Reconciling"), Trace::Ending("Ready"), Trace::Event],
@@ -127,7 +133,7 @@ pub static KINDS: [FluxKind; 19] = [
         group: "source.extensions.fluxcd.io",
         kind: "ArtifactGenerator",
         aliases: &["ag"],
-        suspends: Suspends::Switch("source.extensions.fluxcd.io/reconcile"),
+        suspends: Suspends::Switch(ARTIFACT_SWITCH),
         controller: "source-watcher",
         sources: &[("/spec/sources", "")],
         traces: &[Trace::Starting("Reconciling"), Trace::Ending("Ready"), Trace::StatusWrite, Trace::Event],

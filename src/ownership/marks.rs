@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use super::{SCHEMES, keep, own};
 use crate::object::Object;
+use crate::suspension;
 
 /// Keys at most this long are known.
 const LONGEST: usize = 64;
@@ -19,14 +20,6 @@ pub(crate) struct Meaning {
     /// Whether the key is kept when metadata is trimmed.
     kept: bool,
 }
-
-/// Keys with a meaning of their own outside the schemes.
-const OTHERS: [&str; 4] = [
-    crate::suspension::ANNOTATION,
-    "source.extensions.fluxcd.io/reconcile",
-    "fluxcd.controlplane.io/reconcile",
-    "reconcile.fluxcd.io/requestedAt",
-];
 
 /// Labels that half the cluster carries and nothing but `helm` or a release record reads: not worth decoding
 /// managedFields for. Labels are never trimmed, so nothing is lost.
@@ -51,7 +44,7 @@ static TABLE: LazyLock<Vec<Vec<(&'static str, Meaning)>>> = LazyLock::new(|| {
         scheme.owner_labels.iter().for_each(|key| enter(key, 0, 1 << n));
         scheme.other_marks.iter().for_each(|key| enter(key, 0, 0));
     }
-    keep::keys().chain(own::ANNOTATIONS).chain(OTHERS).for_each(|key| enter(key, 0, 0));
+    keep::keys().chain(own::ANNOTATIONS).chain(suspension::KEYS).for_each(|key| enter(key, 0, 0));
     table
 });
 

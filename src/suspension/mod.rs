@@ -35,6 +35,9 @@ pub const SUSPENDED_BY: &str = "fluxcd.controlplane.io/suspendedBy";
 /// the suspension.
 pub const FIELD_MANAGER: &str = "gitops-suspend";
 
+/// Annotations that tell of a suspension or of a request to reconcile.
+pub const KEYS: [&str; 5] = [ANNOTATION, REQUESTED_AT, SUSPENDED_BY, kinds::ARTIFACT_SWITCH, kinds::OPERATOR_SWITCH];
+
 /// Field managers that apply what Git says.
 const APPLIERS: [&str; 3] = ["kustomize-controller", "helm-controller", "flux-operator"];
 
@@ -170,12 +173,6 @@ pub fn applier(full: &FullObject, by: By) -> Option<&str> {
     Some(&found.manager)
 }
 
-/// Whether an annotation tells of a suspension or of a request to reconcile.
-pub fn is_key(key: &str) -> bool {
-    [ANNOTATION, REQUESTED_AT, SUSPENDED_BY].contains(&key)
-        || kinds::KINDS.iter().any(|kind| kind.switch() == Some(key))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use serde_json::json;
@@ -244,6 +241,13 @@ pub(crate) mod tests {
             ("a switch of another kind", "Kustomization", &off, &[(switch, "disabled")], None),
         ] {
             assert_eq!(effective(&object(kind, content.clone(), annotations)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_switch_of_every_kind_is_kept_when_metadata_is_trimmed() {
+        for switch in kinds::KINDS.iter().filter_map(|kind| kind.switch()) {
+            assert!(KEYS.contains(&switch), "{switch}");
         }
     }
 

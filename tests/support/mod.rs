@@ -6,3 +6,4 @@ pub mod folder;
 pub mod live;
 pub mod oracle;
 pub mod random;
+pub mod suspension;
