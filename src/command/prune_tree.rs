@@ -89,8 +89,12 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let controller = controller(args, cluster.as_ref(), snapshot).await?;
     let kustomize = Kustomize::new(args.kustomize.as_deref());
-    let mut answering =
-        Answering { version: kustomize.version().await?, kustomize, cluster, answers: Answers::default() };
+    let version = kustomize.version().await?;
+    if !version.trim_start_matches('v').starts_with(FLUX_KUSTOMIZE) {
+        let text = format!("kustomize {version} builds here, and Flux links {FLUX_KUSTOMIZE}.x: builds may differ");
+        session.terminal.warning(&sanitize::one_line(&text));
+    }
+    let mut answering = Answering { version, kustomize, cluster, answers: Answers::default() };
     let fidelity = self_check(snapshot, &folders, controller.features, &mut answering).await?;
     let (features, workers) = (controller.features, controller.workers);
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity });
