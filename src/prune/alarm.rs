@@ -19,9 +19,9 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
     for (owner, lost) in &lost {
         let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
         let (all, why) = (recorded.len().max(*lost), why(plan, owner));
-        if *lost == all {
+        if *lost == all && limits.max_percent < 100 {
             let message = format!("this deletes 100 % of {owner}{why}");
-            let hint = "look at the path and the kustomization file that this change touches".to_owned();
+            let hint = "look at the paths that this change touches; if it is meant, pass --max-percent=100".to_owned();
             broken.push((2, Violation { message, hint }));
         } else if lost * 100 > all * usize::from(limits.max_percent) {
             let percent = lost * 100 / all;
@@ -101,9 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn losing_everything_is_said_first_and_cannot_be_allowed_by_a_percentage() {
+    fn losing_everything_is_said_first() {
         let expected = "this deletes 100 % of kustomization/apps -n n: its path ./aps holds no manifests";
-        assert_eq!(messages(10, Limits { max_percent: 100, ..Limits::default() }), [expected]);
+        assert_eq!(messages(10, Limits::default()), [expected]);
+        assert!(messages(10, Limits { max_percent: 100, ..Limits::default() }).is_empty());
         let both = messages(10, Limits { max_delete: 5, ..Limits::default() });
         assert_eq!(both, [expected, "this deletes 10 objects, more than 5"]);
     }

@@ -144,7 +144,9 @@ impl Preview<'_> {
                 && consequences.fates.get(&taken.cause).is_some_and(|fate| fate.ends.contains(&End::ComesBack));
             // Who wants it makes it again, unless its namespace does not come back.
             let homeless = consequences.loses_home(id);
-            let returns = fate.is_some_and(|fate| fate.wanted) && !homeless;
+            let home = ObjectId::new("", "Namespace", "", &id.namespace);
+            let home_returns = consequences.fates.get(&home).is_some_and(|fate| fate.ends.contains(&End::ComesBack));
+            let returns = (fate.is_some_and(|fate| fate.wanted) && !homeless) || (home_returns && is_furniture(id));
             // A chart's crds/ are in the inventory and are never deleted by Helm; its templates are.
             let definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition");
             Change {
@@ -213,6 +215,12 @@ impl Preview<'_> {
         }
         owners.into_values().collect()
     }
+}
+
+/// What the control plane puts into every namespace.
+fn is_furniture(id: &ObjectId) -> bool {
+    (id.is("", "ServiceAccount") && &*id.name == "default")
+        || (id.is("", "ConfigMap") && &*id.name == "kube-root-ca.crt")
 }
 
 fn outcome(node: &Node) -> (Outcome, String) {
