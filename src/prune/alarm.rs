@@ -39,10 +39,13 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
     broken.into_iter().map(|(_, violation)| violation).collect()
 }
 
-/// The explanation that a row of this owner carries, after its code.
+/// Why an owner loses objects, as its rows tell it: what they go with, or the words after the reason's code.
 fn why(plan: &Plan, owner: &OwnerId) -> String {
-    let rows = plan.deletions().filter(|change| change.owner.as_ref() == Some(owner));
-    let why = rows.filter_map(|change| change.reason.split_once(": ")).map(|(_, why)| why).next();
+    let mut rows = plan.deletions().filter(|change| change.owner.as_ref() == Some(owner));
+    let why = rows.find_map(|change| match &change.cause {
+        Some(cause) => Some(format!("{cause} goes")),
+        None => change.reason.split_once(": ").map(|(_, why)| why.to_owned()),
+    });
     why.map(|why| format!(": {why}")).unwrap_or_default()
 }
 

@@ -218,8 +218,8 @@ fn progress(item: &Value) -> String {
     let kustomization = text("/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
     let untouched = kustomization && item.pointer("/status/conditions").is_none();
     let busy = if deleting || untouched { "busy" } else { "" };
-    let conditions = item.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let ready = conditions.filter(|condition| condition["type"] == "Ready").next_back();
+    let mut conditions = item.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let ready = conditions.find(|condition| condition["type"] == "Ready");
     let working = kustomization && ready.is_some_and(|ready| ready["status"] == "Unknown");
     let working = if working { "working" } else { "" };
     format!("{busy}{working} {} {}", text("/status/lastAttemptedRevision"), text("/status/lastAppliedRevision"))
