@@ -16,6 +16,7 @@ pub mod resume;
 pub mod snapshot;
 pub mod suspend;
 pub mod targets;
+pub mod tree_sources;
 pub mod watch;
 
 use std::path::Path;

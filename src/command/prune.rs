@@ -20,6 +20,7 @@ use crate::prune::gc::request::{Answer, Request};
 use crate::prune::gc::safety::Allow;
 use crate::prune::guard::{self, Limits};
 use crate::prune::leaked::{self, Verdict, Wishes};
+use crate::prune::narrow;
 use crate::prune::plan::Plan;
 use crate::render::document::OutputFormat;
 use crate::render::{count, plan as show, sanitize};
@@ -224,7 +225,7 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     let mut plan = prune_tree::plan(&args.tree, session, snapshot, args.snapshot.is_some()).await?;
     let wishes = wishes(args, session, snapshot)?;
     if wishes.narrow() {
-        plan = prune_tree::narrowed(plan, &|owner| wishes.include(owner), snapshot);
+        plan = narrow::narrowed(plan, &|owner| wishes.include(owner), snapshot);
     }
     session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&plan));

@@ -1,16 +1,16 @@
 //! `prune --plan --repo DIR`: what Flux will do once a working tree is its source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
 
-use super::Session;
+use super::{Session, tree_sources};
 use crate::cluster::{Cluster, FailureKind};
 use crate::error::{Error, Result};
-use crate::flux::artifact::{Artifact, Filter, SourceOptions};
+use crate::flux::artifact::Artifact;
 use crate::flux::build::{Answers, DataRef, Needs};
 use crate::flux::controller::Controller;
 use crate::flux::features::{Features, parse_version};
@@ -18,16 +18,15 @@ use crate::flux::fidelity;
 use crate::flux::preview::{Preview, Progress, World};
 use crate::flux::spec::{Key, Spec};
 use crate::flux::substitute::Lookup;
-use crate::flux::tree::{File, Tree};
-use crate::flux::tree_source::{self, GROUP, Match, SourceId};
+use crate::flux::tree_source::SourceId;
 use crate::folder;
-use crate::git::{Checkout, State};
+use crate::git::State;
 use crate::kustomize::Kustomize;
-use crate::object::{FullObject, Object, ObjectId};
-use crate::ownership::{OwnerId, flux_kustomization};
-use crate::prune::plan::{Change, Fidelity, Plan};
+use crate::object::ObjectId;
+use crate::ownership::flux_kustomization;
+use crate::prune::plan::{Fidelity, Plan};
 use crate::render::sanitize;
-use crate::snapshot::{Gap, GapKind, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// The kustomize that Flux 2.9 links; the self-check tells whether another one makes a difference.
 const FLUX_KUSTOMIZE: &str = "5.8";
@@ -79,18 +78,22 @@ impl TreeArgs {
 /// # Errors
 /// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
 pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
-    let (folders, pinned) = sources(args, snapshot)?;
+    let (folders, pinned) = tree_sources::find(args, snapshot)?;
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in &folders {
         let tree = folder::read(folder, &args.state())?;
-        gaps.extend(unread(snapshot, id, &tree));
-        trees.insert(id.clone(), Arc::new(Artifact::pack(&tree, &options(snapshot, id))));
+        gaps.extend(tree_sources::unread(snapshot, id, &tree));
+        trees.insert(id.clone(), Arc::new(Artifact::pack(&tree, &tree_sources::options(snapshot, id))));
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let controller = controller(args, cluster.as_ref(), snapshot).await?;
     let kustomize = Kustomize::new(args.kustomize.as_deref());
-    let mut answering =
-        Answering { version: kustomize.version().await?, kustomize, cluster, answers: Answers::default() };
+    let version = kustomize.version().await?;
+    if !version.trim_start_matches('v').starts_with(FLUX_KUSTOMIZE) {
+        let text = format!("kustomize {version} builds here, and Flux links {FLUX_KUSTOMIZE}.x: builds may differ");
+        session.terminal.warning(&sanitize::one_line(&text));
+    }
+    let mut answering = Answering { version, kustomize, cluster, answers: Answers::default() };
     let fidelity = self_check(snapshot, &folders, controller.features, &mut answering).await?;
     let (features, workers) = (controller.features, controller.workers);
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity });
@@ -149,7 +152,7 @@ async fn self_check(
             let pack = || {
                 // A commit that is not there (a shallow clone, another history) leaves the check open.
                 let tree = folder::read(folder, &State::Revision(claimed.commit.clone())).ok()?;
-                Some(Arc::new(Artifact::pack(&tree, &options(snapshot, &source))))
+                Some(Arc::new(Artifact::pack(&tree, &tree_sources::options(snapshot, &source))))
             };
             let artifact = artifacts.entry((source.clone(), claimed.commit.clone())).or_insert_with(pack);
             let Some(artifact) = artifact else { continue };
@@ -161,87 +164,6 @@ async fn self_check(
         }
         answering.answer(needs).await?;
     }
-}
-
-/// The sources that the tree becomes, and those of the same repository that are deployed from another ref.
-fn sources(args: &TreeArgs, snapshot: &Snapshot) -> Result<(BTreeMap<SourceId, PathBuf>, BTreeMap<SourceId, String>)> {
-    let (mut folders, mut pinned) = (BTreeMap::new(), BTreeMap::new());
-    if let Some(repo) = &args.repo {
-        let checkout = Checkout::find(repo)?;
-        let remotes = checkout.remotes()?;
-        let branch = args.branch.clone().map_or_else(|| checkout.branch(), Ok)?;
-        let repositories = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, "GitRepository"));
-        for repository in repositories {
-            let id = source_id(&repository.object.id);
-            match tree_source::compare(repository, &remotes, &branch) {
-                Match::Same => drop(folders.insert(id, checkout.top().to_path_buf())),
-                Match::NotThisRef(what) => drop(pinned.insert(id, what)),
-                Match::OtherUrl => {}
-            }
-        }
-        if folders.is_empty() && args.source.is_empty() {
-            let others: BTreeSet<String> = pinned.iter().map(|(id, what)| format!("{id} ({what})")).collect();
-            let why = if others.is_empty() {
-                "no GitRepository of the cluster has the URL of one of its remotes".to_owned()
-            } else {
-                format!("not deployed from branch {branch}: {}", others.into_iter().collect::<Vec<_>>().join(", "))
-            };
-            return Err(Error::failed(format!("{} is no source of this cluster: {why}", repo.display()))
-                .hint("name the branch with --branch, or say --source GitRepository/NAMESPACE/NAME=DIR"));
-        }
-    }
-    for text in &args.source {
-        let wrong = || Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR"));
-        let (id, folder) = text.split_once('=').ok_or_else(wrong)?;
-        let [kind, namespace, name] = id.split('/').collect::<Vec<_>>()[..] else { return Err(wrong()) };
-        let id = SourceId { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() };
-        if !snapshot.full.iter().any(|full| source_id(&full.object.id) == id) {
-            return Err(Error::failed(format!("no source {id} in this cluster"))
-                .hint("kinds are written as in sourceRef, such as GitRepository"));
-        }
-        pinned.remove(&id);
-        folders.insert(id, PathBuf::from(folder));
-    }
-    Ok((folders, pinned))
-}
-
-fn source_id(id: &ObjectId) -> SourceId {
-    SourceId { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
-}
-
-fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a FullObject> {
-    snapshot.full.iter().find(|full| source_id(&full.object.id) == *id)
-}
-
-/// What the source says of packing.
-fn options(snapshot: &Snapshot, id: &SourceId) -> SourceOptions {
-    let source = source(snapshot, id);
-    let sparse = source.and_then(|source| source.at("/spec/sparseCheckout")).and_then(Value::as_array);
-    let copies = source.and_then(|source| source.text("/spec/layerSelector/operation")) == Some("copy");
-    SourceOptions {
-        filter: match id.kind.as_str() {
-            "Bucket" => Filter::RootOnly,
-            "ExternalArtifact" => Filter::Nothing,
-            _ if copies => Filter::Nothing,
-            _ => Filter::Full,
-        },
-        ignore: source.and_then(|source| source.text("/spec/ignore")).map(str::to_owned),
-        sparse: sparse.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
-    }
-}
-
-/// What a source takes from elsewhere, which is not in the tree.
-fn unread(snapshot: &Snapshot, id: &SourceId, tree: &Tree) -> Option<Gap> {
-    let source = source(snapshot, id)?;
-    let includes = source.at("/spec/include").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-    let submodules = source.flag("/spec/recurseSubmodules") && tree.iter().any(|(_, file)| *file == File::Submodule);
-    let what = match (includes, submodules) {
-        (true, _) => "it includes artifacts of other sources",
-        (_, true) => "it has submodules",
-        _ => return None,
-    };
-    let message = format!("{what}, whose content is not in this tree");
-    Some(Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message })
 }
 
 /// The version that was given, or what the controller's Deployment tells.
@@ -283,36 +205,4 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
         Some(String::from_utf8_lossy(&bytes.0).into_owned())
     };
     Lookup::Found(data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect())
-}
-
-/// The part of a plan that concerns some owners: what they own, what they made that owns in turn, and what goes along.
-pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapshot) -> Plan {
-    let mut owners: BTreeSet<OwnerId> =
-        plan.owners.iter().map(|row| row.owner.clone()).filter(|id| wanted(id)).collect();
-    let made_by = |object: &Object| {
-        let label = |key: &str| object.labels.get(key).map(str::to_owned);
-        label(flux_kustomization::NAME).zip(label(flux_kustomization::NAMESPACE))
-    };
-    let children: Vec<_> = plan.owners.iter().map(|row| &row.owner).collect();
-    // Children of children: as often as the deepest nesting, which is less than the number of owners.
-    for _ in 0..children.len() {
-        let before = owners.len();
-        for child in &children {
-            let id = ObjectId::new(flux_kustomization::GROUP, &child.kind, &child.namespace, &child.name);
-            let parent = snapshot.object(&id).and_then(made_by);
-            if parent.is_some_and(|(name, space)| owners.iter().any(|o| o.name == name && o.namespace == space)) {
-                owners.insert((*child).clone());
-            }
-        }
-        if owners.len() == before {
-            break;
-        }
-    }
-    let own = |change: &Change| change.owner.as_ref().is_some_and(|owner| owners.contains(owner));
-    let going: BTreeSet<ObjectId> =
-        plan.deletions().filter(|change| own(change)).map(|c| c.object.id.clone()).collect();
-    let along = |change: &Change| change.cause.as_ref().is_some_and(|cause| going.contains(cause));
-    let changes = plan.changes.into_iter().filter(|change| own(change) || along(change)).collect();
-    let rows = plan.owners.into_iter().filter(|row| owners.contains(&row.owner)).collect();
-    Plan::new(plan.cluster, plan.gaps, rows, changes)
 }

@@ -69,10 +69,12 @@ impl Artifact {
     }
 
     fn new(files: BTreeMap<String, Arc<[u8]>>, mut directories: BTreeSet<String>) -> Self {
-        // Unpacking makes the directories above every file, also those that were excluded themselves.
-        for at in files.keys() {
-            let mut directory = path::parent(at);
-            while !directory.is_empty() && directories.insert(directory.to_owned()) {
+        // Unpacking makes the directories above every file and directory, also those that were excluded themselves.
+        let kept: Vec<String> = files.keys().chain(&directories).cloned().collect();
+        for at in kept {
+            let mut directory = path::parent(&at);
+            while !directory.is_empty() {
+                directories.insert(directory.to_owned());
                 directory = path::parent(directory);
             }
         }

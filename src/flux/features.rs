@@ -30,7 +30,7 @@ impl Features {
         Self {
             strict_substitution: version >= (1, 9, 0),
             ignore_protects: version >= (1, 8, 5),
-            forgets_skipped: version >= (1, 7, 0) && version < (1, 8, 5),
+            forgets_skipped: ((1, 7, 0)..(1, 8, 5)).contains(&version),
             deletion_policy: version >= (1, 5, 0),
             whole_images: version < (1, 9, 4),
         }

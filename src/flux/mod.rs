@@ -18,6 +18,7 @@ pub mod objects;
 pub mod order;
 pub mod path;
 pub mod preview;
+pub mod references;
 pub mod spec;
 pub mod substitute;
 pub mod tree;

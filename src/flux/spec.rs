@@ -24,7 +24,8 @@ impl Spec {
         let mut fields = spec.as_object().cloned().unwrap_or_default();
         fields.retain(|key, value| {
             let default = matches!(key.as_str(), "force" | "suspend" | "wait" | "ignoreMissingComponents");
-            !value.is_null() && !(default && *value == Value::Bool(false))
+            let unset = value.is_null() || (default && *value == Value::Bool(false));
+            !unset
         });
         Self(Value::Object(fields))
     }

@@ -19,9 +19,9 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
     for (owner, lost) in &lost {
         let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
         let (all, why) = (recorded.len().max(*lost), why(plan, owner));
-        if *lost == all {
+        if *lost == all && limits.max_percent < 100 {
             let message = format!("this deletes 100 % of {owner}{why}");
-            let hint = "look at the path and the kustomization file that this change touches".to_owned();
+            let hint = "look at the paths that this change touches; if it is meant, pass --max-percent=100".to_owned();
             broken.push((2, Violation { message, hint }));
         } else if lost * 100 > all * usize::from(limits.max_percent) {
             let percent = lost * 100 / all;
@@ -39,10 +39,13 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
     broken.into_iter().map(|(_, violation)| violation).collect()
 }
 
-/// The explanation that a row of this owner carries, after its code.
+/// Why an owner loses objects, as its rows tell it: what they go with, or the words after the reason's code.
 fn why(plan: &Plan, owner: &OwnerId) -> String {
-    let rows = plan.deletions().filter(|change| change.owner.as_ref() == Some(owner));
-    let why = rows.filter_map(|change| change.reason.split_once(": ")).map(|(_, why)| why).next();
+    let mut rows = plan.deletions().filter(|change| change.owner.as_ref() == Some(owner));
+    let why = rows.find_map(|change| match &change.cause {
+        Some(cause) => Some(format!("{cause} goes")),
+        None => change.reason.split_once(": ").map(|(_, why)| why.to_owned()),
+    });
     why.map(|why| format!(": {why}")).unwrap_or_default()
 }
 
@@ -101,9 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn losing_everything_is_said_first_and_cannot_be_allowed_by_a_percentage() {
+    fn losing_everything_is_said_first() {
         let expected = "this deletes 100 % of kustomization/apps -n n: its path ./aps holds no manifests";
-        assert_eq!(messages(10, Limits { max_percent: 100, ..Limits::default() }), [expected]);
+        assert_eq!(messages(10, Limits::default()), [expected]);
+        assert!(messages(10, Limits { max_percent: 100, ..Limits::default() }).is_empty());
         let both = messages(10, Limits { max_delete: 5, ..Limits::default() });
         assert_eq!(both, [expected, "this deletes 10 objects, more than 5"]);
     }

@@ -5,6 +5,7 @@ pub mod cascade;
 pub mod gc;
 pub mod guard;
 pub mod leaked;
+pub mod narrow;
 pub mod order;
 pub mod outcome;
 pub mod plan;

@@ -60,9 +60,9 @@ impl Preview<'_> {
         let (reason, cause) = match event {
             Some(Event::Finalize(node)) => {
                 let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
-                (format!("owner-deleted: {owner} goes"), Some(owner))
+                ("owner-deleted".to_owned(), Some(owner))
             }
-            Some(Event::Prune(node, _)) => (self.why_stale(id, &node.key, fate), None),
+            Some(Event::Prune(node, _)) => (self.why_stale(&node.key, fate), None),
             _ => ("in-build".to_owned(), None),
         };
         let reason = if certainty == Certainty::Race { format!("{reason}; {}", self.race(fate)) } else { reason };
@@ -72,7 +72,7 @@ impl Preview<'_> {
         Some(Change { action, certainty, object, owner: owner.map(|key| owner_id(&key)), by, reason, cause })
     }
 
-    fn why_stale(&self, id: &ObjectId, owner: &Key, fate: &Fate) -> String {
+    fn why_stale(&self, owner: &Key, fate: &Fate) -> String {
         let others: Vec<&Key> = fate.appliers.iter().filter(|key| *key != owner).collect();
         if let Some(other) = others.first() {
             return format!("moved: {} takes it over after it was pruned", owner_id(other));
@@ -83,7 +83,7 @@ impl Preview<'_> {
         let node = self.nodes.iter().find(|node| node.id.key == *owner);
         let nothing =
             node.and_then(Node::last).and_then(|pass| pass.applied()).is_some_and(|desired| desired.is_empty());
-        if nothing && !id.is(GROUP, KIND) {
+        if nothing {
             let path = node.and_then(Node::last).map(|pass| pass.spec.path().to_owned()).unwrap_or_default();
             return format!("not-in-build: its path {path} holds no manifests");
         }
@@ -144,7 +144,9 @@ impl Preview<'_> {
                 && consequences.fates.get(&taken.cause).is_some_and(|fate| fate.ends.contains(&End::ComesBack));
             // Who wants it makes it again, unless its namespace does not come back.
             let homeless = consequences.loses_home(id);
-            let returns = fate.is_some_and(|fate| fate.wanted) && !homeless;
+            let home = ObjectId::new("", "Namespace", "", &id.namespace);
+            let home_returns = consequences.fates.get(&home).is_some_and(|fate| fate.ends.contains(&End::ComesBack));
+            let returns = (fate.is_some_and(|fate| fate.wanted) && !homeless) || (home_returns && is_furniture(id));
             // A chart's crds/ are in the inventory and are never deleted by Helm; its templates are.
             let definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition");
             Change {
@@ -213,6 +215,12 @@ impl Preview<'_> {
         }
         owners.into_values().collect()
     }
+}
+
+/// What the control plane puts into every namespace.
+fn is_furniture(id: &ObjectId) -> bool {
+    (id.is("", "ServiceAccount") && &*id.name == "default")
+        || (id.is("", "ConfigMap") && &*id.name == "kube-root-ca.crt")
 }
 
 fn outcome(node: &Node) -> (Outcome, String) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::flux::artifact::SourceOptions;
-use crate::flux::build::Run;
+use crate::flux::build::{self, Run};
 use crate::flux::objects::{self, Built};
 use crate::flux::substitute::Lookup;
 use crate::object::{ResourceType, Writer};

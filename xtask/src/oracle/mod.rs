@@ -66,7 +66,7 @@ fn tell(scenario: &Scenario, verdict: &Result<Verdict>) {
     }
 }
 
-/// `oracle [--cases N] [--seed S] [--dir D] [NAME…]`: the named scenarios, or all of them, or N random ones.
+/// `oracle [--cases N] [--seed S] [--dir D] [NAME…]`: all scenarios, or N random ones, or those of them that are named.
 pub fn command(words: &[&str]) -> Result<()> {
     let (mut cases, mut seed, mut dir, mut names) = (None, 1_u64, None, Vec::new());
     let mut words = words.iter();
@@ -79,10 +79,11 @@ pub fn command(words: &[&str]) -> Result<()> {
             name => names.push(name.to_owned()),
         }
     }
-    let scenarios: Vec<Scenario> = match cases {
+    let mut scenarios: Vec<Scenario> = match cases {
         Some(cases) => (0..cases as u64).map(|case| random::scenario(seed, case)).collect(),
-        None => all().into_iter().filter(|s| names.is_empty() || names.iter().any(|n| s.name.contains(n))).collect(),
+        None => all(),
     };
+    scenarios.retain(|scenario| names.is_empty() || names.contains(&scenario.name));
     let binary = build()?;
     let cluster = dir.map_or_else(self::cluster, Cluster::attach)?;
     let verdicts = run(&cluster, &binary, &scenarios);

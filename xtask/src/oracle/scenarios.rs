@@ -525,4 +525,111 @@ const ROWS: &[Row] = &[
         expect: &["delete configmap/a"],
         ..BASE
     },
+    Row {
+        name: "10-prune-switched-off-with-the-removal",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["root/k.yaml: ks k ./p prune=false", "p/a.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "suspended-with-the-removal",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["root/k.yaml: ks k ./p suspend=true", "p/a.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "prune-switched-on-with-the-removal",
+        before: &["root/k.yaml: ks k ./p prune=false", "p/a.yaml: cm a | cm b"],
+        after: &["root/k.yaml: ks k ./p", "p/a.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "moved-between-siblings",
+        before: &["root/k.yaml: ks a ./a | ks b ./b", "a/a.yaml: cm x | cm m", "b/b.yaml: cm y"],
+        after: &["a/a.yaml: cm x", "b/b.yaml: cm y | cm m"],
+        ..BASE
+    },
+    Row {
+        name: "moved-from-child-to-parent",
+        before: &["root/k.yaml: ks a ./a", "a/a.yaml: cm x | cm m"],
+        after: &["a/a.yaml: cm x", "root/m.yaml: cm m"],
+        ..BASE
+    },
+    Row {
+        name: "name-suffix-and-grandchildren",
+        before: &["root/k.yaml: ks k ./p", "p/g.yaml: ks g ./q", "q/h.yaml: ks h ./r", "r/a.yaml: cm a"],
+        after: &["root/k.yaml: ks k ./p nameSuffix=-v2"],
+        expect: &["recreate configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "target-namespace-changes",
+        before: &["root/ns.yaml: ns @-one | ns @-two", "root/k.yaml: ks k ./p targetNamespace=@-one", "p/a.yaml: cm a"],
+        after: &["root/k.yaml: ks k ./p targetNamespace=@-two"],
+        expect: &["delete configmap/a -n @-one", "create configmap/a -n @-two"],
+        ..BASE
+    },
+    Row {
+        name: "dependency-becomes-broken",
+        before: &["root/k.yaml: ks d ./d | ks k ./p dependsOn=d", "d/x.yaml: cm x", "p/a.yaml: cm a | cm b"],
+        after: &["d/x.yaml:: broken: [", "p/a.yaml: cm b"],
+        ..BASE
+    },
+    Row {
+        name: "dependency-that-does-not-exist",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["root/k.yaml: ks k ./p dependsOn=nobody"],
+        ..BASE
+    },
+    Row {
+        name: "namespace-moved-between-kustomizations-in-order",
+        before: &["root/k.yaml: ks a ./a | ks b ./b dependsOn=a", "a/a.yaml: cm x | ns @-n", "b/b.yaml: cm y ns=@-n"],
+        after: &["a/a.yaml: cm x", "b/b.yaml: cm y ns=@-n | ns @-n"],
+        ..BASE
+    },
+    Row {
+        name: "substitution-disabled-on-one-object",
+        before: &["root/k.yaml: ks k ./p var:v=x", "p/a.yaml: cm a-${v} | cm b v=${v} substitute=disabled"],
+        after: &["root/k.yaml: ks k ./p var:v=z"],
+        expect: &["delete configmap/a-x", "create configmap/a-z"],
+        ..BASE
+    },
+    Row {
+        name: "parents-substitution-reaches-the-childs-path",
+        before: &[
+            "root/m.yaml: ks m ./m var:env=dev",
+            "m/k.yaml: ks k ./${env}",
+            "dev/a.yaml: cm a",
+            "prod/b.yaml: cm b",
+        ],
+        after: &["root/m.yaml: ks m ./m var:env=prod"],
+        expect: &["delete configmap/a", "create configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "patched-name",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["root/k.yaml: ks k ./p patch=[{op:~replace,~path:~/metadata/labels,~value:~{x:~y}}]"],
+        ..BASE
+    },
+    Row {
+        name: "hidden-directories-are-built",
+        before: &["root/k.yaml: ks k ./p", "p/.hidden/a.yaml: cm a", "p/b.yaml: cm b", "p/c.json:: {}"],
+        after: &["-p/.hidden"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "nested-kustomization-file-takes-over",
+        before: &["root/k.yaml: ks k ./p", "p/sub/a.yaml: cm a", "p/sub/b.yaml: cm b", "p/c.yaml: cm c"],
+        after: &["p/sub/kustomization.yaml:: resources: [b.yaml]"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "unknown-field-in-a-nested-file",
+        before: &["root/k.yaml: ks k ./p", "p/sub/a.yaml: cm a", "p/c.yaml: cm c"],
+        after: &["p/sub/kustomization.yaml:: resources: [];;unknown: 1"],
+        ..BASE
+    },
 ];

@@ -1,0 +1,40 @@
+//! The part of a preview that concerns some owners.
+
+use std::collections::BTreeSet;
+
+use super::plan::{Change, Plan};
+use crate::object::{Object, ObjectId};
+use crate::ownership::{OwnerId, flux_kustomization};
+use crate::snapshot::Snapshot;
+
+/// The part of a plan that concerns some owners: what they own, what they made that owns in turn, and what goes along.
+pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapshot) -> Plan {
+    let mut owners: BTreeSet<OwnerId> =
+        plan.owners.iter().map(|row| row.owner.clone()).filter(|id| wanted(id)).collect();
+    let made_by = |object: &Object| {
+        let label = |key: &str| object.labels.get(key).map(str::to_owned);
+        label(flux_kustomization::NAME).zip(label(flux_kustomization::NAMESPACE))
+    };
+    let children: Vec<_> = plan.owners.iter().map(|row| &row.owner).collect();
+    // Children of children: as often as the deepest nesting, which is less than the number of owners.
+    for _ in 0..children.len() {
+        let before = owners.len();
+        for child in &children {
+            let id = ObjectId::new(flux_kustomization::GROUP, &child.kind, &child.namespace, &child.name);
+            let parent = snapshot.object(&id).and_then(made_by);
+            if parent.is_some_and(|(name, space)| owners.iter().any(|o| o.name == name && o.namespace == space)) {
+                owners.insert((*child).clone());
+            }
+        }
+        if owners.len() == before {
+            break;
+        }
+    }
+    let own = |change: &Change| change.owner.as_ref().is_some_and(|owner| owners.contains(owner));
+    let going: BTreeSet<ObjectId> =
+        plan.deletions().filter(|change| own(change)).map(|c| c.object.id.clone()).collect();
+    let along = |change: &Change| change.cause.as_ref().is_some_and(|cause| going.contains(cause));
+    let changes = plan.changes.into_iter().filter(|change| own(change) || along(change)).collect();
+    let rows = plan.owners.into_iter().filter(|row| owners.contains(&row.owner)).collect();
+    Plan::new(plan.cluster, plan.gaps, rows, changes)
+}
