@@ -99,7 +99,11 @@ impl GcArgs {
     pub async fn request(&self, by: Option<&str>, allow: Allow, session: &mut Session) -> Result<Option<Request>> {
         let Some(flag) = self.given().first().copied() else {
             // Nothing but its manifests tells qbec's garbage from what is in use.
-            return if by == Some("qbec") { Err(missing("--app, --env and -f, or --qbec-root", "qbec")) } else { Ok(None) };
+            return if by == Some("qbec") {
+                Err(missing("--app, --env and -f, or --qbec-root", "qbec"))
+            } else {
+                Ok(None)
+            };
         };
         let by = by
             .filter(|by| ["qbec", "flux-v1", "applyset"].contains(by))
