@@ -39,6 +39,9 @@ use crate::snapshot::Snapshot;
   # What would be deleted, and why
   kubectl gitops prune --plan
 
+  # What Flux will delete once this checkout is merged
+  kubectl gitops prune --plan --repo .
+
   # The same for one owner, as JSON
   kubectl gitops prune --plan -o json kustomization/apps
 
