@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::cluster::Cluster;
 
 /// Transfers that one curl has in flight.
-const PARALLEL: &str = "--parallel-max=32";
+const PARALLEL: &str = "32";
 
 /// How a request is made: server, credentials, and where its instructions are written.
 pub(crate) struct Curl {
@@ -79,7 +79,7 @@ impl Curl {
 /// curl with the instructions in `file`.
 pub(crate) fn command(file: &Path) -> Command {
     let mut command = Command::new("curl");
-    command.args(["--disable", "--parallel", PARALLEL, "--config"]).arg(file);
+    command.args(["--disable", "--parallel", "--parallel-max", PARALLEL, "--config"]).arg(file);
     command
 }
 

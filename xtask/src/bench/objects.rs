@@ -154,7 +154,7 @@ impl Seed {
     fn metadata(&self) -> Value {
         let mut metadata = json!({"name": self.name, "labels": {
             "app.kubernetes.io/name": format!("app-{}", self.number % 17),
-            "app.kubernetes.io/instance": format!("app-{}-{}", self.number % 17, self.namespace),
+            "app.kubernetes.io/instance": format!("shop-app-{}", self.number % 17),
             "app.kubernetes.io/part-of": "shop",
             "app.kubernetes.io/version": "1.2.3",
             "team": format!("team-{}", self.number % 9),
