@@ -27,7 +27,7 @@ use crate::controlplane::bin;
 use crate::{say, target_dir, tool};
 
 /// What the whole cluster is read for.
-const VERB: [&str; 2] = ["prune", "--plan"];
+const VERB: [&str; 1] = ["inventory"];
 
 /// Runs of `kubectl get`: it takes seconds and does not vary much.
 const KUBECTL_RUNS: usize = 3;
