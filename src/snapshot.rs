@@ -93,7 +93,8 @@ impl Snapshot {
         self.types.sort();
         self.objects.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let mut seen = std::collections::HashSet::with_capacity(self.objects.len());
-        self.objects.retain(|object| seen.insert(object.uid.clone()));
+        let mut first = self.objects.iter().map(|object| seen.insert(&*object.uid)).collect::<Vec<_>>().into_iter();
+        self.objects.retain(|_| first.next().unwrap_or(true));
         self.full.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         self.full.dedup_by(|a, b| a.object.id == b.object.id);
         self.gaps.sort();

@@ -26,15 +26,28 @@ pub fn read(path: &Path) -> Result<Snapshot> {
         BufReader::new(file).read_to_end(&mut bytes)
     };
     read.map_err(|error| broken(path, &format!("it is damaged or truncated ({error})")))?;
-    let found: Schema = serde_json::from_slice(&bytes).map_err(|error| {
-        let what = if error.is_eof() { "it is truncated" } else { "it is not JSON of a snapshot" };
-        broken(path, &format!("{what} ({error})"))
-    })?;
-    if found.schema != SCHEMA {
-        let schema = crate::render::sanitize::one_line(&found.schema);
-        return Err(broken(path, &format!("its schema is {schema:?}, this version reads {SCHEMA:?}")));
+    match serde_json::from_slice(&bytes) {
+        Ok(Snapshot { schema, .. }) if schema != SCHEMA => Err(other_schema(path, &schema)),
+        Ok(snapshot) => Ok(snapshot),
+        Err(error) => Err(unreadable(path, &bytes, &error)),
     }
-    serde_json::from_slice(&bytes).map_err(|error| broken(path, &error.to_string()))
+}
+
+/// Why it could not be read, best reason first. The file is read a second time for it, but only then.
+fn unreadable(path: &Path, bytes: &[u8], error: &serde_json::Error) -> Error {
+    match serde_json::from_slice::<Schema>(bytes) {
+        Ok(found) if found.schema != SCHEMA => other_schema(path, &found.schema),
+        Ok(_) => broken(path, &error.to_string()),
+        Err(error) => {
+            let what = if error.is_eof() { "it is truncated" } else { "it is not JSON of a snapshot" };
+            broken(path, &format!("{what} ({error})"))
+        }
+    }
+}
+
+fn other_schema(path: &Path, found: &str) -> Error {
+    let found = crate::render::sanitize::one_line(found);
+    broken(path, &format!("its schema is {found:?}, this version reads {SCHEMA:?}"))
 }
 
 /// Writes a snapshot, first beside the target and then over it, so that a failure leaves no half file.

@@ -332,8 +332,7 @@ async fn what_is_sent() {
             agent.starts_with(concat!("gitops-suspend/", env!("CARGO_PKG_VERSION"), " ("))
                 && !agent.starts_with("kubectl")
         }),
-        ("gzip", "", &[], |r| r.header("accept-encoding") == Some("gzip")),
-        ("--disable-compression", "", &["--disable-compression"], |r| r.header("accept-encoding").is_none()),
+        ("no compression on loopback", "", &[], |r| r.header("accept-encoding").is_none()),
         ("--as", "as: other", &["--as=u"], |r| r.header_values("impersonate-user") == ["u"]),
         ("as in the kubeconfig", "as: other, as-groups: [g]", &[], |r| {
             r.header("impersonate-user") == Some("other") && r.header("impersonate-group") == Some("g")
@@ -363,14 +362,33 @@ async fn what_is_sent() {
 }
 
 #[tokio::test]
-async fn a_server_below_a_path_and_a_compressed_answer() {
+async fn a_server_below_a_path() {
     let (api, folder) = (FakeApi::start(), Folder::new("path"));
-    api.on("/k8s/clusters/c-1/api?x=1", [Answer::json(json!({"kind": "APIVersions"})).gzipped()]);
+    api.on("/k8s/clusters/c-1/api?x=1", [Answer::json(json!({"kind": "APIVersions"}))]);
     let server = format!("{}/k8s/clusters/c-1/", api.url());
     let cluster = connect(&api, &folder, &["-s", &server]).await;
     let response = cluster.get("/api?x=1", "application/json").await.expect("an answer");
     assert_eq!(&response.body[..], br#"{"kind":"APIVersions"}"#);
     assert_eq!((response.code, &*response.content_type), (200, "application/json"));
+}
+
+#[tokio::test]
+async fn compression_away_from_loopback() {
+    let rows: [(&str, &[&str], Option<&str>); 2] =
+        [("compressed", &[], Some("gzip")), ("--disable-compression", &["--disable-compression"], None)];
+    for (name, flags, accepted) in rows {
+        // A proxy, because only through one does a server elsewhere answer in a test.
+        let (proxy, folder) = (FakeApi::start(), Folder::new("compressed"));
+        let answer = Answer::json(json!({"kind": "APIVersions"}));
+        proxy.on("/api", [if accepted.is_some() { answer.gzipped() } else { answer }]);
+        let through = environment(&folder, &[("HTTP_PROXY", &proxy.url())]);
+        let flags = [&["-s", "http://api.example:81"], flags].concat();
+        let cluster = Cluster::connect_in(&args(&flags), &through).await.expect("a connection");
+        let response = cluster.get("/api", "application/json").await.expect("an answer through the proxy");
+        assert_eq!(&response.body[..], br#"{"kind":"APIVersions"}"#, "{name}");
+        let requests = proxy.requests();
+        assert_eq!(requests.last().and_then(|request| request.header("accept-encoding")), accepted, "{name}");
+    }
 }
 
 #[tokio::test]

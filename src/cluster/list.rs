@@ -123,9 +123,12 @@ fn read_metadata(
     items: &mut Vec<Object>,
 ) -> Result<String, String> {
     if response.content_type.starts_with("application/vnd.kubernetes.protobuf") {
-        let list = PartialList::decode_body(response.body.clone())?;
-        items.extend(list.items().map(|metadata| trim(&metadata, kind, interner)));
-        return Ok(list.continue_token().to_owned());
+        let list = PartialList::read(&response.body)?;
+        items.reserve(list.len());
+        for metadata in list.items() {
+            items.push(trim(&metadata?, kind, interner));
+        }
+        return Ok(list.continue_token.into_owned());
     }
     let list: List<'_, Partial<'_>> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
     items.extend(list.items.iter().map(|item| trim(&item.metadata, kind, interner)));

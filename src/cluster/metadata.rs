@@ -1,7 +1,7 @@
 //! Metadata as the API server sends it, protobuf or JSON, turned at once into the trimmed [`Object`].
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -56,7 +56,7 @@ pub(crate) struct OwnerReference<'a> {
     pub(crate) block_owner_deletion: bool,
 }
 
-/// `metadata.managedFields[]`; `fields` stays JSON text until a witness is needed.
+/// `metadata.managedFields[]`; `fields` stays JSON until a witness is needed.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ManagedFields<'a> {
@@ -69,15 +69,15 @@ pub(crate) struct ManagedFields<'a> {
     #[serde(deserialize_with = "time")]
     pub(crate) time: Option<DateTime<Utc>>,
     #[serde(borrow, rename = "fieldsV1", deserialize_with = "raw")]
-    pub(crate) fields: &'a str,
+    pub(crate) fields: &'a [u8],
 }
 
 fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<DateTime<Utc>>, D::Error> {
     Ok(Option::<Cow<'de, str>>::deserialize(deserializer)?.as_deref().and_then(parse_time))
 }
 
-fn raw<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'a str, D::Error> {
-    Ok(Option::<&'a RawValue>::deserialize(deserializer)?.map_or("", RawValue::get))
+fn raw<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<&'a [u8], D::Error> {
+    Ok(Option::<&'a RawValue>::deserialize(deserializer)?.map_or(&[], |fields| fields.get().as_bytes()))
 }
 
 /// Text of a map, borrowed where it holds no escapes.
@@ -108,7 +108,7 @@ fn pairs<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Pa
     deserializer.deserialize_any(Collect(std::marker::PhantomData))
 }
 
-/// Texts that repeat over a list (namespaces, managers, groups) are stored once.
+/// Texts that repeat over a list (namespaces, managers, labels) are stored once.
 #[derive(Default)]
 pub(crate) struct Interner(HashSet<Arc<str>>);
 
@@ -146,7 +146,7 @@ pub(crate) fn trim(metadata: &Metadata<'_>, kind: &ResourceType, interner: &mut 
         created: metadata.creation_timestamp,
         deleting: metadata.deletion_timestamp,
         finalizers: metadata.finalizers.iter().map(|finalizer| (&**finalizer).into()).collect(),
-        labels: metadata.labels.iter().map(|(key, value)| (&**key, &**value)).collect(),
+        labels: metadata.labels.iter().map(|(key, value)| (interner.intern(key), interner.intern(value))).collect(),
         annotations: known.collect(),
         references: metadata.owner_references.iter().map(|reference| trim_reference(reference, interner)).collect(),
         writers,
@@ -169,7 +169,7 @@ fn trim_reference(reference: &OwnerReference<'_>, interner: &mut Interner) -> Re
 pub(crate) fn writers(metadata: &Metadata<'_>, interner: &mut Interner) -> Vec<Writer> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
-        let owned: OwnedFields = serde_json::from_str(entry.fields).unwrap_or_default();
+        let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();
         let writer = Writer {
             manager: interner.intern(&entry.manager),
             applies: entry.operation == "Apply",
@@ -219,11 +219,22 @@ struct Marks(Vec<Box<str>>);
 
 impl<'de> Deserialize<'de> for Marks {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = HashMap::<Cow<'de, str>, IgnoredAny>::deserialize(deserializer)?;
-        let keys = fields.keys().filter_map(|field| field.strip_prefix("f:")).filter(|key| is_mark(key));
-        let mut keys: Vec<Box<str>> = keys.map(Into::into).collect();
-        keys.sort_unstable();
-        Ok(Self(keys))
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Marks;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a map of fields")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Marks, M::Error> {
+                let mut marks = vec![];
+                while let Some((Text(field), IgnoredAny)) = map.next_entry()? {
+                    marks.extend(field.strip_prefix("f:").filter(|key| is_mark(key)).map(Into::into));
+                }
+                marks.sort_unstable();
+                Ok(Marks(marks))
+            }
+        }
+        deserializer.deserialize_map(Collect)
     }
 }
 

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::{HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
-use prost::bytes::Bytes;
 use tokio::sync::Semaphore;
 
 use crate::connection::ConnectionArgs;
@@ -37,6 +37,7 @@ mod retry;
 mod warnings;
 mod watch;
 mod whoami;
+mod wire;
 
 pub use annotate::{Changed, Mode};
 pub use environment::Environment;

@@ -1,9 +1,11 @@
 //! The project's own tasks, as a library, so that tests can use the same control plane that `cargo xtask` starts.
 //!
+//! * [`bench`] measures.
 //! * [`controlplane`] builds the programs that a cluster consists of.
 //! * [`cluster`] runs them.
 //! * [`oracle`] compares plans with what the real controllers do on them.
 
+pub mod bench;
 pub mod cluster;
 pub mod controlplane;
 pub mod demo;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{cluster, controlplane, demo, man, oracle, record, say, test};
+use xtask::{bench, cluster, controlplane, demo, man, oracle, record, say, test};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -14,6 +14,7 @@ usage: cargo xtask TASK
   cluster down --dir D                       stop the cluster
   demo                                       show the reading verbs over the recorded cluster; needs no cluster
   test                                       everything that must pass
+  bench [--objects N] [--pairs N] [--keep]   seed a cluster and measure how fast it is read; 13000 objects, 15 pairs
   man                                        write the man pages anew
   record                                     play the demo's story on a real cluster and record it anew
   oracle [--dir D] [NAME…]                   compare plans with the real controller, in every scenario or those named
@@ -43,6 +44,7 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
         ["demo"] => Some(demo::run()),
         ["test"] => Some(test::run()),
+        ["bench", rest @ ..] => bench::dispatch(rest),
         ["man"] => Some(man::run()),
         ["record"] => Some(record::run()),
         _ => None,

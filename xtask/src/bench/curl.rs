@@ -1,0 +1,89 @@
+//! curl: it fills the cluster, and it is the yardstick, because nothing that reads an API server does less on top.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cluster::Cluster;
+
+/// Transfers that one curl has in flight.
+const PARALLEL: &str = "32";
+
+/// How a request is made: server, credentials, and where its instructions are written.
+pub(crate) struct Curl {
+    server: String,
+    token: String,
+    authority: PathBuf,
+    folder: PathBuf,
+}
+
+/// One request.
+pub(crate) struct Transfer {
+    pub method: &'static str,
+    /// Path and query.
+    pub path: String,
+    pub header: String,
+    pub body: String,
+}
+
+impl Curl {
+    pub(crate) fn new(cluster: &Cluster) -> Result<Self> {
+        let folder = cluster.dir().join("bench");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let (server, token) = (cluster.server_url(), cluster.user_token("admin")?);
+        Ok(Self { server, token, authority: cluster.dir().join("keys/ca.crt"), folder })
+    }
+
+    /// Writes the instructions of some transfers to a file; what the servers answer goes nowhere, its status is printed.
+    pub(crate) fn write(&self, name: &str, transfers: &[Transfer]) -> Result<PathBuf> {
+        let mut text = String::new();
+        for (number, transfer) in transfers.iter().enumerate() {
+            if number > 0 {
+                text.push_str("next\n");
+            }
+            let _ =
+                writeln!(text, "silent\noutput = \"/dev/null\"\ncacert = {}", quote(&self.authority.to_string_lossy()));
+            let _ = writeln!(text, "write-out = \"%{{http_code}} %{{http_version}} %{{url}}\\n\"");
+            let _ = writeln!(text, "url = {}", quote(&format!("{}{}", self.server, transfer.path)));
+            let _ = writeln!(text, "header = {}", quote(&format!("Authorization: Bearer {}", self.token)));
+            let _ = writeln!(text, "header = {}", quote(&transfer.header));
+            if !transfer.body.is_empty() {
+                let _ = writeln!(text, "request = \"{}\"\ndata-raw = {}", transfer.method, quote(&transfer.body));
+            }
+        }
+        let path = self.folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Sends changes and fails on the first that the server refuses.
+    pub(crate) fn send(&self, transfers: &[Transfer]) -> Result<()> {
+        for (number, part) in transfers.chunks(2000).enumerate() {
+            let output = command(&self.write(&format!("send-{number}"), part)?).stdout(Stdio::piped()).output();
+            let output = output.context("cannot run curl")?;
+            let lines = String::from_utf8_lossy(&output.stdout);
+            if let Some(refused) = lines.lines().find(|line| !line.starts_with('2')) {
+                bail!("the API server refused an object of the benchmark: {refused}");
+            }
+            if lines.lines().count() != part.len() {
+                bail!("curl sent {} of {} objects", lines.lines().count(), part.len());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// curl with the instructions in `file`.
+pub(crate) fn command(file: &Path) -> Command {
+    let mut command = Command::new("curl");
+    command.args(["--disable", "--parallel", "--parallel-max", PARALLEL, "--config"]).arg(file);
+    command
+}
+
+/// Text in the quotes of curl's configuration files.
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

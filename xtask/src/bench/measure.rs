@@ -1,0 +1,80 @@
+//! One program run: how long it took, and in a run of its own how much memory it held and what it asked the server.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::server::Traffic;
+use crate::cluster::Cluster;
+
+/// Somebody who reads the cluster.
+pub(crate) struct Contender {
+    /// The letter by which ratios name it.
+    pub letter: char,
+    pub title: &'static str,
+    pub make: Box<dyn Fn() -> Command>,
+    /// Wall times of the runs so far.
+    pub times: Vec<Duration>,
+}
+
+impl Contender {
+    pub(crate) fn new(letter: char, title: &'static str, make: impl Fn() -> Command + 'static) -> Self {
+        Self { letter, title, make: Box::new(make), times: vec![] }
+    }
+
+    /// Runs it once and keeps the wall time.
+    pub(crate) fn run(&mut self) -> Result<()> {
+        let time = self.run_once()?;
+        self.times.push(time);
+        Ok(())
+    }
+
+    /// Runs it once and gives the wall time, from before the process starts to after it ends.
+    pub(crate) fn run_once(&self) -> Result<Duration> {
+        let mut command = (self.make)();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let start = Instant::now();
+        let output = command.output().with_context(|| format!("cannot run {}", self.title))?;
+        let time = start.elapsed();
+        if !output.status.success() {
+            bail!("{} ended with {}: {}", self.title, output.status, String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(time)
+    }
+
+    /// Most memory that it had resident, in KiB, and what the server counted; in a run that is not timed, because looking
+    /// costs time.
+    pub(crate) fn observe(&self, cluster: &Cluster) -> Result<(u64, Traffic)> {
+        let before = Traffic::read(cluster)?;
+        let mut command = (self.make)();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().with_context(|| format!("cannot run {}", self.title))?;
+        let status = format!("/proc/{}/status", child.id());
+        let mut peak = 0;
+        while child.try_wait()?.is_none() {
+            // The kernel keeps the maximum, so only what is added in the last millisecond of a process can be missed.
+            peak = peak.max(high_water_mark(&status).unwrap_or_default());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok((peak, Traffic::read(cluster)?.since(before)))
+    }
+
+    /// The median of the runs.
+    pub(crate) fn median(&self) -> Duration {
+        let mut sorted = self.times.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    }
+}
+
+fn high_water_mark(status: &str) -> Option<u64> {
+    let text = fs::read_to_string(status).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+/// Seconds with milliseconds, as every figure of time is printed.
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64())
+}

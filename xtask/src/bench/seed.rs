@@ -1,0 +1,67 @@
+//! Fills a cluster: CRDs, namespaces, owners, and as many objects as are asked for; thousands per second.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::curl::{Curl, Transfer};
+use super::objects::{self, NAMESPACES, post};
+use crate::cluster::Cluster;
+use crate::say;
+
+/// CRDs in the cluster, those of Flux included.
+const CRDS: usize = 100;
+
+/// The cluster under measurement and how full it is.
+pub(crate) struct Field {
+    pub cluster: Cluster,
+    pub curl: Curl,
+    custom_types: usize,
+    objects: usize,
+    inventories: Vec<Vec<Value>>,
+}
+
+impl Field {
+    /// Starts with the types, the namespaces and the owners, whose inventories are empty yet.
+    pub(crate) fn prepare(cluster: Cluster) -> Result<Self> {
+        // Its work would come between the measurements, and whatever it added would not be the same twice.
+        cluster.stop("kube-controller-manager")?;
+        let curl = Curl::new(&cluster)?;
+        let present = cluster.kubectl(&["get", "crd", "--output=name"])?.lines().count();
+        let custom_types = CRDS.checked_sub(present).context("there are more CRDs than a cluster of this kind has")?;
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
+        let crds = (0..custom_types).map(|number| post(crds.clone(), objects::crd(number).to_string()));
+        let namespaces = (0..NAMESPACES).map(|number| {
+            let object = json!({"metadata": {"name": format!("team-{number:02}"), "labels": {"team": "shop"}}});
+            post("/api/v1/namespaces".to_owned(), object.to_string())
+        });
+        let owners = (0..NAMESPACES).map(objects::kustomization_transfer);
+        curl.send(&crds.chain(namespaces).chain(owners).collect::<Vec<_>>())?;
+        cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])?;
+        cluster.wait_for("the custom types to be served", Duration::from_secs(60), || {
+            let served = cluster.kubectl(&["get", "--raw=/apis"])?;
+            let last = objects::crd(custom_types - 1)["spec"]["group"].as_str().unwrap_or_default().to_owned();
+            Ok(served.contains(&last))
+        })?;
+        Ok(Self { cluster, curl, custom_types, objects: 0, inventories: vec![vec![]; NAMESPACES] })
+    }
+
+    /// Adds objects until there are `objects`, and writes the owners' inventories.
+    pub(crate) fn fill(&mut self, objects: usize) -> Result<()> {
+        let start = Instant::now();
+        let seeds: Vec<_> = (self.objects..objects).map(|number| objects::seed(number, self.custom_types)).collect();
+        for part in seeds.chunks(10_000) {
+            self.curl.send(&part.iter().map(objects::Seed::transfer).collect::<Vec<Transfer>>())?;
+        }
+        for (owner, entry) in seeds.iter().filter_map(objects::Seed::inventory_entry) {
+            self.inventories[owner].push(entry);
+        }
+        let inventories = self.inventories.iter().enumerate();
+        let records: Vec<_> = inventories.map(|(owner, entries)| objects::inventory_transfer(owner, entries)).collect();
+        self.curl.send(&records)?;
+        say(format!("{} objects made in {:.1?}", seeds.len(), start.elapsed()));
+        self.objects = objects;
+        Ok(())
+    }
+}
