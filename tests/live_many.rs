@@ -119,6 +119,11 @@ fn kube_state_metrics_shows_suspensions_with_their_messages() {
         let text = scrape(&port).unwrap_or_default();
         text.lines().any(|line| wanted.iter().all(|part| line.contains(part)))
     };
+    let alert = json!({"apiVersion": "notification.toolkit.fluxcd.io/v1beta3", "kind": "Alert", "metadata": {"name": "alert"},
+        "spec": {"providerRef": {"name": "x"}, "eventSources": [{"kind": "Bucket", "name": "*"}]}});
+    cluster.kubectl_stdin(&["create", "-f", "-"], &alert.to_string()).unwrap();
+    let no_status = || Ok(series(&["gitops_resource_info{", r#"customresource_kind="Alert""#]));
+    cluster.wait_for("the series of an object without a status", LIMIT, no_status).unwrap();
     let info = [r#"gitops_resource_info{"#, r#"name="apps""#];
     cluster.wait_for("the series of the Kustomization", LIMIT, || Ok(series(&info))).unwrap();
     assert!(!series(&["gitops_suspended_info{"]));
