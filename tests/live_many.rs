@@ -48,7 +48,7 @@ fn five_hundred_objects_take_one_list_for_each_kind_and_one_patch_each() {
         let run = gitops(cluster, args);
         let took = start.elapsed();
         let requests = cluster.requests_of("admin", "gitops").unwrap().split_off(before);
-        eprintln!("{args:?}: {} requests, {took:?}", requests.len());
+        xtask::say(format!("{args:?}: {} requests, {took:?}", requests.len()));
         (run, requests)
     };
     let (get, requests) = run(&["get", "-A"]);

@@ -2,9 +2,19 @@
 
 mod support;
 
+use std::sync::OnceLock;
+
 use serde_json::json;
-use support::live::{cluster, gitops, gitops_as, gitops_typing};
+use support::live::{gitops, gitops_as, gitops_typing};
 use support::suspension::{annotation, item, ok, read, receiver};
+use xtask::cluster::{Cluster, Flux, Options};
+
+/// The cluster of this file, with every CRD and no controller.
+fn cluster() -> &'static Cluster {
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    CLUSTER
+        .get_or_init(|| Cluster::up(Options { flux: Flux::Crds, ..Options::default() }).expect("the cluster comes up"))
+}
 
 #[test]
 fn what_goes_wrong_is_said_and_the_rest_is_done() {
