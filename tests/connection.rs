@@ -685,12 +685,19 @@ async fn warnings_are_given_once() {
 
 #[tokio::test]
 async fn requests_in_flight_are_limited() {
-    let (api, folder) = (FakeApi::start(), Folder::new("flight"));
-    api.on("/x", [Answer::json(json!({})).after(Duration::from_millis(150))]);
-    // Twice the time of one request: the wait for a place must not count.
-    let cluster = connect(&api, &folder, &["--request-timeout=1s"]).await;
-    let requests = (0..100).map(|_| cluster.get("/x", "application/json"));
-    let failed: Vec<Failure> = futures::future::join_all(requests).await.into_iter().filter_map(Result::err).collect();
-    assert_eq!(failed, [], "all answered");
-    assert_eq!(api.peak(), 32);
+    for (name, through_proxy, limit) in [("on loopback", false, 8), ("elsewhere", true, 32)] {
+        let (api, folder) = (FakeApi::start(), Folder::new("flight"));
+        api.on("/x", [Answer::json(json!({})).after(Duration::from_millis(150))]);
+        let proxy = if through_proxy { api.url() } else { String::new() };
+        let server = if through_proxy { "http://api.example:81".to_owned() } else { api.url() };
+        let environment = environment(&folder, &[("HTTP_PROXY", &proxy)]);
+        // Longer than one request and shorter than all: the wait for a place must not count.
+        let flags = args(&["-s", &server, "--request-timeout=1s"]);
+        let cluster = Cluster::connect_in(&flags, &environment).await.expect("a connection");
+        let requests = (0..100).map(|_| cluster.get("/x", "application/json"));
+        let answers = futures::future::join_all(requests).await;
+        let failed: Vec<Failure> = answers.into_iter().filter_map(Result::err).collect();
+        assert_eq!(failed, [], "{name}: all answered");
+        assert_eq!(api.peak(), limit, "{name}");
+    }
 }

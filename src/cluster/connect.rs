@@ -31,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) namespace: String,
     pub(super) namespace_given: bool,
     pub(super) host: String,
+    /// Whether nothing lies between here and the server.
+    pub(super) on_loopback: bool,
 }
 
 /// Finds server and credentials, asks the credential plugin, builds the client.
@@ -67,9 +69,9 @@ pub(super) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.accept_invalid_certs = chosen.cluster.insecure_skip_tls_verify.unwrap_or(false);
     config.tls_server_name = chosen.cluster.tls_server_name;
     // On loopback, packing and unpacking takes longer than sending what it saves.
-    config.disable_compression = args.disable_compression
-        || chosen.cluster.disable_compression.unwrap_or(false)
-        || (proxy.is_none() && is_loopback(&server));
+    let on_loopback = proxy.is_none() && is_loopback(&server);
+    config.disable_compression =
+        on_loopback || args.disable_compression || chosen.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
     config.auth_info = chosen.user;
     config.headers = vec![(header::USER_AGENT, user_agent())];
@@ -78,7 +80,7 @@ pub(super) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.default_retry = false;
     let client = ClientBuilder::try_from(config).map_err(|error| unusable(&error))?.build();
     let server = server.to_string().trim_end_matches('/').to_owned();
-    Ok(Prepared { client, server, namespace, namespace_given: namespace_flag.is_some(), host })
+    Ok(Prepared { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
 }
 
 /// A namespace becomes a segment of a URL.

@@ -166,12 +166,12 @@ fn ours(field: &Field, program: &Path) -> Contender {
     })
 }
 
-/// The same answer from a recorded snapshot: no server, only the file.
+/// Reads a recorded snapshot and shows what it holds of Flux, the least that can be asked of one: no server, only the file.
 fn reading(program: &Path, snapshot: &Path) -> Contender {
     let (program, snapshot): (PathBuf, PathBuf) = (program.into(), snapshot.into());
     Contender::new('e', "from a snapshot", move || {
         let mut command = Command::new(&program);
-        command.args(VERB).arg("--snapshot").arg(&snapshot);
+        command.args(["get", "--all-namespaces", "--snapshot"]).arg(&snapshot);
         command
     })
 }
