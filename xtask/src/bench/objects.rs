@@ -49,7 +49,7 @@ fn custom_type(number: usize) -> (String, String, String) {
 /// step with each other.
 pub(crate) fn seed(number: usize, custom: usize) -> Seed {
     let namespace = (number * 37 + number / 100) % NAMESPACES;
-    let by_flux = (number.wrapping_mul(2_654_435_761) >> 7) % 2 == 0;
+    let by_flux = (number.wrapping_mul(2_654_435_761) >> 7).is_multiple_of(2);
     let words = "replicas timeout endpoint region feature retries backoff quota cache shard";
     let data: Value = words.split(' ').map(|word| (format!("{word}.properties"), json!(words))).collect();
     let (group_version, plural, kind, content) = match number % 100 {
@@ -165,7 +165,7 @@ impl Seed {
         if let Some(owner) = self.owner {
             metadata["labels"][format!("{FLUX_GROUP}/name")] = json!(kustomization(owner));
             metadata["labels"][format!("{FLUX_GROUP}/namespace")] = json!("flux-system");
-        } else if self.number % 5 == 0 {
+        } else if self.number.is_multiple_of(5) {
             // What `kubectl apply` leaves behind: the whole manifest, here at times an awfully large one.
             let filler = "x".repeat(500 + self.number % 8 * 500);
             metadata["annotations"] =
@@ -176,7 +176,7 @@ impl Seed {
 
     /// Number of its Kustomization and its entry in that one's inventory. One in a hundred is missing there: leaked.
     pub(crate) fn inventory_entry(&self) -> Option<(usize, Value)> {
-        let owner = self.owner.filter(|_| self.number % 101 != 0)?;
+        let owner = self.owner.filter(|_| !self.number.is_multiple_of(101))?;
         let id = format!("{}_{}_{}_{}", self.namespace, self.name, self.group, self.kind);
         Some((owner, json!({"id": id, "v": "v1"})))
     }
