@@ -45,7 +45,7 @@ pub enum Command {
     Suspend(command::suspend::SuspendArgs),
     Resume(command::resume::ResumeArgs),
     Inventory(command::inventory::InventoryArgs),
-    Prune(Box<command::prune::PruneArgs>),
+    Prune(Box<command::prune_args::PruneArgs>),
     Snapshot(command::snapshot::SnapshotArgs),
     Completion(command::completion::CompletionArgs),
     Man(command::man::ManArgs),

@@ -9,6 +9,7 @@ pub mod outcome;
 pub mod owners;
 pub mod pick;
 pub mod prune;
+pub mod prune_args;
 pub mod prune_gc;
 pub mod prune_tree;
 pub mod reading;
