@@ -98,6 +98,11 @@ impl ChangeArgs {
         Ok(picked)
     }
 
+    /// The namespace that is meant, unless all are.
+    pub fn namespace<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
+        (!self.all_namespaces).then_some(&*cluster.namespace)
+    }
+
     fn mode(&self) -> Mode {
         match self.dry_run {
             DryRun::None => Mode::Real,

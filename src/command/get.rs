@@ -143,17 +143,15 @@ struct Document<'a> {
 pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     if let Some(file) = &args.snapshot {
         let reading = reading::of_file(file, args.wish(), session)?;
-        return args.show(session, &reading, true);
+        return args.show(session, &reading, None);
     }
     let cluster = session.cluster().await?;
     let reading = reading::of_cluster(&cluster, args.wish()).await?;
-    if reading.objects().next().is_none() && reading.picked.errors.is_empty() && reading.picked.gaps.is_empty() {
-        pick::nothing_found(session, &cluster, args.all_namespaces);
-        if !args.all_namespaces && !args.watch {
-            elsewhere(&cluster, &reading.picked, args.selector.as_deref(), session).await;
-        }
+    let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
+    let exit = args.show(session, &reading, namespace)?;
+    if namespace.is_some() && reading.objects().next().is_none() && exit == ExitCode::Done && args.for_people() {
+        elsewhere(&cluster, &reading.picked, args.selector.as_deref(), session).await;
     }
-    let exit = args.show(session, &reading, !args.watch)?;
     session.print_warnings(&cluster);
     if args.watch {
         return super::watch::run(args, session, &cluster, reading).await;
@@ -183,6 +181,11 @@ impl GetArgs {
         Wish { words: &self.words, selector: self.selector.as_deref(), all_namespaces: self.all_namespaces }
     }
 
+    /// Whether the output is a table, which messages go with.
+    fn for_people(&self) -> bool {
+        matches!(self.output, OutputFormat::Table | OutputFormat::Wide)
+    }
+
     /// The rows that the flags let through, in their order.
     pub fn rows<'a>(&self, reading: &'a Reading) -> Vec<Item<'a>> {
         let known = reading.known();
@@ -208,7 +211,7 @@ impl GetArgs {
     }
 
     /// Prints the rows, and on stderr what they do not hold.
-    fn show(&self, session: &mut Session, reading: &Reading, last: bool) -> Result<ExitCode> {
+    fn show(&self, session: &mut Session, reading: &Reading, namespace: Option<&str>) -> Result<ExitCode> {
         let items = self.rows(reading);
         let (gaps, errors) = (&reading.picked.gaps[..], &reading.picked.errors[..]);
         let complete = gaps.is_empty() && errors.is_empty();
@@ -221,7 +224,10 @@ impl GetArgs {
             _ => suspensions::table(&items, session.now, self.output == OutputFormat::Wide).render(!self.no_headers),
         };
         session.terminal.data(&text)?;
-        if last && matches!(self.output, OutputFormat::Table | OutputFormat::Wide) {
+        if self.for_people() && items.is_empty() && complete {
+            pick::nothing_found(session, namespace);
+        }
+        if self.for_people() && !self.watch {
             explain(session, &items);
         }
         errors.iter().for_each(|error| session.terminal.status(&sanitize::one_line(error)));

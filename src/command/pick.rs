@@ -128,8 +128,7 @@ pub fn suspendable(kind: &ResourceType) -> bool {
 }
 
 /// kubectl's words when nothing was found; not an error.
-pub fn nothing_found(session: &mut Session, cluster: &Cluster, all_namespaces: bool) {
-    let namespace = &cluster.namespace;
-    let place = if all_namespaces { String::new() } else { format!(" in {namespace} namespace.") };
+pub fn nothing_found(session: &mut Session, namespace: Option<&str>) {
+    let place = namespace.map(|namespace| format!(" in {namespace} namespace.")).unwrap_or_default();
     session.terminal.status(&crate::render::sanitize::one_line(&format!("No resources found{place}")));
 }

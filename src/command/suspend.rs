@@ -83,7 +83,7 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
     let cluster = session.cluster().await?;
     let mut picked = args.change.read(&cluster).await?;
     if picked.objects.is_empty() && picked.errors.is_empty() && picked.gaps.is_empty() {
-        super::pick::nothing_found(session, &cluster, args.change.all_namespaces);
+        super::pick::nothing_found(session, args.change.namespace(&cluster));
         return Ok(ExitCode::Done);
     }
     let user = if args.record_user { Some(cluster.user_name().await?) } else { None };
