@@ -1,7 +1,5 @@
 //! Many objects, a watch, and what monitoring sees, on the real API server.
 
-#![expect(clippy::print_stderr, reason = "the figures are for whoever runs this with --nocapture")]
-
 mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
