@@ -144,6 +144,16 @@ fn rule_1_a_label_that_its_controller_did_not_write_plans_nothing() {
 }
 
 #[test]
+fn rule_1_an_orphan_whose_label_its_controller_did_not_write_plans_nothing() {
+    let asked = Wishes { include_orphaned: true, ..Wishes::default() };
+    let snapshot = with_leaked(|object| {
+        object.labels = [(NAME, "gone"), (NAMESPACE, "flux-system")].into_iter().collect();
+        object.writers.clear();
+    });
+    assert_ne!(row(&snapshot, &asked).map(|row| row.0), Some(Action::Delete));
+}
+
+#[test]
 fn rule_1_an_object_with_a_reference_is_not_planned_in_its_own_right() {
     for controller in [true, false] {
         let snapshot = with_leaked(|object| {

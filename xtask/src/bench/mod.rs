@@ -10,6 +10,7 @@ mod objects;
 mod report;
 mod seed;
 mod server;
+mod suspension;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,9 @@ const KUBECTL_RUNS: usize = 3;
 /// Finds the options; `None` when the words are none.
 pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
     let (mut objects, mut pairs, mut keep) = (13_000, 15, false);
+    if let ["--kustomizations", count] = words {
+        return Some(suspension::run(count.parse().ok()?));
+    }
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match *word {
