@@ -91,7 +91,7 @@ impl Snapshot {
     /// one stored object under two groups with one uid.
     pub fn normalise(&mut self) {
         self.types.sort();
-        self.objects.sort_by(|a, b| a.id.cmp(&b.id));
+        self.objects.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let mut seen = std::collections::HashSet::with_capacity(self.objects.len());
         let mut first = self.objects.iter().map(|object| seen.insert(&*object.uid)).collect::<Vec<_>>().into_iter();
         self.objects.retain(|_| first.next().unwrap_or(true));

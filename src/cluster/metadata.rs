@@ -184,6 +184,8 @@ pub(crate) fn writers(metadata: &Metadata<'_>, interner: &mut Interner) -> Vec<W
             writers.push(writer);
         }
     }
+    // A vector begins with room for four, and most objects have one writer: 15 MiB of 100,000 objects.
+    writers.shrink_to_fit();
     writers
 }
 
@@ -231,6 +233,7 @@ impl<'de> Deserialize<'de> for Marks {
                     marks.extend(field.strip_prefix("f:").filter(|key| is_mark(key)).map(Into::into));
                 }
                 marks.sort_unstable();
+                marks.shrink_to_fit();
                 Ok(Marks(marks))
             }
         }

@@ -52,7 +52,8 @@ pub use watch::Sight;
 const IN_FLIGHT: usize = 32;
 
 /// The same on loopback, where there is no wait to fill and every TLS handshake takes from what both ends share: 13,000
-/// objects took 0.74 s with 6, 0.77 s with 8, 1.2 s with 12, 16 or 32 (medians of 8 runs in turn, `cargo xtask bench`).
+/// objects took 0.74 s with 6, 0.77 s with 8, 1.2 s with 12, 16 or 32 (medians of 8 runs in turn,
+/// on the cluster of `cargo xtask bench`).
 const IN_FLIGHT_ON_LOOPBACK: usize = 8;
 
 /// A connection to one API server as one user. Clones share everything.

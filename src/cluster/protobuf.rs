@@ -1,4 +1,4 @@
-//! `PartialObjectMetadataList` as protobuf: a third of the bytes of JSON, and far cheaper to read.
+//! `PartialObjectMetadataList` as protobuf: half the bytes of JSON, and far cheaper to read.
 //!
 //! Field numbers: the published `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1` and `pkg/runtime`. Fields
 //! that this tool does not read are skipped. Read by hand, because a generated decoder copies every field of every object
