@@ -1,4 +1,4 @@
-//! Fills a cluster: CRDs, namespaces, owners, and as many objects as are asked for; thousands per second.
+//! Fills a cluster: CRDs, namespaces, owners, and as many objects as are asked for; hundreds per second.
 
 use std::time::{Duration, Instant};
 
