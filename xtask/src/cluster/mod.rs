@@ -250,6 +250,7 @@ impl Cluster {
         for running in base.iter().filter_map(|entry| entry.alive()) {
             process::stop(&[running], grace)?;
         }
+        process::stop(&process::strays(&self.dir), grace)?;
         self.update(|state| state.processes.iter_mut().for_each(|entry| entry.running = None))
     }
 }

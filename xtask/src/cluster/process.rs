@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::controlplane::{self, bin};
+
 /// What to start: kept with the cluster, so that a stopped process can be started again in the same way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Spec {
@@ -123,6 +125,21 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
         thread::sleep(Duration::from_millis(10));
     }
     true
+}
+
+/// Programs of the control plane that run in a cluster's folder and are written down nowhere: whoever started them was
+/// killed before it could do so.
+pub(crate) fn strays(dir: &Path) -> Vec<Running> {
+    let programs: Vec<PathBuf> =
+        controlplane::names().into_iter().filter_map(|name| bin(name).canonicalize().ok()).collect();
+    let leads_to = |entry: &fs::DirEntry, name: &str| fs::read_link(entry.path().join(name)).ok();
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let inside = pids.filter(|entry| {
+        leads_to(entry, "cwd").is_some_and(|cwd| cwd == dir)
+            && leads_to(entry, "exe").is_some_and(|program| programs.contains(&program))
+    });
+    let ids = inside.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter_map(|pid: u32| Some(Running { pid, started: start_time(pid)?, log_from: 0 })).collect()
 }
 
 /// Field 22 of `/proc/PID/stat`, `None` for a process that is gone or a zombie.
