@@ -155,3 +155,13 @@ fn rule_8_without_a_terminal_and_without_yes_nothing_is_sent_that_deletes() {
     assert!(run.stderr.contains("no terminal to confirm 1 object on"), "{}", run.stderr);
     assert!(real_deletes(&api).is_empty());
 }
+
+#[test]
+fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() {
+    let api = cluster();
+    let folder = Folder::new("deleting");
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--yes", "--max-delete=0"]);
+    assert_eq!(run.code, 6, "{run:?}");
+    assert!(run.stderr.contains("this deletes 1 object"), "{}", run.stderr);
+    assert!(api.requests_to("DELETE *").is_empty());
+}
