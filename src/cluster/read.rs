@@ -42,12 +42,9 @@ impl Cluster {
         self.sweep(others, &mut snapshot).await;
         self.sweep_namespaces(&discovered.types, &mut snapshot).await;
         let (contents, gaps) = self.read_full(&full, Query::default()).await;
-        let unread = |id: &ObjectId| {
-            gaps.iter()
-                .any(|gap| full.iter().any(|kind| gap.subject == kind.resource() && kind.is(&id.group, &id.kind)))
-        };
-        let read_whole = |id: &ObjectId| full.iter().any(|kind| kind.is(&id.group, &id.kind)) && !unread(id);
-        snapshot.take_full(contents, read_whole);
+        let whole = |kind: &&ResourceType| !gaps.iter().any(|gap| gap.subject == kind.resource());
+        let whole: Vec<&ResourceType> = full.iter().filter(whole).collect();
+        snapshot.take_full(contents, |id| whole.iter().any(|kind| kind.is(&id.group, &id.kind)));
         snapshot.gaps.extend(gaps);
         for source in sources_to_read(&snapshot) {
             let is = |kind: &&ResourceType| kind.is(source.group, source.kind);

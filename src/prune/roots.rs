@@ -30,6 +30,9 @@ pub fn settle<'a>(
     mut roots: Vec<Root<'a>>,
     mut changes: Vec<Change>,
 ) -> Vec<Change> {
+    if roots.is_empty() {
+        return changes;
+    }
     let cascade = Cascade::new(snapshot);
     // A root that stays may be what another root's cascade would have taken along: repeat until nothing changes.
     loop {
