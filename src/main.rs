@@ -65,17 +65,21 @@ fn finish(terminal: &mut Terminal, outcome: Result<ExitCode>) -> std::process::E
     error.exit.into()
 }
 
-/// kube logs response bodies on decoding errors, so it stays silent unless requests are asked for.
+/// At 6 one line per request, as kubectl has it; from 8 on everything that the libraries say. kube logs response bodies on
+/// decoding errors, so it stays silent before that.
 fn log(verbosity: u8) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
-    let level = match verbosity {
+    let (own, libraries) = match verbosity {
         0 => return,
-        1..=5 => LevelFilter::INFO,
-        6..=7 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+        1..=5 => (LevelFilter::INFO, LevelFilter::WARN),
+        6..=7 => (LevelFilter::DEBUG, LevelFilter::WARN),
+        _ => (LevelFilter::TRACE, LevelFilter::TRACE),
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
-    tracing_subscriber::registry().with(lines).with(Targets::new().with_default(level)).init();
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(Targets::new().with_target("kubectl_gitops", own).with_default(libraries))
+        .init();
 }

@@ -8,14 +8,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{HeaderValue, Uri, header};
 use kube::Config;
-use kube::client::ClientBuilder;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use super::environment::Environment;
 use super::kubeconfig::{Chosen, given};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
-use super::{exec_plugin, in_cluster, kubeconfig, proxy};
+use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
 use crate::connection::ConnectionArgs;
 use crate::error::{Error, Result};
 
@@ -78,7 +77,7 @@ pub(super) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.connect_timeout = Some(connect_timeout(args));
     // Retries are our own (retry.rs); the request timeout is not `read_timeout`, which would cut idle watches.
     config.default_retry = false;
-    let client = ClientBuilder::try_from(config).map_err(|error| unusable(&error))?.build();
+    let client = client::build(config).map_err(|error| unusable(&error))?;
     let server = server.to_string().trim_end_matches('/').to_owned();
     Ok(Prepared { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
 }

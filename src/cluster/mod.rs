@@ -15,6 +15,7 @@ use crate::connection::ConnectionArgs;
 use crate::error::Result;
 
 mod annotate;
+mod client;
 mod connect;
 mod delete;
 mod environment;
@@ -159,10 +160,12 @@ impl Cluster {
 
     async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
         let broken = |error: kube::Error| Failure::of_transport(&self.host, &error);
+        let (started, line) = (Instant::now(), format!("{} {}{}", request.method(), self.server, request.uri()));
         let answer = self.client.send(request.map(kube::client::Body::from)).await.map_err(broken)?;
         let (parts, body) = answer.into_parts();
         self.warnings.note(&parts.headers);
         let body = body.collect().await.map_err(broken)?.to_bytes();
+        tracing::debug!("{line}: {} in {} ms, {} bytes", parts.status, started.elapsed().as_millis(), body.len());
         if !parts.status.is_success() {
             return Err(Failure::of_answer(parts.status, &parts.headers, &body));
         }
