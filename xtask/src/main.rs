@@ -15,6 +15,7 @@ usage: cargo xtask TASK
   demo                                       show the reading verbs over the recorded cluster; needs no cluster
   test                                       everything that must pass
   bench --kustomizations N                   measure get, suspend and resume of many objects
+  bench --tree                               measure the plan of a commit over 50 Kustomizations with 2000 objects
   bench [--objects N] [--pairs N] [--keep]   seed a cluster and measure how fast it is read; 13000 objects, 15 pairs
   man                                        write the man pages anew
   record                                     play the demo's story on a real cluster and record it anew

@@ -11,6 +11,7 @@ mod report;
 mod seed;
 mod server;
 mod suspension;
+mod tree;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
     let (mut objects, mut pairs, mut keep) = (13_000, 15, false);
     if let ["--kustomizations", count] = words {
         return Some(suspension::run(count.parse().ok()?));
+    }
+    if words == ["--tree"] {
+        return Some(tree::run());
     }
     let mut words = words.iter();
     while let Some(word) = words.next() {

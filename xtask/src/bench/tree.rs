@@ -1,0 +1,190 @@
+//! `cargo xtask bench --tree`: how long the plan of a commit takes, compared with the kustomize runs that it consists of.
+//!
+//! A repository of many applications, each a Kustomization with a kustomization.yaml, stands applied in a real cluster; a
+//! commit takes one object out of some of them. The yardstick builds every directory of the new tree, and those of the old
+//! one that differ: what the plan builds to predict and to check itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::measure::{Contender, seconds};
+use super::report;
+use crate::cluster::{Cluster, Flux, Options};
+use crate::controlplane::bin;
+use crate::{answer, tool};
+
+const APPLICATIONS: usize = 50;
+/// Objects of one application, its namespace among them.
+const OBJECTS: usize = 40;
+/// Applications that the commit changes.
+const CHANGED: usize = 5;
+const ROUNDS: usize = 7;
+
+/// Measures the plan with an empty and with a warm cache of builds.
+pub(crate) fn run() -> Result<()> {
+    let program = tool::build(true)?;
+    let cluster = Cluster::up(Options { flux: Flux::Kustomize, ..Options::default() })?;
+    let (old, new) = (cluster.dir().join("bench/old"), cluster.dir().join("bench/new"));
+    write(&old, OBJECTS)?;
+    for words in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "all"]] {
+        git(&old, words)?;
+    }
+    cluster.publish("GitRepository/flux-system/fleet", &old)?;
+    cluster.kubectl_stdin(&["apply", "--server-side", "-f", "-"], &kustomization("root", "./root"))?;
+    cluster.wait_for("all applications applied", Duration::from_secs(180), || {
+        let path = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
+        let ready = cluster.kubectl(&["get", "kustomizations", "-n", "flux-system", "-o", path])?;
+        Ok(ready.split(' ').filter(|status| *status == "True").count() == APPLICATIONS + 1)
+    })?;
+    clone(&old, &new)?;
+    for number in 0..CHANGED {
+        application(&new, number, OBJECTS - 1)?;
+    }
+    let load = report::load();
+    let mut racers = contenders(&cluster, &program, &old, &new);
+    for racer in &racers {
+        racer.run_once()?;
+    }
+    for _ in 0..ROUNDS {
+        racers.iter_mut().try_for_each(Contender::run)?;
+    }
+    tell(&racers, &load);
+    Ok(())
+}
+
+fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<Contender> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let all = (0..APPLICATIONS).map(|number| new.join(directory(number))).chain([new.join("root")]);
+    let before = (0..CHANGED).map(|number| old.join(directory(number)));
+    let directories: Vec<String> = all.chain(before).map(|directory| directory.display().to_string()).collect();
+    let (kubeconfig, kubectl) = (cluster.kubeconfig(), bin("kubectl"));
+    let caches = cluster.dir().join("bench/caches");
+    let build = {
+        let kubectl = kubectl.clone();
+        move || {
+            let run = format!("{} kustomize --load-restrictor LoadRestrictionsNone", kubectl.display());
+            let script = format!("printf '%s\\n' {} | xargs -P {cores} -n 1 {run}", directories.join(" "));
+            let mut command = Command::new("sh");
+            command.args(["-c", &script]);
+            command
+        }
+    };
+    let gitops = {
+        let (program, kubeconfig) = (program.to_path_buf(), kubeconfig.clone());
+        move || {
+            let mut command = Command::new(&program);
+            command.arg("--kubeconfig").arg(&kubeconfig);
+            command
+        }
+    };
+    let source = format!("GitRepository/flux-system/fleet={}", new.display());
+    let plan = {
+        let gitops = gitops.clone();
+        move |cache: PathBuf| {
+            let mut command = gitops();
+            command.args(["prune", "--plan", "--source", &source, "--kustomize"]).arg(&kubectl);
+            command.env("XDG_CACHE_HOME", cache);
+            command
+        }
+    };
+    let (cold, warm) = (plan.clone(), plan);
+    let fresh = AtomicUsize::new(0);
+    let cold_caches = caches.clone();
+    vec![
+        Contender::new('k', "kustomize alone", build),
+        Contender::new('i', "inventory", move || {
+            let mut command = gitops();
+            command.arg("inventory");
+            command
+        }),
+        Contender::new('p', "plan, no cache", move || {
+            cold(cold_caches.join(fresh.fetch_add(1, Ordering::Relaxed).to_string()))
+        }),
+        Contender::new('w', "plan, warm cache", move || warm(caches.join("warm"))),
+    ]
+}
+
+fn tell(racers: &[Contender], load: &str) {
+    answer(format!(
+        "\n{APPLICATIONS} applications of {OBJECTS} objects, {CHANGED} changed; load {load} before and {} after",
+        report::load()
+    ));
+    answer("                     runs   min s  median s   max s");
+    for racer in racers {
+        let (min, max) = (racer.times.iter().min(), racer.times.iter().max());
+        answer(format!(
+            "{}  {:<16} {:>5} {:>7} {:>9} {:>7}",
+            racer.letter,
+            racer.title,
+            racer.times.len(),
+            seconds(min.copied().unwrap_or_default()),
+            seconds(racer.median()),
+            seconds(max.copied().unwrap_or_default()),
+        ));
+    }
+    let median = |letter| {
+        let found = racers.iter().find(|racer| racer.letter == letter);
+        found.map_or(Duration::ZERO, Contender::median).as_secs_f64()
+    };
+    let ratio = (median('p') - median('i')) / median('k');
+    answer(format!("\ntarget: (p - i) / k, what planning adds to the builds   at most 1.30   reached {ratio:.2}"));
+    answer(format!(
+        "target: w, with a warm cache, in s                      below 0.50     reached {:.2}",
+        median('w')
+    ));
+}
+
+fn directory(number: usize) -> String {
+    format!("apps/app-{number:02}")
+}
+
+fn kustomization(name: &str, path: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\n\
+         spec: {{interval: 1h, retryInterval: 5s, path: {path}, prune: true, sourceRef: {{kind: GitRepository, name: fleet}}}}\n"
+    )
+}
+
+fn write(tree: &Path, objects: usize) -> Result<()> {
+    let root: Vec<String> = (0..APPLICATIONS)
+        .map(|number| kustomization(&format!("app-{number:02}"), &format!("./{}", directory(number))))
+        .collect();
+    fs::create_dir_all(tree.join("root"))?;
+    fs::write(tree.join("root/applications.yaml"), root.join("---\n"))?;
+    fs::write(tree.join("root/kustomization.yaml"), "resources: [applications.yaml]\n")?;
+    (0..APPLICATIONS).try_for_each(|number| application(tree, number, objects))
+}
+
+fn application(tree: &Path, number: usize, objects: usize) -> Result<()> {
+    let (folder, name) = (tree.join(directory(number)), format!("app-{number:02}"));
+    fs::create_dir_all(&folder)?;
+    let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
+    let objects = (1..objects).map(|object| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: config-{object:02}, namespace: {name}, labels: {{app: {name}}}}}\n\
+             data: {{url: \"https://{name}.example.com\", number: \"{object}\"}}\n"
+        )
+    });
+    let text: Vec<String> = std::iter::once(namespace).chain(objects).collect();
+    fs::write(folder.join("objects.yaml"), text.join("---\n"))?;
+    let overlay = format!("resources: [objects.yaml]\ncommonAnnotations: {{team: {name}}}\n");
+    fs::write(folder.join("kustomization.yaml"), overlay)?;
+    Ok(())
+}
+
+fn clone(from: &Path, to: &Path) -> Result<()> {
+    let status = Command::new("git").args(["clone", "-q"]).arg(from).arg(to).status().context("cannot run git")?;
+    if status.success() { Ok(()) } else { bail!("git clone ended with {status}") }
+}
+
+fn git(tree: &Path, words: &[&str]) -> Result<()> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(tree).args(["-c", "user.name=b", "-c", "user.email=b@example.invalid"]);
+    let status = command.args(words).status().context("cannot run git")?;
+    if status.success() { Ok(()) } else { bail!("git {} ended with {status}", words.join(" ")) }
+}
