@@ -16,6 +16,8 @@ use crate::controlplane::bin;
 
 /// How long nothing may change before a scenario counts as settled: more than an interval of its Kustomizations.
 const QUIET: Duration = Duration::from_secs(7);
+/// Between two readings.
+const POLL: Duration = Duration::from_millis(1500);
 /// How long settling may take.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -28,6 +30,8 @@ pub struct Verdict {
     pub rows: usize,
     /// Those of them that are races.
     pub races: usize,
+    /// With mismatches only: what the Kustomizations said of themselves in the end.
+    pub evidence: Vec<String>,
 }
 
 /// Runs one scenario in namespaces of its own.
@@ -88,7 +92,24 @@ impl Place<'_> {
         let expected: Vec<String> = scenario.expect.iter().map(|row| row.replace('@', &self.prefix)).collect();
         mismatches.extend(check::missing(&rows, &expected));
         mismatches.extend(check::unverified(&plan, &self.prefix));
-        Ok(Verdict { mismatches, rows: rows.len(), races })
+        let evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
+        Ok(Verdict { mismatches, rows: rows.len(), races, evidence })
+    }
+
+    /// One line for each Kustomization: its state and what its inventory holds.
+    fn evidence(&self) -> Result<Vec<String>> {
+        let list = self.cluster.kubectl(&["get", "kustomizations", "-n", &self.prefix, "-o", "json"])?;
+        let list: Value = serde_json::from_str(&list)?;
+        let line = |item: &Value| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let items = |pointer: &str| item.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+            let ready = items("/status/conditions").find(|condition| condition["type"] == "Ready");
+            let ready = ready.map(|ready| format!("{} {}", text(&ready["reason"]), text(&ready["message"])));
+            let entries: Vec<String> = items("/status/inventory/entries").map(|entry| text(&entry["id"])).collect();
+            let name = text(&item["metadata"]["name"]);
+            format!("{name}: {}; inventory: {}", ready.unwrap_or_default(), entries.join(" "))
+        };
+        Ok(list["items"].as_array().into_iter().flatten().map(line).collect())
     }
 
     fn apply(&self, manifest: &Value) -> Result<()> {
@@ -191,7 +212,7 @@ impl Place<'_> {
             if Instant::now() > end {
                 bail!("nothing came to rest within {} s in {}", LIMIT.as_secs(), self.prefix);
             }
-            std::thread::sleep(Duration::from_millis(1000));
+            std::thread::sleep(POLL);
             let now = self.read()?;
             // Every interval shows as work for a moment; work that goes on, such as a wait for a namespace, shows longer.
             working = if now.values().any(|(_, progress)| progress.contains("working")) { working + 1 } else { 0 };

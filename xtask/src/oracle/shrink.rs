@@ -1,0 +1,69 @@
+//! Makes a scenario smaller as long as it goes on failing, by leaving out lines (delta debugging, Zeller and Hildebrandt).
+
+use super::scenarios::Scenario;
+
+/// How many rounds of candidates are tried at most; a candidate takes as long as a scenario.
+const ROUNDS: usize = 12;
+
+/// The smallest scenario found that still fails. `fail` says of each candidate whether it does.
+pub(super) fn smallest(scenario: &Scenario, fail: impl Fn(&[Scenario]) -> Vec<bool>) -> Scenario {
+    let mut best = scenario.clone();
+    let mut size = lines(&best).div_ceil(2);
+    for _ in 0..ROUNDS {
+        let starts = (0..lines(&best)).step_by(size.max(1));
+        let candidates: Vec<Scenario> = starts.map(|start| without(&best, start, size)).collect();
+        match fail(&candidates).iter().position(|fails| *fails) {
+            Some(at) => {
+                best = candidates[at].clone();
+                size = size.min(lines(&best)).max(1);
+            }
+            None if size <= 1 => break,
+            None => size = size.div_ceil(2),
+        }
+    }
+    best
+}
+
+fn lines(scenario: &Scenario) -> usize {
+    scenario.before.len() + scenario.live.len() + scenario.after.len()
+}
+
+/// The scenario without `size` lines from `start`, counted through `before`, `live` and `after`. A removal of a file that
+/// is no longer there goes with it, and so does what was expected of the whole.
+fn without(scenario: &Scenario, start: usize, size: usize) -> Scenario {
+    let mut number = 0;
+    let mut kept = |lines: &[String]| -> Vec<String> {
+        let stays = |_: &&String| {
+            number += 1;
+            !(start..start + size).contains(&(number - 1))
+        };
+        lines.iter().filter(stays).cloned().collect()
+    };
+    let before = kept(&scenario.before);
+    let live = kept(&scenario.live);
+    let mut after = kept(&scenario.after);
+    let there = |path: &str| before.iter().any(|line| line.starts_with(path));
+    after.retain(|line| line.strip_prefix('-').is_none_or(there));
+    Scenario { before, live, after, expect: vec![], ..scenario.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_lines_that_matter_are_left() {
+        let lines = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let scenario = Scenario {
+            before: lines(&["a: cm a", "b: cm b", "c: cm c", "d: cm d"]),
+            live: lines(&["annotate x"]),
+            after: lines(&["-b", "-c", "e: cm e"]),
+            ..Scenario::default()
+        };
+        let fails = |scenario: &Scenario| {
+            scenario.before.iter().any(|line| line == "c: cm c") && scenario.after.iter().any(|line| line == "-c")
+        };
+        let smallest = smallest(&scenario, |candidates| candidates.iter().map(fails).collect());
+        assert_eq!((smallest.before, smallest.live, smallest.after), (lines(&["c: cm c"]), vec![], lines(&["-c"])));
+    }
+}
