@@ -3,7 +3,7 @@
 use super::index::Index;
 use super::layers::Found;
 use super::{Claim, Members, OwnerId, Reach, Strength, own};
-use crate::object::{Object, ObjectId};
+use crate::object::Object;
 use crate::snapshot::GapKind;
 
 /// What an object is, seen from all schemes.
@@ -122,9 +122,7 @@ impl Index<'_> {
         if object.controller().is_some() {
             return Standing::Controlled;
         }
-        let ObjectId { namespace, name, .. } = &object.id;
-        let has_service = || self.snapshot.object(&ObjectId::new("", "Service", namespace, name)).is_some();
-        own::rule(object, has_service).map_or(Standing::Unmanaged, Standing::ClusterOwn)
+        own::rule(object, |id| self.snapshot.object(id)).map_or(Standing::Unmanaged, Standing::ClusterOwn)
     }
 
     /// Whether the owner that a claim names would treat the object as its own.
