@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::copies::parents;
 use crate::support::chart::chart;
 use crate::support::live::{self, folder};
 use crate::{apply, cluster, config_map, deployment, kubectl};
@@ -13,7 +14,8 @@ pub(crate) fn kustomizations() {
     cluster().publish("OCIRepository/flux/nested", chart("nested", "0.1.0", &config_map("", "nested", ""))).unwrap();
     let tree = folder("systems-apps");
     live::config_maps(&tree, 3);
-    fs::write(tree.join("web.yaml"), deployment("flux", "web", "")).unwrap();
+    let marks = ", kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: flux";
+    fs::write(tree.join("web.yaml"), deployment("flux", "web", marks, "") + &parents("flux", "")).unwrap();
     fs::write(tree.join("nested.yaml"), helm_release("flux", "nested")).unwrap();
     live::deploy(cluster(), "flux", &tree);
     live::leak(cluster(), "flux", &tree, 2);
@@ -53,7 +55,7 @@ pub(crate) fn helm_releases() {
     kubectl("create namespace release");
     let keep = ", annotations: {helm.sh/resource-policy: keep}";
     let hook = ", annotations: {helm.sh/hook: pre-install}";
-    let listed = config_map("", "listed", "");
+    let listed = config_map("", "listed", "") + &parents("", "");
     let first = [&*listed, &config_map("", "kept", keep), &config_map("", "hook", hook)].concat();
     let install = |name: &str, manifests: &str| {
         let source = format!("OCIRepository/release/{name}");

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "a part of what the comparisons with qbec use")]
 #[path = "../real_qbec/app.rs"]
 mod app;
+mod copies;
 mod flux;
 #[allow(dead_code, reason = "a part of what the comparisons with fluxd use")]
 #[path = "../real_fluxd/fluxd.rs"]
@@ -26,7 +27,7 @@ pub(crate) fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
         xtask::controlplane::ensure(&["fluxd", "qbec", "kapp", "helm"]).expect("the tools are built");
-        Cluster::up(Options { flux: Flux::All, ..Options::default() }).expect("the test cluster comes up")
+        Cluster::up(Options { flux: Flux::All, whole: true, ..Options::default() }).expect("the test cluster comes up")
     })
 }
 
@@ -46,18 +47,19 @@ pub(crate) fn config_map(namespace: &str, name: &str, more: &str) -> String {
     format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}{namespace}{more}}}\ndata: {{a: b}}\n")
 }
 
-/// A Deployment of one Pod, which stays Pending: there is no node.
-pub(crate) fn deployment(namespace: &str, name: &str, container: &str) -> String {
+/// A Deployment of one Pod with these labels, which stays Pending: there is no node.
+pub(crate) fn deployment(namespace: &str, name: &str, labels: &str, container: &str) -> String {
     format!(
         "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: {namespace}}}\n\
-         spec:\n  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    \
+         spec:\n  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    \
+         metadata: {{labels: {{app: {name}{labels}}}}}\n    \
          spec: {{containers: [{{name: main, image: none{container}}}]}}\n"
     )
 }
 
 #[test]
 fn every_object_of_every_system_stands_where_the_table_says() {
-    cluster();
+    copies::prepare();
     thread::scope(|scope| {
         scope.spawn(flux::kustomizations);
         scope.spawn(|| {
@@ -70,14 +72,18 @@ fn every_object_of_every_system_stands_where_the_table_says() {
         scope.spawn(|| {
             flux::shared();
             tools::kapp();
-            tools::applyset();
+            tools::apply_sets();
         });
         scope.spawn(tools::fluxd_and_qbec);
     });
     kubectl("create namespace plain");
     kubectl("create configmap by-hand -n plain");
     kubectl("create secret generic by-hand -n plain");
+    copies::operate();
+    views::tell();
     let truth = truth::rows();
     views::compare(&truth);
+    views::plan();
     witness::compare(&truth);
+    copies::explain(&truth);
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::copies::parents;
 use crate::{apply, cluster, config_map, kubectl};
 
 /// Server-side apply under the name of a system.
@@ -83,7 +84,12 @@ pub(crate) fn flux_operator() {
             "ResourceSet",
             "shop",
             json!({"resources": []}),
-            vec!["operator_listed__ConfigMap", "cli-utils_both__ConfigMap"],
+            vec![
+                "operator_listed__ConfigMap",
+                "cli-utils_both__ConfigMap",
+                "operator_web__Service",
+                "operator_shop_example.com_Widget",
+            ],
         ),
         (
             "FluxInstance",
@@ -116,5 +122,6 @@ pub(crate) fn flux_operator() {
         of(set, "orphan", "gone"),
         of("fluxcd.controlplane.io", "of-flux", "flux"),
     ];
-    apply_as("flux-operator", &objects.concat());
+    let marks = format!(", labels: {{{set}/name: shop, {set}/namespace: operator}}");
+    apply_as("flux-operator", &(objects.concat() + &parents("operator", &marks)));
 }

@@ -8,6 +8,10 @@ use std::collections::BTreeSet;
 /// controller. Custom resource definitions and what is the cluster's own beyond namespaces are left out.
 pub(crate) const TABLE: &str = "
 *          ServiceAccount/default            cluster-own
+*          ConfigMap/kube-root-ca.crt        cluster-own
+
+# In eight namespaces Kubernetes copies the labels of the Service web to its Endpoints and slices, and an operator those of
+# the Widget shop to child and, with the annotations, to twin.
 
 # Flux: cm-2 left the source while pruning was off; the Kustomization gone was deleted with deletionPolicy Orphan.
 -          Namespace/flux                    unmanaged
@@ -22,6 +26,13 @@ flux       ConfigMap/left-behind             orphaned     flux:flux/Kustomizatio
 flux       Deployment/web                    managed      flux:flux/Kustomization/apps
 flux       ReplicaSet/web-*                  controlled
 flux       Pod/web-*                         controlled
+flux       Service/web                       managed      flux:flux/Kustomization/apps
+flux       Widget/shop                       managed      flux:flux/Kustomization/apps
+flux       EndpointSlice/web-*               controlled
+flux       Endpoints/web                     copied       flux:flux/Kustomization/apps
+flux       ConfigMap/child                   copied       flux:flux/Kustomization/apps
+flux       Secret/child                      copied       flux:flux/Kustomization/apps
+flux       ConfigMap/twin                    copied       flux:flux/Kustomization/apps
 # A HelmRelease that Flux applies, over a Helm release: one owner each, no conflict.
 flux       HelmRelease/nested                managed      flux:flux/Kustomization/apps
 flux       ConfigMap/nested                  managed      flux:flux/HelmRelease/nested
@@ -42,18 +53,33 @@ release    ConfigMap/hook                    managed      flux:release/HelmRelea
 release    ConfigMap/kept                    leaked       flux:release/HelmRelease/web
 release    ConfigMap/freed                   managed      helm:release/Release/freed
 release    ConfigMap/gone                    orphaned     flux:release/HelmRelease/gone
+release    Service/web                       managed      flux:release/HelmRelease/web
+release    Widget/shop                       managed      flux:release/HelmRelease/web
+release    EndpointSlice/web-*               controlled
+release    Endpoints/web                     copied       flux:release/HelmRelease/web
+release    ConfigMap/child                   copied       flux:release/HelmRelease/web
+release    Secret/child                      copied       flux:release/HelmRelease/web
+release    ConfigMap/twin                    copied       flux:release/HelmRelease/web
 release    Secret/sh.helm.release.v1.web.v1      cluster-own
 release    Secret/sh.helm.release.v1.web.v2      cluster-own
 release    Secret/sh.helm.release.v1.freed.v1    cluster-own
 
-# Helm: its record is a Secret, which is not read, so kept, which left the chart, is still called managed. Helm marks no
-# hooks. The release removed was uninstalled except for spared.
+# Helm: its record is a Secret, which is not read, so kept, which left the chart, and twin, which never was in it, are called
+# managed. Helm marks no hooks, and its label without its annotations is no mark. The release removed was uninstalled
+# except for spared.
 -          Namespace/helm                    unmanaged
 helm       ConfigMap/listed                  managed      helm:helm/Release/plain
 helm       ConfigMap/kept                    managed      helm:helm/Release/plain
 helm       ConfigMap/hook                    unmanaged
 helm       ConfigMap/spared                  orphaned     helm:helm/Release/removed
 helm       ConfigMap/both                    conflict     argocd:argocd/Application/web + helm:helm/Release/plain
+helm       Service/web                       managed      helm:helm/Release/plain
+helm       Widget/shop                       managed      helm:helm/Release/plain
+helm       EndpointSlice/web-*               controlled
+helm       Endpoints/web                     cluster-own
+helm       ConfigMap/child                   unmanaged
+helm       Secret/child                      unmanaged
+helm       ConfigMap/twin                    managed      helm:helm/Release/plain
 helm       Secret/sh.helm.release.v1.plain.v1    cluster-own
 helm       Secret/sh.helm.release.v1.plain.v2    cluster-own
 
@@ -63,6 +89,13 @@ kapp       ConfigMap/listed                  managed      kapp:kapp/App/shop
 kapp       Deployment/web                    managed      kapp:kapp/App/shop
 kapp       ReplicaSet/web-*                  controlled
 kapp       Pod/web-*                         controlled
+kapp       Service/web                       managed      kapp:kapp/App/shop
+kapp       Widget/shop                       managed      kapp:kapp/App/shop
+kapp       EndpointSlice/web-*               controlled
+kapp       Endpoints/web                     copied       kapp:kapp/App/shop
+kapp       ConfigMap/child                   copied       kapp:kapp/App/shop
+kapp       Secret/child                      copied       kapp:kapp/App/shop
+kapp       ConfigMap/twin                    copied       kapp:kapp/App/shop
 kapp       ConfigMap/freed                   unmanaged
 kapp       ConfigMap/of-lost                 orphaned     kapp:-/App/*
 kapp       ConfigMap/both                    conflict     flux:shared/Kustomization/shared + kapp:kapp/App/shop
@@ -71,7 +104,8 @@ kapp       ConfigMap/shop-change-*           cluster-own
 kapp       ConfigMap/shop-change-*           cluster-own
 kapp       ConfigMap/lost-change-*           cluster-own
 
-# ApplySet: a copy of listed was applied in a namespace that the set does not look in; the parent lost was deleted.
+# ApplySet: a copy of listed was applied in a namespace that the set does not look in; the parent lost was deleted. kubectl
+# looks at ConfigMaps, so its next prune takes child along, but it does not look at Secrets.
 -          Namespace/applyset                unmanaged
 -          Namespace/elsewhere               unmanaged
 applyset   ConfigMap/listed                  managed      applyset:applyset/Secret/set
@@ -79,11 +113,31 @@ elsewhere  ConfigMap/listed                  leaked       applyset:applyset/Secr
 applyset   ConfigMap/of-lost                 orphaned     applyset:-/ApplySet/applyset-ZHNA22SFfZ5niW5bme_VgkEDMoKg8aI0CjCSe4fJtEw-v1
 applyset   ConfigMap/both                    conflict     applyset:applyset/Secret/set + flux:shared/Kustomization/shared
 applyset   Secret/set                        cluster-own
+applyset   Service/web                       managed      applyset:applyset/Secret/set
+applyset   Widget/shop                       managed      applyset:applyset/Secret/set
+applyset   Deployment/web                    managed      applyset:applyset/Secret/set
+applyset   ReplicaSet/web-*                  controlled
+applyset   Pod/web-*                         controlled
+applyset   EndpointSlice/web-*               controlled
+applyset   Endpoints/web                     copied       applyset:applyset/Secret/set
+applyset   ConfigMap/child                   managed      applyset:applyset/Secret/set
+applyset   Secret/child                      copied       applyset:applyset/Secret/set
+applyset   ConfigMap/twin                    copied       applyset:applyset/Secret/set
 
 # qbec: the marks are the owner, so nothing can leak, and what no run can select any more is orphaned.
 -          Namespace/qbec                    managed      qbec:-/App/qbec/dev
 qbec       ConfigMap/listed                  managed      qbec:-/App/qbec/dev
 qbec       ConfigMap/untagged                orphaned     qbec:-/App/qbec/dev/
+qbec       Service/web                       managed      qbec:-/App/qbec/dev
+qbec       Widget/shop                       managed      qbec:-/App/qbec/dev
+qbec       Deployment/web                    managed      qbec:-/App/qbec/dev
+qbec       ReplicaSet/web-*                  controlled
+qbec       Pod/web-*                         controlled
+qbec       EndpointSlice/web-*               controlled
+qbec       Endpoints/web                     copied       qbec:-/App/qbec/dev
+qbec       ConfigMap/child                   copied       qbec:-/App/qbec/dev
+qbec       Secret/child                      copied       qbec:-/App/qbec/dev
+qbec       ConfigMap/twin                    copied       qbec:-/App/qbec/dev
 
 # Flux v1: drifted is of a path that fluxd no longer has; held has an owner reference, so fluxd never collects it.
 -          Namespace/fluxd                   managed      flux-v1:fluxd/Deployment/fluxd
@@ -94,6 +148,13 @@ fluxd      ConfigMap/both                    conflict     flux-v1:fluxd/Deployme
 fluxd      Deployment/fluxd                  unmanaged
 fluxd      ReplicaSet/fluxd-*                controlled
 fluxd      Pod/fluxd-*                       controlled
+fluxd      Service/web                       managed      flux-v1:fluxd/Deployment/fluxd
+fluxd      Widget/shop                       managed      flux-v1:fluxd/Deployment/fluxd
+fluxd      EndpointSlice/web-*               controlled
+fluxd      Endpoints/web                     copied       flux-v1:-/Source/unknown
+fluxd      ConfigMap/child                   copied       flux-v1:-/Source/unknown
+fluxd      Secret/child                      copied       flux-v1:-/Source/unknown
+fluxd      ConfigMap/twin                    copied       flux-v1:-/Source/unknown
 
 # Argo CD: listed also has the labels of a Helm chart and of another application, which do not count; unmarked is in status.resources without a
 # mark, copied has the mark of listed, hook is listed nowhere on purpose.
@@ -124,6 +185,13 @@ operator   ConfigMap/listed                  managed      flux:operator/Resource
 operator   ConfigMap/leaked                  leaked       flux:operator/ResourceSet/shop
 operator   ConfigMap/orphan                  orphaned     flux:operator/ResourceSet/gone
 operator   ConfigMap/of-flux                 managed      flux:operator/FluxInstance/flux
+operator   Service/web                       managed      flux:operator/ResourceSet/shop
+operator   Widget/shop                       managed      flux:operator/ResourceSet/shop
+operator   EndpointSlice/web-*               controlled
+operator   Endpoints/web                     copied       flux:operator/ResourceSet/shop
+operator   ConfigMap/child                   copied       flux:operator/ResourceSet/shop
+operator   Secret/child                      copied       flux:operator/ResourceSet/shop
+operator   ConfigMap/twin                    copied       flux:operator/ResourceSet/shop
 
 -          Namespace/plain                   unmanaged
 plain      ConfigMap/by-hand                 unmanaged

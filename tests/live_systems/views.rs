@@ -1,6 +1,7 @@
 //! What `inventory` answers, as rows of the table of truth.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use kubectl_gitops::object::ObjectId;
 use kubectl_gitops::ownership::index::Index;
@@ -47,6 +48,28 @@ pub(crate) fn compare(truth: &[Row]) {
         );
     }
     owners(&all["owners"], truth);
+}
+
+/// What `prune --plan` would delete: leaked objects with a second witness, and none that is kept, copied or contested.
+pub(crate) fn plan() {
+    let run = gitops(cluster(), &["prune", "--plan", "-o", "json", "--max-percent=100"]);
+    let answer: Value = serde_json::from_str(ok(&run)).unwrap();
+    let changes = answer["changes"].as_array().unwrap().iter().filter(|change| change["action"] == "delete");
+    let object = |change: &Value| serde_json::from_value::<ObjectId>(change["object"].clone()).unwrap().to_string();
+    let deleted: BTreeSet<String> = changes.map(object).collect();
+    let expected = ["leaked -n argocd", "leaked -n cli-utils", "cm-2 -n flux", "leaked -n operator"];
+    assert_eq!(deleted, expected.map(|name| format!("configmap/{name}")).into());
+}
+
+/// Leaves what people see of it below the target folder.
+pub(crate) fn tell() {
+    let views = [&["-o", "wide"][..], &["--leaked"], &["--orphaned"], &["--conflicts"], &["--unmanaged"]];
+    let run = |view: &&[&str]| {
+        let run = gitops(cluster(), &[&["inventory"], *view].concat());
+        format!("$ kubectl gitops inventory {}\n{}{}\n", view.join(" "), ok(&run), run.stderr)
+    };
+    let text: String = views.iter().map(run).collect();
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("systems.txt"), text).expect("the views are written");
 }
 
 /// Runs `inventory` for JSON.
@@ -116,7 +139,7 @@ fn findings(answer: &Value) -> Vec<Row> {
 fn row(id: &ObjectId, standing: &str, owners: Vec<String>) -> Row {
     // How many words at the end of a name a controller made up.
     let made_up = match &*id.kind {
-        "ReplicaSet" => 1,
+        "ReplicaSet" | "EndpointSlice" => 1,
         "Pod" => 2,
         "ConfigMap" if id.name.contains("-change-") => 1,
         _ => 0,
