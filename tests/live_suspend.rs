@@ -2,11 +2,11 @@
 
 mod support;
 
-use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use support::chart::chart;
 use support::live::{self, LIMIT, folder, gitops};
 use support::suspension::{annotation, generation, item, ok, read};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -179,7 +179,8 @@ fn resume_waits_for_a_slow_reconcile_and_not_less() {
 #[test]
 fn helm_controller_and_source_controller_are_seen_not_to_honour_it_and_to_honour_spec() {
     let cluster = cluster();
-    let chart = chart("podinfo");
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: podinfo}\ndata: {a: b}\n";
+    let chart = chart("podinfo", "0.1.0", manifest);
     let _ = cluster.kubectl(&["create", "namespace", "others"]);
     cluster.publish("OCIRepository/others/podinfo", &chart).unwrap();
     let index = cluster.dir().join("artifacts/charts/index.yaml");
@@ -216,19 +217,4 @@ fn helm_controller_and_source_controller_are_seen_not_to_honour_it_and_to_honour
     let resumed =
         gitops(cluster, &[&["resume"], &both[..], &["-n", "others", "--spec", "--wait", "--timeout", "60s"]].concat());
     assert_eq!(ok(&resumed).lines().filter(|line| line.ends_with(" reconciled")).count(), 2, "{resumed:?}");
-}
-
-/// A chart with one ConfigMap, packed.
-fn chart(name: &str) -> std::path::PathBuf {
-    let folder = folder("chart");
-    let templates = folder.join(name).join("templates");
-    std::fs::create_dir_all(&templates).unwrap();
-    std::fs::write(folder.join(name).join("Chart.yaml"), format!("apiVersion: v2\nname: {name}\nversion: 0.1.0\n"))
-        .unwrap();
-    let manifest = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: b}}\n");
-    std::fs::write(templates.join("cm.yaml"), manifest).unwrap();
-    let file = folder.join(format!("{name}-0.1.0.tgz"));
-    let packed = Command::new("tar").arg("-C").arg(&folder).arg("-czf").arg(&file).arg(name).status().unwrap();
-    assert!(packed.success());
-    file
 }

@@ -5,25 +5,19 @@ use crate::nearest::nearest;
 use crate::ownership::index::Index;
 use crate::ownership::{OwnerId, SCHEMES};
 
-/// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names; the kind in any case, singular or plural.
+/// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names.
 ///
 /// # Errors
 /// When none or several match; the nearest match or the candidates are the hint.
 pub fn find(text: &str, index: &Index<'_>) -> Result<OwnerId> {
-    let parts: Vec<&str> = text.split('/').collect();
-    let (namespace, kind, name) = match parts[..] {
-        [kind, name] => (None, kind, name),
-        [namespace, kind, name] => (Some(namespace), kind, name),
-        _ => return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))),
+    let Some((first, rest)) = text.split_once('/') else {
+        return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME")));
     };
+    // The names of some owners hold slashes: qbec's APPLICATION/ENVIRONMENT, the URL of a source of Flux v1.
     let wanted = |owner: &OwnerId| {
-        let (typed, own) = (kind.to_lowercase(), owner.kind.to_lowercase());
-        (typed == own
-            || typed == format!("{own}s")
-            || (own == "kustomization" && typed == "ks")
-            || (own == "helmrelease" && typed == "hr"))
-            && owner.name == name
-            && namespace.is_none_or(|namespace| namespace == owner.namespace)
+        let placed = rest.split_once('/').filter(|_| first == owner.namespace);
+        let mut spelt = placed.into_iter().chain([(first, rest)]);
+        spelt.any(|(kind, name)| is_kind(kind, &owner.kind) && name == owner.name)
     };
     let found: Vec<OwnerId> = index.owners().map(|owner| owner.id.clone()).filter(wanted).collect();
     match &found[..] {
@@ -41,6 +35,15 @@ pub fn find(text: &str, index: &Index<'_>) -> Result<OwnerId> {
             Err(Error::usage(format!("{text:?} is not unique")).hint(format!("name one of {}", names.join(", "))))
         }
     }
+}
+
+/// The kind in any case, singular or plural, or its short name.
+fn is_kind(typed: &str, kind: &str) -> bool {
+    let (typed, own) = (typed.to_lowercase(), kind.to_lowercase());
+    typed == own
+        || typed == format!("{own}s")
+        || (own == "kustomization" && typed == "ks")
+        || (own == "helmrelease" && typed == "hr")
 }
 
 /// Checks the name of a system.

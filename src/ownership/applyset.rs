@@ -8,9 +8,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Area, Claim, Key, Members, OwnerId, OwnerSource, Record, Scheme, Scope, Strength, label_strength};
-use super::{always_reached, never_kept};
-use crate::object::{GroupKind, Object, ObjectId};
+use super::{Area, Claim, Key, Members, OwnerId, OwnerSource, Reach, Record, Scheme, Scope, Strength};
+use super::{identity, label_strength, never_kept};
+use crate::object::{GroupKind, Object, ObjectId, Writer};
 
 const PART_OF: [&str; 2] = ["applyset.kubernetes.io/part-of", "applyset.k8s.io/part-of"];
 const ID: [&str; 2] = ["applyset.kubernetes.io/id", "applyset.k8s.io/id"];
@@ -38,7 +38,7 @@ pub const SCHEME: Scheme = Scheme {
     claim,
     owner,
     proof: None,
-    reach: always_reached,
+    reach,
     keep_mark: never_kept,
 };
 
@@ -66,12 +66,30 @@ fn annotation<'a>(object: &'a Object, keys: [&str; 2]) -> Option<&'a str> {
 
 fn claim(object: &Object) -> Option<Claim> {
     let (key, id) = PART_OF.into_iter().find_map(|key| Some((key, object.labels.get(key)?)))?;
-    // kubectl does not implement this rule of the KEP; it is what tells members from children that inherited the label.
-    let strength = match object.references.is_empty() {
-        true => label_strength(object, key, SCHEME.managers),
-        false => Strength::Contradicted,
+    let (strength, witness) = match applied(object) {
+        // kubectl does not implement this rule of the KEP; it tells members from children that inherited the label.
+        _ if !object.references.is_empty() => (Strength::Contradicted, ", on an object with an owner reference"),
+        Some(false) => (Strength::Contradicted, ", copied: last-applied-configuration names another object"),
+        _ => (label_strength(object, key, SCHEME.managers), ""),
     };
-    Some(Claim { owner: alias(id), strength, evidence: format!("label {key}={id}") })
+    Some(Claim { owner: alias(id), strength, evidence: format!("label {key}={id}{witness}") })
+}
+
+/// Whether kubectl's last-applied annotation names the object; `None` without one, as after a server-side apply.
+fn applied(object: &Object) -> Option<bool> {
+    object.annotations.get(identity::KUBECTL).map(|applied| identity::is_of(applied, object))
+}
+
+/// kubectl prunes by the label alone, also what an operator gave a copied label; but where it does not look, nothing of
+/// an operator's was ever a member.
+fn reach(object: &Object) -> Reach {
+    let wrote = |writer: &&Writer| writer.labels.iter().any(|label| PART_OF.contains(&&**label));
+    let mut writers = object.writers.iter().filter(wrote).peekable();
+    let by_others = writers.peek().is_some() && writers.all(|writer| !writer.manager.starts_with("kubectl"));
+    match by_others && applied(object) != Some(true) {
+        true => Reach::WrittenByOthers("kubectl did not write its label, yet kubectl prunes by the label alone"),
+        false => Reach::Normal,
+    }
 }
 
 fn owner(object: &Object, _: &Value) -> Option<Record> {
@@ -202,5 +220,23 @@ mod tests {
         let member = object("", "ConfigMap", "test", "cm").label(PART_OF[0], "x");
         assert_eq!(claim(&member).unwrap().strength, Strength::Bare);
         assert_eq!(claim(&member.referring_to("y")).unwrap().strength, Strength::Contradicted);
+    }
+
+    #[test]
+    fn a_label_that_kubectl_did_not_write_is_told_apart() {
+        let member = || object("", "ConfigMap", "test", "cm").label(PART_OF[0], "x");
+        let applied = |named: &str| member().writer("ci-bot", PART_OF[0]).annotation(identity::KUBECTL, named);
+        let rows = [
+            ("stripped", member(), true),
+            ("kubectl", member().writer("kubectl-client-side-apply", PART_OF[0]), true),
+            ("by hand", member().writer("kubectl-label", PART_OF[0]), true),
+            ("operator", member().writer("shop-operator", PART_OF[0]), false),
+            ("kubectl under another name", applied("/ConfigMap/test/cm"), true),
+        ];
+        for (name, object, normal) in rows {
+            assert_eq!(reach(&object) == Reach::Normal, normal, "{name}");
+            assert_eq!(claim(&object).unwrap().strength, Strength::Bare, "{name}");
+        }
+        assert_eq!(claim(&applied("/ConfigMap/test/other")).unwrap().strength, Strength::Contradicted);
     }
 }

@@ -5,12 +5,14 @@
 
 use serde_json::Value;
 
-use super::{Claim, KeepMark, Key, Members, OwnerId, OwnerSource, OwnerState, Record, Scheme};
-use super::{always_reached, annotation_strength, inventory_id, settled};
-use crate::object::{Object, ObjectId};
+use super::{Claim, KeepMark, Key, Members, OwnerId, OwnerSource, OwnerState, Reach, Record, Scheme, Strength};
+use super::{annotation_strength, identity, inventory_id, settled};
+use crate::object::{Object, ObjectId, Writer};
 
 const OWNING: &str = "config.k8s.io/owning-inventory";
 const INVENTORY_ID: &str = "cli-utils.sigs.k8s.io/inventory-id";
+/// The name under which cli-utils and kpt write unless they are told another (`DefaultFieldManager`).
+const KUBECTL: &str = "kubectl";
 /// Kind of a claim whose inventory is not known.
 const UNKNOWN: &str = "Inventory";
 /// Exactly these values detach an object instead of deleting it.
@@ -32,11 +34,11 @@ pub const SCHEME: Scheme = Scheme {
         full: true,
         only_if_marked: false,
     }],
-    managers: &["kubectl", "kpt", "cli-utils"],
+    managers: &[KUBECTL, "kpt", "cli-utils"],
     claim,
     owner,
     proof: None,
-    reach: always_reached,
+    reach,
     keep_mark,
 };
 
@@ -47,8 +49,34 @@ pub(crate) fn alias(id: &str) -> OwnerId {
 
 fn claim(object: &Object) -> Option<Claim> {
     let id = object.annotations.get(OWNING)?;
-    let strength = annotation_strength(object, OWNING, SCHEME.managers);
-    Some(Claim { owner: alias(id), strength, evidence: format!("annotation {OWNING}={id}") })
+    let (strength, witness) = match applied(object) {
+        _ if object.controller().is_some() => (Strength::Contradicted, ", on an object that a controller made"),
+        Some(false) => (Strength::Contradicted, ", copied: last-applied-configuration names another object"),
+        Some(true) if wrote(object, false) => (Strength::Corroborated, ", applied by cli-utils"),
+        _ => (annotation_strength(object, OWNING, &SCHEME.managers[1..]), ""),
+    };
+    Some(Claim { owner: alias(id), strength, evidence: format!("annotation {OWNING}={id}{witness}") })
+}
+
+/// Whether the last-applied annotation names the object; `None` without one, as after a server-side apply.
+fn applied(object: &Object) -> Option<bool> {
+    object.annotations.get(identity::KUBECTL).map(|applied| identity::is_of(applied, object))
+}
+
+/// Whether `kubectl` wrote the annotation, by server-side apply or otherwise.
+///
+/// kubectl itself is `kubectl-client-side-apply` when it applies on its own side, and `kubectl` only on the server's
+/// side. So a plain update by `kubectl` is cli-utils, and an apply by `kubectl` may be a person's with a copied manifest.
+fn wrote(object: &Object, applies: bool) -> bool {
+    let marks = |writer: &Writer| writer.annotations.iter().any(|key| **key == *OWNING);
+    object.writers.iter().any(|writer| &*writer.manager == KUBECTL && writer.applies == applies && marks(writer))
+}
+
+fn reach(object: &Object) -> Reach {
+    match wrote(object, true) {
+        true => Reach::Doubtful("whoever runs kubectl apply --server-side writes as cli-utils does"),
+        false => Reach::Normal,
+    }
 }
 
 fn owner(object: &Object, content: &Value) -> Option<Record> {
@@ -135,6 +163,29 @@ mod tests {
         );
         let broken = json!({"spec": {"resources": [{"kind": "Deployment"}]}});
         assert!(matches!(owner(&group, &broken).unwrap().members, Members::Unreadable(_)));
+    }
+
+    #[test]
+    fn an_update_by_kubectl_is_cli_utils_and_an_apply_may_be_anybodys() {
+        let marked = || object("", "ConfigMap", "prod", "cm").annotation(OWNING, "x-1");
+        let own = |object: Object| object.annotation(identity::KUBECTL, "/ConfigMap/prod/cm");
+        let mut applied = marked().writer(KUBECTL, OWNING);
+        applied.writers[0].applies = true;
+        let updated = || marked().writer(KUBECTL, OWNING);
+        let plain = Reach::Normal;
+        let rows = [
+            ("cli-utils", own(updated()), Strength::Corroborated, true),
+            ("without last-applied", updated(), Strength::Bare, true),
+            ("kubectl apply", own(marked().writer("kubectl-client-side-apply", OWNING)), Strength::Bare, true),
+            ("kubectl apply --server-side", applied.clone(), Strength::Bare, false),
+            ("kpt under its own name", marked().writer("kpt", OWNING), Strength::Corroborated, true),
+            ("copy", updated().annotation(identity::KUBECTL, "/ConfigMap/prod/other"), Strength::Contradicted, true),
+            ("child", own(updated()).controlled_by("x"), Strength::Contradicted, true),
+        ];
+        for (name, object, strength, normal) in rows {
+            assert_eq!(claim(&object).unwrap().strength, strength, "{name}");
+            assert_eq!(reach(&object) == plain, normal, "{name}");
+        }
     }
 
     #[test]

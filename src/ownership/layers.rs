@@ -106,8 +106,10 @@ impl Index<'_> {
             .any(|found| of(&flux_helmrelease::SCHEME, found) && self.owners.contains_key(&found.claim.owner));
         found.retain(|found| {
             let owner = &found.claim.owner;
-            // The release of a live HelmRelease is resolved to it already: what is left is another release.
-            let driven = of(&helm::SCHEME, found) && release && !live_release;
+            // The release of a live HelmRelease is resolved to it already: what is left is another release. One that
+            // outlived its HelmRelease is Helm's again.
+            let driven =
+                of(&helm::SCHEME, found) && release && !live_release && !self.owners.contains_key(&found.claim.owner);
             let synced = sync.as_ref().is_some_and(|sync| {
                 let sync = &sync.claim.owner;
                 let parent = crate::object::ObjectId::new("configsync.gke.io", &sync.kind, &sync.namespace, &sync.name);

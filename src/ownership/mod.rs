@@ -135,6 +135,11 @@ pub enum Reach {
     NeverRecorded(&'static str),
     /// The system can never collect it, whatever the owner's record says.
     NeverCollected(&'static str),
+    /// Something that is not the system wrote the marks. The system may go by them all the same, but what it does not
+    /// reach it never had.
+    WrittenByOthers(&'static str),
+    /// Who wrote the marks cannot be told: the system and people leave the same traces.
+    Doubtful(&'static str),
 }
 
 /// Where a mark is written.

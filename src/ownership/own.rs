@@ -10,11 +10,13 @@
 //!   Service, Endpoints and EndpointSlice `default/kubernetes`; ServiceCIDR `kubernetes`;
 //!   the ConfigMaps by which the API server publishes itself in kube-system; PriorityClasses `system-*-critical`;
 //! - Endpoints of a Service of the same name, EndpointSlices that a controller labelled as its own;
+//! - ServiceAccounts in kube-system that bootstrap RBAC has the role `system:controller:NAME` for: a
+//!   kube-controller-manager with `--use-service-account-credentials`, so that of kubeadm, makes one per controller;
 //! - kinds that only running components write: Event, Lease, LeaseCandidate, Node, CSINode, IPAddress, StorageVersion,
 //!   VolumeAttachment, ComponentStatus, and everything in `metrics.k8s.io`;
 //! - records that owners keep: Helm revisions, kapp apps and their changes, ApplySet parents, cli-utils inventories.
 
-use crate::object::Object;
+use crate::object::{Object, ObjectId};
 
 /// Annotations that the rules read.
 pub(crate) const ANNOTATIONS: [&str; 2] = [AUTO_UPDATE, PROVISIONED];
@@ -59,11 +61,11 @@ const RECORDS: [(&str, &str); 6] = [
     ("kpt.dev/inventory-id", "an inventory"),
 ];
 
-/// The rule by which an object is the cluster's own. `has_service` says whether a Service of the same name is there.
-pub fn rule(object: &Object, has_service: impl FnOnce() -> bool) -> Option<&'static str> {
+/// The rule by which an object is the cluster's own. `find` finds the other objects of the cluster.
+pub fn rule<'a>(object: &Object, find: impl Fn(&ObjectId) -> Option<&'a Object>) -> Option<&'static str> {
     let id = &object.id;
     let label = |key: &str| object.labels.get(key);
-    if label("kubernetes.io/bootstrapping") == Some("rbac-defaults") {
+    if is_bootstrap(object) {
         return Some("bootstrap RBAC");
     }
     if label("kube-aggregator.kubernetes.io/automanaged").is_some() {
@@ -93,13 +95,25 @@ pub fn rule(object: &Object, has_service: impl FnOnce() -> bool) -> Option<&'sta
     if id.is("discovery.k8s.io", "EndpointSlice") && label("endpointslice.kubernetes.io/managed-by").is_some() {
         return Some("made for a Service");
     }
-    if id.is("", "Endpoints") && has_service() {
+    if id.is("", "Endpoints") && find(&ObjectId::new("", "Service", &id.namespace, &id.name)).is_some() {
         return Some("made for a Service");
+    }
+    if id.is("", "ServiceAccount") && &*id.namespace == "kube-system" {
+        let role = format!("system:controller:{}", id.name);
+        let role = |kind, namespace| ObjectId::new("rbac.authorization.k8s.io", kind, namespace, &role);
+        let roles = [role("ClusterRole", ""), role("Role", "kube-system")];
+        if roles.iter().any(|role| find(role).is_some_and(is_bootstrap)) {
+            return Some("made for a controller of the cluster");
+        }
     }
     if label("owner") == Some("helm") && id.name.starts_with("sh.helm.release.v1.") {
         return Some("the record of a Helm release");
     }
     RECORDS.iter().find(|(key, _)| label(key).is_some()).map(|(_, rule)| *rule)
+}
+
+fn is_bootstrap(object: &Object) -> bool {
+    object.labels.get("kubernetes.io/bootstrapping") == Some("rbac-defaults")
 }
 
 #[cfg(test)]
@@ -137,8 +151,32 @@ mod tests {
             (object("", "ConfigMap", "shop", "app").label("kapp.k14s.io/is-app", ""), true),
         ];
         for (object, own) in rows {
-            assert_eq!(rule(&object, || false).is_some(), own, "{}", object.id);
+            assert_eq!(rule(&object, |_| None).is_some(), own, "{}", object.id);
         }
-        assert!(rule(&object("", "Endpoints", "shop", "web"), || true).is_some());
+    }
+
+    #[test]
+    fn what_belongs_to_another_object_of_the_cluster() {
+        let role = |kind, namespace, name| object("rbac.authorization.k8s.io", kind, namespace, name);
+        let bootstrap = |role: Object| role.label("kubernetes.io/bootstrapping", "rbac-defaults");
+        let others = [
+            object("", "Service", "shop", "web"),
+            bootstrap(role("ClusterRole", "", "system:controller:job-controller")),
+            bootstrap(role("Role", "kube-system", "system:controller:token-cleaner")),
+            role("ClusterRole", "", "system:controller:mine"),
+        ];
+        let find = |id: &ObjectId| others.iter().find(|other| other.id == *id);
+        let rows = [
+            ("Endpoints", "shop", "web", true),
+            ("Endpoints", "shop", "other", false),
+            ("ServiceAccount", "kube-system", "job-controller", true),
+            ("ServiceAccount", "kube-system", "token-cleaner", true),
+            ("ServiceAccount", "shop", "job-controller", false),
+            ("ServiceAccount", "kube-system", "mine", false),
+            ("ServiceAccount", "kube-system", "other", false),
+        ];
+        for (kind, namespace, name, own) in rows {
+            assert_eq!(rule(&object("", kind, namespace, name), find).is_some(), own, "{kind} {namespace}/{name}");
+        }
     }
 }

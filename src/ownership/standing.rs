@@ -3,7 +3,7 @@
 use super::index::Index;
 use super::layers::Found;
 use super::{Claim, Members, OwnerId, Reach, Strength, own};
-use crate::object::{Object, ObjectId};
+use crate::object::Object;
 use crate::snapshot::GapKind;
 
 /// What an object is, seen from all schemes.
@@ -122,9 +122,7 @@ impl Index<'_> {
         if object.controller().is_some() {
             return Standing::Controlled;
         }
-        let ObjectId { namespace, name, .. } = &object.id;
-        let has_service = || self.snapshot.object(&ObjectId::new("", "Service", namespace, name)).is_some();
-        own::rule(object, has_service).map_or(Standing::Unmanaged, Standing::ClusterOwn)
+        own::rule(object, |id| self.snapshot.object(id)).map_or(Standing::Unmanaged, Standing::ClusterOwn)
     }
 
     /// Whether the owner that a claim names would treat the object as its own.
@@ -156,14 +154,19 @@ impl Index<'_> {
         let reach = (scheme.reach)(object);
         let never_recorded = matches!(reach, Reach::NeverRecorded(_));
         let never_collected = matches!(reach, Reach::NeverCollected(_));
+        let by_others = matches!(reach, Reach::WrittenByOthers(_));
         // Who wrote the mark is known, and it was not the system.
         let foreign = strength == Strength::Bare && !scheme.managers.is_empty() && !object.writers.is_empty();
         match &owner.members {
             Members::Remote(_) => Standing::Unjudged(claim(), "remote, not checked".to_owned()),
             Members::Unreadable(why) => Standing::Unjudged(claim(), why.clone()),
-            Members::Listed(_) if strength == Strength::Bare => Standing::Copied(claim()),
+            Members::Listed(_) if strength == Strength::Bare => match reach {
+                Reach::Doubtful(why) => Standing::Unjudged(claim(), why.to_owned()),
+                _ => Standing::Copied(claim()),
+            },
             Members::Listed(_) if !never_recorded => Standing::Leaked(claim()),
             _ if foreign => Standing::Copied(claim()),
+            Members::Selected(scope) if by_others && !scope.covers(&object.id) => Standing::Copied(claim()),
             Members::Selected(scope) if never_collected || !scope.covers(&object.id) => Standing::Leaked(claim()),
             Members::Listed(_) | Members::Selected(_) | Members::Unrecorded => {
                 Standing::Managed(found.claim.owner.clone())

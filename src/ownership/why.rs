@@ -1,15 +1,15 @@
 //! One object explained: every claim with its evidence, who recorded it, and the chain of owners up to a source and its
 //! revision.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::index::{Index, Owner};
 use super::view::Views;
-use super::{Claim, KeepMark, OwnerId, OwnerState, Reach, SCHEMES, Standing, identity, keep};
-use crate::object::{FullObject, Object, ObjectId, Reference};
+use super::{Claim, KeepMark, OwnerId, OwnerState, Reach, SCHEMES, Standing, Strength, identity, keep};
+use crate::object::{FullObject, Object, ObjectId, Reference, Writer};
 
 /// Longer chains are cut; they would be circles through names.
 const LONGEST: usize = 64;
@@ -168,6 +168,7 @@ fn because(index: &Index<'_>, object: &Object, standing: &Standing) -> Option<St
         Standing::Leaked(claim) => index.distrust(object, claim).map(|why| format!("not trusted: {why}")),
         Standing::Unjudged(_, why) => Some(why.clone()),
         Standing::ClusterOwn(rule) => Some((*rule).to_owned()),
+        Standing::Copied(claim) => Some(copied(object, claim)),
         Standing::Orphaned(claim) if index.may_live_elsewhere(claim) => {
             Some(format!("no {} owner of this kind is in this cluster; it may live in another", claim.owner.system))
         }
@@ -175,11 +176,30 @@ fn because(index: &Index<'_>, object: &Object, standing: &Standing) -> Option<St
     }
 }
 
+/// Why marks are taken for copies: what they name, or who wrote them.
+fn copied(object: &Object, claim: &Claim) -> String {
+    let system = &claim.owner.system;
+    if claim.strength == Strength::Contradicted {
+        return "its mark belongs to another object".to_owned();
+    }
+    let keys = SCHEMES.iter().filter(|scheme| scheme.system == *system).flat_map(|scheme| scheme.member_keys);
+    let keys: HashSet<&str> = keys.map(|key| key.name()).collect();
+    let wrote = |writer: &&Writer| writer.labels.iter().chain(&writer.annotations).any(|key| keys.contains(&**key));
+    let writers: BTreeSet<&str> = object.writers.iter().filter(wrote).map(|writer| &*writer.manager).collect();
+    if writers.is_empty() {
+        return format!("its owner does not list it, and nothing shows that {system} wrote its mark");
+    }
+    let writers: Vec<&str> = writers.into_iter().collect();
+    format!("its mark was written by {}, not by {system}", writers.join(", "))
+}
+
 fn notes(object: &Object) -> Vec<String> {
     let claimed = |scheme: &&&super::Scheme| (scheme.claim)(object).is_some();
     let apart = SCHEMES.iter().filter(claimed).filter_map(|scheme| match (scheme.reach)(object) {
         Reach::Normal => None,
-        Reach::NeverRecorded(why) | Reach::NeverCollected(why) => Some(format!("{}: {why}", scheme.system)),
+        Reach::NeverRecorded(why) | Reach::NeverCollected(why) | Reach::WrittenByOthers(why) | Reach::Doubtful(why) => {
+            Some(format!("{}: {why}", scheme.system))
+        }
     });
     let applied = object.annotations.get(identity::KUBECTL).map(|applied| format!("kubectl applied it as {applied}"));
     apart.chain(applied).collect()

@@ -6,7 +6,8 @@ use kubectl_gitops::ownership::flux_v1::{MARK, Source, mark, resource_id};
 use kubectl_gitops::snapshot::Snapshot;
 use serde_json::Value;
 
-use crate::fluxd::{Collection, Config, Repository, cluster, paths};
+use crate::cluster;
+use crate::fluxd::{Collection, Config, Repository, paths};
 use crate::support::live::Run;
 use crate::support::oracle::{Table, compare, snapshot};
 

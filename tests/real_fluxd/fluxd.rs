@@ -9,22 +9,13 @@ use std::time::{Duration, Instant};
 
 use kubectl_gitops::ownership::flux_v1::resource_id;
 use kubectl_gitops::snapshot::Snapshot;
-use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
+use crate::cluster;
 use crate::support::live::{Run, folder, gitops};
 
 /// How long one sync may take.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// The cluster of this test file.
-pub(crate) fn cluster() -> &'static Cluster {
-    static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
-    CLUSTER.get_or_init(|| {
-        xtask::controlplane::ensure(&["fluxd"]).expect("fluxd is built");
-        Cluster::up(xtask::cluster::Options::default()).expect("the test cluster comes up")
-    })
-}
 
 /// A bare repository, a clone to edit, and a home for fluxd.
 pub(crate) struct Repository {

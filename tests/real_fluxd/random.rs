@@ -1,6 +1,7 @@
 //! Random repositories and edits of them: fluxd's dry run against our plan.
 
-use crate::fluxd::{Collection, Config, Repository, cluster, paths};
+use crate::cluster;
+use crate::fluxd::{Collection, Config, Repository, paths};
 use crate::support::oracle::{Table, compare, snapshot};
 use crate::support::random::Random;
 

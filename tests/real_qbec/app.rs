@@ -12,20 +12,11 @@ use kubectl_gitops::prune::gc::qbec_scope::App as Identity;
 use kubectl_gitops::prune::gc::safety::Allow;
 use kubectl_gitops::prune::gc::{Collect, Theirs};
 use kubectl_gitops::snapshot::Snapshot;
-use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
+use crate::cluster;
 use crate::support::live::{Run, folder, gitops_as};
 use crate::support::oracle;
-
-/// The cluster of this test file.
-pub(crate) fn cluster() -> &'static Cluster {
-    static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
-    CLUSTER.get_or_init(|| {
-        xtask::controlplane::ensure(&["qbec"]).expect("qbec is built");
-        Cluster::up(xtask::cluster::Options::default()).expect("the test cluster comes up")
-    })
-}
 
 /// One application with environment `dev` in a namespace of the same name.
 pub(crate) struct App {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::app::{App, cluster};
+use crate::app::App;
+use crate::cluster;
 use crate::support::live::Run;
 use crate::support::oracle::{Difference, Table, rows, snapshot};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Instant;
 
-use crate::app::{App, cluster};
+use crate::app::App;
+use crate::cluster;
 use crate::support::oracle::{Table, rows, snapshot};
 
 /// Objects of one application, environment and tag.

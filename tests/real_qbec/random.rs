@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::app::{App, cluster, filters};
+use crate::app::{App, filters};
+use crate::cluster;
 use crate::support::oracle::{self, Table, compare};
 use crate::support::random::Random;
 

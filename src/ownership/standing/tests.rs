@@ -176,6 +176,8 @@ fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
             record("sh.helm.release.v1.podinfo.v1"),
             record("sh.helm.release.v1.plain.v3"),
             of_release(chart, "podinfo"),
+            of_release(cm("h-release-object-gone-and-release-there"), "outlived"),
+            record("sh.helm.release.v1.outlived.v1"),
         ],
         vec![drives],
         &[
@@ -186,6 +188,8 @@ fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
             "e-plain-helm managed release/plain -n apps",
             "f-no-release orphaned release/uninstalled -n apps",
             "g-listed-and-of-another-release conflict helmrelease/podinfo -n apps + release/plain -n apps",
+            "h-release-object-gone-and-release-there managed release/outlived -n apps",
+            "sh.helm.release.v1.outlived.v1 cluster-own",
             "sh.helm.release.v1.plain.v3 cluster-own",
             "sh.helm.release.v1.podinfo.v1 cluster-own",
             "apps-podinfo managed helmrelease/podinfo -n apps",
@@ -307,6 +311,9 @@ fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
             member(object("", "Service", "shop", "c"), "set"),
             member(cm("d"), "forged"),
             member(cm("e"), "gone"),
+            member(cm("f-copied-where-kubectl-looks"), "set").writer("operator", "applyset.kubernetes.io/part-of"),
+            member(object("", "Endpoints", "shop", "g-copied-where-it-does-not"), "set")
+                .writer("operator", "applyset.kubernetes.io/part-of"),
             parent("set", "set"),
             parent("copy-of-a-parent", "forged"),
         ],
@@ -319,7 +326,33 @@ fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
     assert_eq!(of("c"), "c leaked secret/set -n shop", "no kind that the parent names");
     assert!(of("d").starts_with("d unjudged its label applyset.kubernetes.io/id is not"), "{}", of("d"));
     assert!(of("e").starts_with("e orphaned applyset/applyset-"), "{}", of("e"));
+    assert_eq!(of("f-copied-where-kubectl-looks"), "f-copied-where-kubectl-looks managed secret/set -n shop");
+    assert_eq!(of("g-copied-where-it-does-not"), "g-copied-where-it-does-not copied secret/set -n shop");
     assert_eq!(of("set"), "set cluster-own");
+}
+
+#[test]
+fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
+    const OWNING: &str = "config.k8s.io/owning-inventory";
+    let marked = |name: &str| cm(name).annotation(OWNING, "x").writer("kubectl", OWNING);
+    let mut on_the_server = marked("c-server-side");
+    on_the_server.writers[0].applies = true;
+    let inventory = object("", "ConfigMap", "shop", "inventory").label("cli-utils.sigs.k8s.io/inventory-id", "x");
+    check(
+        vec![
+            marked("a-listed"),
+            marked("b-not-listed").annotation(identity::KUBECTL, "/ConfigMap/shop/b-not-listed"),
+            on_the_server,
+            cm("d-applied-by-a-person").annotation(OWNING, "x").writer("kubectl-client-side-apply", OWNING),
+        ],
+        vec![inventory.full(json!({"data": {"shop_a-listed__ConfigMap": ""}}))],
+        &[
+            "a-listed managed configmap/inventory -n shop",
+            "b-not-listed leaked configmap/inventory -n shop",
+            "c-server-side unjudged whoever runs kubectl apply --server-side writes as cli-utils does",
+            "d-applied-by-a-person copied configmap/inventory -n shop",
+        ],
+    );
 }
 
 #[test]

@@ -55,6 +55,9 @@ pub struct Options {
     pub flux: Flux,
     /// Whether the API server writes down every request, for [`Cluster::requests`].
     pub audit: bool,
+    /// Whether every controller of Kubernetes runs, each with a service account of its own, and the API server publishes
+    /// itself, as in clusters in use. Otherwise only those run without which deletions and Deployments would differ.
+    pub whole: bool,
     /// Further flags of kustomize-controller, such as `--requeue-dependency=1s`.
     pub kustomize_controller_flags: Vec<String>,
 }

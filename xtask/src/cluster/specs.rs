@@ -75,8 +75,14 @@ pub(crate) fn apiserver(port: u16, etcd: u16, extra: Vec<String>) -> Spec {
     spec("kube-apiserver", args, None)
 }
 
-/// The controllers without which deletions and Deployments would not do what they do in a real cluster.
-pub(crate) fn controller_manager() -> Spec {
+/// Flags by which the API server publishes itself as `default/kubernetes` and the authority of its clients: at an address
+/// that no one has, because an endpoint must not be a loopback address.
+pub(crate) fn publishing_flags() -> Vec<String> {
+    strings(&["--endpoint-reconciler-type=lease", "--advertise-address=192.0.2.1", "--client-ca-file=keys/ca.crt"])
+}
+
+/// The controllers without which deletions and Deployments would not do what they do in a real cluster, or all of them.
+pub(crate) fn controller_manager(whole: bool) -> Spec {
     let controllers = [
         "namespace",
         "garbage-collector",
@@ -89,12 +95,18 @@ pub(crate) fn controller_manager() -> Spec {
     let mut args = strings(&[
         "--v=0",
         "--kubeconfig=kubeconfig",
-        "--leader-elect=false",
         "--secure-port=0",
         "--service-account-private-key-file=keys/sa.key",
         "--root-ca-file=keys/ca.crt",
     ]);
-    args.push(format!("--controllers={}", controllers.map(|name| format!("{name}-controller")).join(",")));
+    if whole {
+        // As kubeadm starts it.
+        let all = "--controllers=*,bootstrap-signer-controller,token-cleaner-controller";
+        args.extend(strings(&["--leader-elect=true", "--use-service-account-credentials=true", all]));
+    } else {
+        let controllers = controllers.map(|name| format!("{name}-controller")).join(",");
+        args.extend(["--leader-elect=false".to_owned(), format!("--controllers={controllers}")]);
+    }
     spec("kube-controller-manager", args, Some("all resource monitors have synced"))
 }
 

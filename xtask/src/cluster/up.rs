@@ -60,8 +60,11 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
 
     // The API server tries until the store answers, so both may start at once.
     cluster.launch(specs::etcd(store, peer))?;
-    let audit = if options.audit { audit::flags(&cluster.dir)? } else { vec![] };
-    cluster.launch(specs::apiserver(server, store, audit))?;
+    let mut flags = if options.audit { audit::flags(&cluster.dir)? } else { vec![] };
+    if options.whole {
+        flags.extend(specs::publishing_flags());
+    }
+    cluster.launch(specs::apiserver(server, store, flags))?;
     cluster.launch(specs::artifact_server(artifacts))?;
     await_log(cluster, "etcd")?;
     await_probe(cluster, "kube-apiserver", SERVER_LIMIT, || {
@@ -71,7 +74,7 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
 
     // Types first: the garbage collector and the controllers learn at their start which there are.
     install_crds(cluster, options.flux)?;
-    cluster.launch(specs::controller_manager())?;
+    cluster.launch(specs::controller_manager(options.whole))?;
     for name in options.flux.controllers() {
         cluster.launch(flux_controller(cluster, options, name)?)?;
     }
