@@ -2,6 +2,7 @@
 
 pub mod change;
 pub mod completion;
+pub mod filters;
 pub mod get;
 pub mod inventory;
 pub mod man;

@@ -14,7 +14,10 @@ pub fn find(text: &str, index: &Index<'_>) -> Result<OwnerId> {
     let (namespace, kind, name) = match parts[..] {
         [kind, name] => (None, kind, name),
         [namespace, kind, name] => (Some(namespace), kind, name),
-        _ => return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))),
+        _ => {
+            return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))
+                .hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind"));
+        }
     };
     let wanted = |owner: &OwnerId| {
         let (typed, own) = (kind.to_lowercase(), owner.kind.to_lowercase());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ownership::testing::{Make, object, snapshot};
-use crate::ownership::view::{Body, Question, Views};
+use crate::ownership::view::{Body, Filter, Question, Views};
 use crate::ownership::{Key, Standing, Strength, keep};
 
 /// A small generator of numbers, the same in every run.
@@ -146,8 +146,10 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
             }
             serde_json::to_string(&views.why(object)).expect("why serialises");
         }
-        serde_json::to_string(&views.document(Body::Tree(views.forest()))).expect("trees serialise");
-        serde_json::to_string(&views.document(Body::Owners(views.owners()))).expect("owners serialise");
+        serde_json::to_string(&views.document(Body::Tree(views.forest()), &Filter::default()))
+            .expect("trees serialise");
+        serde_json::to_string(&views.document(Body::Owners(views.owners()), &Filter::default()))
+            .expect("owners serialise");
         for question in
             [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Unjudged, Question::Copied]
         {
