@@ -27,6 +27,7 @@ mod in_cluster;
 mod kubeconfig;
 mod list;
 mod metadata;
+mod narrowed;
 mod overrides;
 mod plugin_policy;
 mod protobuf;

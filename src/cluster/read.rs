@@ -9,11 +9,12 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
-use super::{Cluster, Failure};
+use super::{Cluster, Discovered, Failure};
 use crate::flux::kinds;
 use crate::object::{FullObject, Object, ObjectId, ResourceType};
 use crate::ownership::SCHEMES;
 use crate::ownership::index::sources_to_read;
+use crate::ownership::reading::Reading;
 use crate::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
 
 /// Kinds beside owners whose content tells where an owner's objects come from.
@@ -33,13 +34,28 @@ impl Cluster {
     /// When discovery fails, or when not one type can be read.
     pub async fn snapshot(&self, now: DateTime<Utc>) -> Result<Snapshot, Failure> {
         let discovered = self.discover().await?;
+        Ok(self.read(discovered, now, None, None).await)
+    }
+
+    /// What [`Cluster::snapshot`] reads of these types, or as much of it as a narrower reading needs. `early` are owners
+    /// that were read in full already; their metadata is not read again before the objects.
+    pub(super) async fn read(
+        &self,
+        discovered: Discovered,
+        now: DateTime<Utc>,
+        narrow: Option<&Reading>,
+        early: Option<Vec<FullObject>>,
+    ) -> Snapshot {
         let (owners, others): (Vec<_>, Vec<_>) = discovered.types.iter().cloned().partition(is_owner);
         let sources = others.iter().filter(|kind| SOURCES.iter().any(|(group, name)| kind.is(group, name)));
         let full: Vec<_> = owners.iter().chain(sources).cloned().collect();
         let mut snapshot = Snapshot::new(now, ClusterIdentity { uid: String::new(), server: self.server.clone() });
         snapshot.gaps = discovered.gaps;
-        self.sweep(owners, &mut snapshot).await;
-        self.sweep(others, &mut snapshot).await;
+        match early {
+            Some(early) => snapshot.objects.extend(early.into_iter().map(|full| full.object)),
+            None => self.sweep(owners, None, &mut snapshot).await,
+        }
+        self.sweep(others, narrow, &mut snapshot).await;
         self.sweep_namespaces(&discovered.types, &mut snapshot).await;
         let (contents, gaps) = self.read_full(&full, Query::default()).await;
         let whole = |kind: &&ResourceType| !gaps.iter().any(|gap| gap.subject == kind.resource());
@@ -58,7 +74,7 @@ impl Cluster {
         snapshot.normalise();
         let system = ObjectId::new("", "Namespace", "", "kube-system");
         snapshot.cluster.uid = snapshot.object(&system).map(|object| object.uid.to_string()).unwrap_or_default();
-        Ok(snapshot)
+        snapshot
     }
 
     /// Adds the content of the kinds of Flux that no plan needs but `get` shows.
@@ -74,12 +90,17 @@ impl Cluster {
         snapshot.normalise();
     }
 
-    /// Metadata of all objects of these types, added to the snapshot.
-    async fn sweep(&self, types: Vec<ResourceType>, snapshot: &mut Snapshot) {
+    /// Metadata of all objects of these types, or of those that a reading needs, added to the snapshot.
+    async fn sweep(&self, types: Vec<ResourceType>, narrow: Option<&Reading>, snapshot: &mut Snapshot) {
         let mut lists = JoinSet::new();
         for kind in types {
-            let cluster = self.clone();
-            lists.spawn(async move { cluster.list_metadata(&kind, Query::default()).await });
+            for selector in narrow.map_or(vec![""], |narrow| narrow.selectors(&kind.group, &kind.kind)) {
+                let (cluster, kind, selector) = (self.clone(), kind.clone(), selector.to_owned());
+                lists.spawn(async move {
+                    let selector = Some(&*selector).filter(|selector| !selector.is_empty());
+                    cluster.list_metadata(&kind, Query { namespace: None, selector }).await
+                });
+            }
         }
         while let Some(done) = lists.join_next().await {
             let listing: Listing<Object> = done.expect("a list does not panic");
@@ -154,6 +175,7 @@ impl Cluster {
     }
 }
 
-fn is_owner(kind: &ResourceType) -> bool {
+/// Whether a type's objects are owners of some scheme.
+pub(super) fn is_owner(kind: &ResourceType) -> bool {
     SCHEMES.iter().any(|scheme| scheme.owner_kinds.iter().any(|(group, name)| kind.is(group, name)))
 }

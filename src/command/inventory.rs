@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Session;
-use super::{filters, owners, targets};
+use super::{filters, inventory_reading, owners, targets};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::object::{FullObject, Object};
 use crate::ownership::index::Index;
-use crate::ownership::view::{Body, Filter, OwnerObjects, Question, Views};
+use crate::ownership::view::{Body, Document, Filter, OwnerObjects, Question, Views};
 use crate::ownership::{Members, OwnerId};
 use crate::render::inventory::{self as show, Format};
 use crate::snapshot::Snapshot;
@@ -78,7 +78,7 @@ pub struct InventoryArgs {
 /// When the cluster cannot be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
     let selector = args.selector.as_deref().map(filters::selector).transpose()?;
-    let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let (snapshot, narrowed) = inventory_reading::read(args, session).await?;
     let index = Index::build(&snapshot);
     let filter = Filter { kinds: filters::kinds(&args.kinds, &index)?, selector };
     let chosen = chosen(args, session, &index)?;
@@ -89,7 +89,7 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
     };
     let views = Views::new(&index, &contents);
     let body = answer(args, session, &snapshot, &views, &index, &chosen)?;
-    let document = views.document(body, &filter);
+    let document = Document { narrowed, ..views.document(body, &filter) };
     session.terminal.data(&show::render(&document, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&document));
     show::hidden(&document).into_iter().for_each(|line| session.terminal.status(&line));

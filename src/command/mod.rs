@@ -5,6 +5,7 @@ pub mod completion;
 pub mod filters;
 pub mod get;
 pub mod inventory;
+mod inventory_reading;
 pub mod man;
 pub mod outcome;
 pub mod owners;

@@ -28,6 +28,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "helm",
     system: "helm",
     member_keys: &[Key::Annotation(RELEASE_NAME)],
+    selectors: &["app.kubernetes.io/managed-by=Helm"],
     owner_labels: &["owner"],
     other_marks: &[RELEASE_NAMESPACE, HOOK, MANAGED_BY],
     owner_kinds: &[],

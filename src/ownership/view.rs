@@ -81,6 +81,7 @@ impl<'i, 'a> Views<'i, 'a> {
             complete: snapshot.gaps.is_empty(),
             gaps: snapshot.gaps.clone(),
             totals: self.totals(),
+            narrowed: None,
             filter,
             body,
         }

@@ -56,7 +56,7 @@ pub fn render(answer: &Document, format: Format, header: bool) -> Result<String>
     })
 }
 
-/// One line that says what the whole cluster comes to.
+/// One line that says what everything that was read comes to.
 pub fn summary(answer: &Document) -> String {
     let totals = &answer.totals;
     let parts = [
@@ -72,7 +72,8 @@ pub fn summary(answer: &Document) -> String {
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
-    format!("{}: {}", count(totals.objects, "object"), parts.join(", "))
+    let read = answer.narrowed.as_ref().map(|what| format!(" (only {} were read)", one_line(what)));
+    format!("{}{}: {}", count(totals.objects, "object"), read.unwrap_or_default(), parts.join(", "))
 }
 
 /// One line that says what a filter hides; none where there is no filter.

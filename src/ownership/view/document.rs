@@ -26,6 +26,9 @@ pub struct Document {
     pub gaps: Vec<Gap>,
     /// All objects by standing.
     pub totals: Totals,
+    /// To what the reading was narrowed, where the answer needs no more; the totals are of what was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub narrowed: Option<String>,
     /// What was asked to be hidden of the answer; the totals and an owner's counts are of everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filtered>,
