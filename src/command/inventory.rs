@@ -61,6 +61,10 @@ pub struct InventoryArgs {
     /// Show only objects that live and that this label selector matches; what is hidden is counted
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "why")]
     pub selector: Option<String>,
+    /// Read the records of Helm's releases, which are Secrets: then it is known what a release lists. Only the identities
+    /// of its objects are kept, and nothing of a Secret is shown
+    #[arg(long, conflicts_with = "snapshot")]
+    pub read_secrets: bool,
     /// tree, table, wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub output: Format,

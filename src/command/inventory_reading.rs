@@ -15,6 +15,12 @@ pub(super) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
         return Ok((session.recorded(file)?, None));
     }
     let cluster = session.cluster().await?;
+    if args.read_secrets {
+        // What a release lists may have lost its marks.
+        let mut snapshot = session.snapshot_of(&cluster).await?;
+        cluster.add_release_records(&mut snapshot).await;
+        return Ok((snapshot, None));
+    }
     // A tree goes on to what carries no mark, and so does what nothing manages.
     let marked_only = args.why.is_none() && !args.unmanaged && args.output != Format::Tree;
     let narrowed = match &args.owners[..] {

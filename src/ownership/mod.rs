@@ -35,6 +35,7 @@ pub mod standing;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tree;
+mod unread;
 pub mod view;
 pub mod why;
 

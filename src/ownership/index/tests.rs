@@ -5,19 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::ownership::testing::{Make, object, snapshot};
+use crate::object::Object;
+use crate::ownership::testing::{Dice, Make, object, snapshot};
 use crate::ownership::view::{Body, Filter, Question, Views};
 use crate::ownership::{Key, Standing, Strength, keep};
 
-/// A small generator of numbers, the same in every run.
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % below
-    }
-
     fn pick<'t>(&mut self, from: &[&'t str]) -> &'t str {
         from[self.roll(from.len())]
     }
