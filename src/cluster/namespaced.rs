@@ -9,6 +9,7 @@ use super::Cluster;
 use super::list::{Listing, Query};
 use crate::object::{FullObject, Object, ResourceType};
 use crate::snapshot::{Gap, GapKind};
+use crate::words::count;
 
 /// The namespaces in which to look: the one of `-n`, else all that are known, else the context's.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Namespaces {
         let read = self.names.len() - unread;
         let which = match &self.names[..] {
             [one] => one.to_string(),
-            _ => format!("{read} namespaces"),
+            _ => count(read, "namespace"),
         };
         let gap = gaps.iter_mut().find(|gap| gap.subject == resource).filter(|_| read > 0);
         gap.into_iter().for_each(|gap| gap.message.push_str(&format!("; read in {which} only")));
