@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files and folders of the core.
-const CORE: [&str; 6] = ["object.rs", "snapshot.rs", "suspension", "ownership", "prune", "flux"];
+const CORE: [&str; 8] =
+    ["object.rs", "selector.rs", "snapshot.rs", "words.rs", "suspension", "ownership", "prune", "flux"];
 /// What the core must not name.
 const FORBIDDEN: [&str; 13] = [
     "kube::",

@@ -9,12 +9,14 @@ use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
-use super::{Cluster, Failure};
+use super::namespaced::Namespaces;
+use super::{Cluster, Discovered, Failure};
 use crate::flux::kinds;
 use crate::object::{FullObject, Object, ObjectId, ResourceType};
 use crate::ownership::SCHEMES;
 use crate::ownership::index::sources_to_read;
-use crate::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
+use crate::ownership::reading::Reading;
+use crate::snapshot::{ClusterIdentity, Gap, Snapshot};
 
 /// Kinds beside owners whose content tells where an owner's objects come from.
 const SOURCES: [(&str, &str); 6] = [
@@ -33,15 +35,35 @@ impl Cluster {
     /// When discovery fails, or when not one type can be read.
     pub async fn snapshot(&self, now: DateTime<Utc>) -> Result<Snapshot, Failure> {
         let discovered = self.discover().await?;
-        let (owners, others): (Vec<_>, Vec<_>) = discovered.types.iter().cloned().partition(is_owner);
+        Ok(self.read(discovered, now, None, None).await)
+    }
+
+    /// What [`Cluster::snapshot`] reads of these types, or as much of it as a narrower reading needs. `early` are owners
+    /// that were read in full already; their metadata is not read again before the objects.
+    pub(super) async fn read(
+        &self,
+        discovered: Discovered,
+        now: DateTime<Utc>,
+        narrow: Option<&Reading>,
+        early: Option<Vec<FullObject>>,
+    ) -> Snapshot {
+        // Namespaces come with the owners: they say where a user with few rights can look for the owners at once.
+        let (first, others): (Vec<_>, Vec<_>) =
+            discovered.types.iter().cloned().partition(|kind| is_owner(kind) || kind.is("", "Namespace"));
         let sources = others.iter().filter(|kind| SOURCES.iter().any(|(group, name)| kind.is(group, name)));
-        let full: Vec<_> = owners.iter().chain(sources).cloned().collect();
+        let full: Vec<_> = first.iter().filter(|kind| is_owner(kind)).chain(sources).cloned().collect();
         let mut snapshot = Snapshot::new(now, ClusterIdentity { uid: String::new(), server: self.server.clone() });
         snapshot.gaps = discovered.gaps;
-        self.sweep(owners, &mut snapshot).await;
-        self.sweep(others, &mut snapshot).await;
-        self.sweep_namespaces(&discovered.types, &mut snapshot).await;
-        let (contents, gaps) = self.read_full(&full, Query::default()).await;
+        let unread = first.iter().filter(|kind| early.is_none() || !is_owner(kind)).cloned().collect();
+        snapshot.objects.extend(early.into_iter().flatten().map(|full| full.object));
+        self.sweep(unread, None, &mut snapshot).await;
+        let namespaces = Namespaces::of(self, &snapshot.objects);
+        let here = self.metadata_by_namespace(&first, &namespaces, &mut snapshot.gaps).await;
+        snapshot.objects.extend(here);
+        self.sweep(others.clone(), narrow, &mut snapshot).await;
+        let here = self.metadata_by_namespace(&others, &namespaces, &mut snapshot.gaps).await;
+        snapshot.objects.extend(here);
+        let (contents, gaps) = self.content(&full, None, &namespaces).await;
         let whole = |kind: &&ResourceType| !gaps.iter().any(|gap| gap.subject == kind.resource());
         let whole: Vec<&ResourceType> = full.iter().filter(whole).collect();
         snapshot.take_full(contents, |id| whole.iter().any(|kind| kind.is(&id.group, &id.kind)));
@@ -50,7 +72,7 @@ impl Cluster {
             let is = |kind: &&ResourceType| kind.is(source.group, source.kind);
             let kinds: Vec<_> = discovered.types.iter().filter(is).cloned().collect();
             let selector = Some(source.selector).filter(|selector| !selector.is_empty());
-            let (contents, gaps) = self.read_full(&kinds, Query { namespace: None, selector }).await;
+            let (contents, gaps) = self.content(&kinds, selector, &namespaces).await;
             snapshot.take_full(contents, |_| false);
             snapshot.gaps.extend(gaps);
         }
@@ -58,7 +80,19 @@ impl Cluster {
         snapshot.normalise();
         let system = ObjectId::new("", "Namespace", "", "kube-system");
         snapshot.cluster.uid = snapshot.object(&system).map(|object| object.uid.to_string()).unwrap_or_default();
-        Ok(snapshot)
+        snapshot
+    }
+
+    /// Content of these types in the whole cluster, or in the namespaces where it may be read.
+    pub(super) async fn content(
+        &self,
+        types: &[ResourceType],
+        selector: Option<&str>,
+        namespaces: &Namespaces,
+    ) -> (Vec<FullObject>, Vec<Gap>) {
+        let (mut contents, mut gaps) = self.read_full(types, Query { namespace: None, selector }).await;
+        contents.extend(self.content_by_namespace(types, selector, namespaces, &mut gaps).await);
+        (contents, gaps)
     }
 
     /// Adds the content of the kinds of Flux that no plan needs but `get` shows.
@@ -68,63 +102,29 @@ impl Cluster {
             snapshot.full.iter().any(|full| kind.is(&full.object.id.group, &full.object.id.kind))
         };
         let missing: Vec<_> = snapshot.types.iter().filter(known).filter(|kind| !held(kind)).cloned().collect();
-        let (contents, gaps) = self.read_full(&missing, Query::default()).await;
+        let namespaces = Namespaces::of(self, &snapshot.objects);
+        let (contents, gaps) = self.content(&missing, None, &namespaces).await;
         snapshot.full.extend(contents);
         snapshot.gaps.extend(gaps);
         snapshot.normalise();
     }
 
-    /// Metadata of all objects of these types, added to the snapshot.
-    async fn sweep(&self, types: Vec<ResourceType>, snapshot: &mut Snapshot) {
+    /// Metadata of all objects of these types, or of those that a reading needs, added to the snapshot.
+    async fn sweep(&self, types: Vec<ResourceType>, narrow: Option<&Reading>, snapshot: &mut Snapshot) {
         let mut lists = JoinSet::new();
         for kind in types {
-            let cluster = self.clone();
-            lists.spawn(async move { cluster.list_metadata(&kind, Query::default()).await });
+            for selector in narrow.map_or(vec![""], |narrow| narrow.selectors(&kind.group, &kind.kind)) {
+                let (cluster, kind, selector) = (self.clone(), kind.clone(), selector.to_owned());
+                lists.spawn(async move {
+                    let selector = Some(&*selector).filter(|selector| !selector.is_empty());
+                    cluster.list_metadata(&kind, Query { namespace: None, selector }).await
+                });
+            }
         }
         while let Some(done) = lists.join_next().await {
             let listing: Listing<Object> = done.expect("a list does not panic");
             snapshot.objects.extend(listing.items);
             snapshot.gaps.extend(listing.gap);
-        }
-    }
-
-    /// Types that may not be listed in the whole cluster are listed namespace by namespace: in the one given, else in
-    /// all that are known. What stays unread stays a gap.
-    async fn sweep_namespaces(&self, types: &[ResourceType], snapshot: &mut Snapshot) {
-        let denied = |kind: &&ResourceType| {
-            let same = |gap: &Gap| gap.kind == GapKind::Forbidden && gap.subject == kind.resource();
-            kind.namespaced && snapshot.gaps.iter().any(same)
-        };
-        let denied: Vec<ResourceType> = types.iter().filter(denied).cloned().collect();
-        let known = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
-        let mut namespaces: Vec<String> = known.map(|object| object.id.name.to_string()).collect();
-        let all_known = !namespaces.is_empty();
-        if self.namespace_given || !all_known {
-            namespaces = vec![self.namespace.clone()];
-        }
-        for kind in denied {
-            let mut lists = JoinSet::new();
-            for namespace in namespaces.clone() {
-                let (cluster, kind) = (self.clone(), kind.clone());
-                lists.spawn(async move {
-                    cluster.list_metadata(&kind, Query { namespace: Some(&namespace), selector: None }).await
-                });
-            }
-            let mut unread = 0;
-            while let Some(done) = lists.join_next().await {
-                let listing = done.expect("a list does not panic");
-                snapshot.objects.extend(listing.items);
-                unread += usize::from(listing.gap.is_some());
-            }
-            let whole = all_known && !self.namespace_given && unread == 0;
-            let resource = kind.resource();
-            snapshot.gaps.retain(|gap| !whole || gap.subject != resource);
-            let read = namespaces.len() - unread;
-            if !whole && read > 0 {
-                let gap = snapshot.gaps.iter_mut().find(|gap| gap.subject == resource);
-                let which = if namespaces.len() == 1 { namespaces[0].clone() } else { format!("{read} namespaces") };
-                gap.into_iter().for_each(|gap| gap.message.push_str(&format!("; read in {which} only")));
-            }
         }
     }
 
@@ -154,6 +154,7 @@ impl Cluster {
     }
 }
 
-fn is_owner(kind: &ResourceType) -> bool {
+/// Whether a type's objects are owners of some scheme.
+pub(super) fn is_owner(kind: &ResourceType) -> bool {
     SCHEMES.iter().any(|scheme| scheme.owner_kinds.iter().any(|(group, name)| kind.is(group, name)))
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Session;
-use super::owners;
+use super::{filters, inventory_reading, owners, targets};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::object::{FullObject, Object};
 use crate::ownership::index::Index;
-use crate::ownership::view::{Body, OwnerObjects, Question, Views};
+use crate::ownership::view::{Body, Document, Filter, OwnerObjects, Question, Views};
 use crate::ownership::{Members, OwnerId};
 use crate::render::inventory::{self as show, Format};
 use crate::snapshot::Snapshot;
@@ -55,6 +55,16 @@ pub struct InventoryArgs {
     /// Explain one object: TYPE/NAME in the namespace of -n
     #[arg(long, group = "question", value_name = "TYPE/NAME", conflicts_with = "owners")]
     pub why: Option<String>,
+    /// Show only objects of these kinds: TYPE[,TYPE…] as kubectl knows them; what is hidden is counted
+    #[arg(long = "kind", value_name = "TYPE", value_delimiter = ',', conflicts_with = "why")]
+    pub kinds: Vec<String>,
+    /// Show only objects that live and that this label selector matches; what is hidden is counted
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "why")]
+    pub selector: Option<String>,
+    /// Read the records of Helm's releases, which are Secrets: then it is known what a release lists. Only the identities
+    /// of its objects are kept, and nothing of a Secret is shown
+    #[arg(long, conflicts_with = "snapshot")]
+    pub read_secrets: bool,
     /// tree, table, wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub output: Format,
@@ -71,8 +81,10 @@ pub struct InventoryArgs {
 /// # Errors
 /// When the cluster cannot be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
-    let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let selector = args.selector.as_deref().map(filters::selector).transpose()?;
+    let (snapshot, narrowed) = inventory_reading::read(args, session).await?;
     let index = Index::build(&snapshot);
+    let filter = Filter { kinds: filters::kinds(&args.kinds, &index)?, selector };
     let chosen = chosen(args, session, &index)?;
     let contents = if args.owners.is_empty() || args.snapshot.is_some() {
         vec![]
@@ -81,9 +93,10 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
     };
     let views = Views::new(&index, &contents);
     let body = answer(args, session, &snapshot, &views, &index, &chosen)?;
-    let document = views.document(body);
+    let document = Document { narrowed, ..views.document(body, &filter) };
     session.terminal.data(&show::render(&document, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&document));
+    show::hidden(&document).into_iter().for_each(|line| session.terminal.status(&line));
     Ok(session.report_gaps(&snapshot.gaps))
 }
 
@@ -114,9 +127,13 @@ fn answer(
     }
     if let Some(question) = question(args) {
         let narrowed = !args.owners.is_empty() || args.by.is_some() || session.connection.namespace.is_some();
-        let wanted = |object: &Object, owner: Option<&OwnerId>| match owner {
-            Some(owner) => !narrowed || chosen.contains(owner) || in_namespace(owner, args, session),
-            None => session.connection.namespace.as_ref().is_none_or(|namespace| **namespace == *object.id.namespace),
+        let here = |object: &Object| {
+            session.connection.namespace.as_ref().is_none_or(|namespace| **namespace == *object.id.namespace)
+        };
+        let asked = |owner: &OwnerId| !narrowed || chosen.contains(owner) || in_namespace(owner, args, session);
+        let wanted = |object: &Object, owners: &[OwnerId]| match owners {
+            [] => here(object),
+            owners => owners.iter().any(asked),
         };
         return Ok(Body::Findings(views.findings(question, wanted)));
     }
@@ -153,12 +170,9 @@ fn question(args: &InventoryArgs) -> Option<Question> {
 /// The object that `TYPE/NAME` names, in the namespace of `-n` or cluster-scoped.
 fn object<'a>(text: &str, session: &Session, snapshot: &'a Snapshot) -> Result<&'a Object> {
     let (word, name) = text.split_once('/').ok_or_else(|| Error::usage(format!("{text:?} is not TYPE/NAME")))?;
-    let word = word.to_lowercase();
     let named = |object: &&Object| {
-        let Some(kind) = snapshot.resource_type(&object.id.group_kind()) else { return false };
-        let short = kind.short_names.iter().any(|short| **short == *word);
-        let plain = [&*kind.plural, &kind.kind.to_lowercase()].contains(&word.as_str());
-        *object.id.name == *name && (short || plain || word == kind.resource() || word == kind.group_kind().to_string())
+        let kind = snapshot.resource_type(&object.id.group_kind());
+        *object.id.name == *name && kind.is_some_and(|kind| targets::means(kind, word))
     };
     let namespace = session.connection.namespace.as_deref();
     let here = |object: &&Object| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);

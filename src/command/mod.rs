@@ -2,8 +2,10 @@
 
 pub mod change;
 pub mod completion;
+pub mod filters;
 pub mod get;
 pub mod inventory;
+mod inventory_reading;
 pub mod man;
 pub mod outcome;
 pub mod owners;

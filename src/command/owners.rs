@@ -11,7 +11,8 @@ use crate::ownership::{OwnerId, SCHEMES};
 /// When none or several match; the nearest match or the candidates are the hint.
 pub fn find(text: &str, index: &Index<'_>) -> Result<OwnerId> {
     let Some((first, rest)) = text.split_once('/') else {
-        return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME")));
+        return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))
+            .hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind"));
     };
     // The names of some owners hold slashes: qbec's APPLICATION/ENVIRONMENT, the URL of a source of Flux v1.
     let wanted = |owner: &OwnerId| {

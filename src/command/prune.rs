@@ -16,8 +16,9 @@ use crate::prune::guard::{self, Limits};
 use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::narrow;
 use crate::prune::plan::Plan;
-use crate::render::{count, plan as show, sanitize};
+use crate::render::{plan as show, sanitize};
 use crate::snapshot::Snapshot;
+use crate::words::count;
 
 /// What a plan is made from.
 enum Basis {

@@ -6,6 +6,7 @@ use std::path::Path;
 use futures::future::join_all;
 
 use super::Session;
+use super::filters;
 use super::pick::{self, Picked, Wish};
 use super::targets::{self, Targets};
 use crate::cluster::Cluster;
@@ -86,12 +87,13 @@ pub async fn complete(cluster: &Cluster, served: &[ResourceType], reading: &mut 
 /// # Errors
 /// When the file is no snapshot, or a TYPE is not known.
 pub fn of_file(file: &Path, wish: Wish<'_>, session: &mut Session) -> Result<Reading> {
-    if wish.selector.is_some() {
-        return Err(Error::usage("a recorded cluster cannot be selected from by label").hint("leave -l out"));
-    }
+    let selector = wish.selector.map(filters::selector).transpose()?.unwrap_or_default();
     let snapshot = session.recorded(file)?;
     let namespace = session.connection.namespace.as_deref().filter(|_| !wish.all_namespaces);
-    let here = |full: &FullObject| namespace.is_none_or(|namespace| *full.object.id.namespace == *namespace);
+    let here = |full: &FullObject| {
+        namespace.is_none_or(|namespace| *full.object.id.namespace == *namespace)
+            && selector.matches(&full.object.labels)
+    };
     let mut picked = Picked { gaps: snapshot.gaps.clone(), ..Picked::default() };
     let flux: Vec<_> = snapshot.types.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some()).collect();
     picked.gaps.retain(|gap| flux.iter().any(|kind| kind.resource() == gap.subject));
@@ -101,6 +103,9 @@ pub fn of_file(file: &Path, wish: Wish<'_>, session: &mut Session) -> Result<Rea
         full.map(|full| (kind.clone(), full.clone())).collect::<Vec<_>>()
     };
     match targets::parse(wish.words, &snapshot.types)? {
+        Targets::Names(_) if wish.selector.is_some() => {
+            return Err(Error::usage("name cannot be provided when a selector is specified"));
+        }
         Targets::Types(types) => picked.objects = types.iter().flat_map(of_kind).collect(),
         Targets::Names(names) => {
             for (kind, name) in names {

@@ -94,7 +94,7 @@ fn one_type(word: &str, served: &[ResourceType]) -> Result<ResourceType> {
 }
 
 /// Whether a word names a type: plural, singular, kind or short name, with or without `.GROUP` or `.VERSION.GROUP`.
-fn means(known: &ResourceType, word: &str) -> bool {
+pub fn means(known: &ResourceType, word: &str) -> bool {
     let word = word.to_lowercase();
     let (name, rest) = word.split_once('.').unwrap_or((&word, ""));
     let in_group = rest.is_empty()

@@ -30,6 +30,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "applyset",
     system: "applyset",
     member_keys: &[Key::Label(PART_OF[0]), Key::Label(PART_OF[1])],
+    selectors: &[PART_OF[0], "!applyset.kubernetes.io/part-of,applyset.k8s.io/part-of"],
     owner_labels: &ID,
     other_marks: &[KINDS[0], KINDS[1], NAMESPACES[0], NAMESPACES[1], TOOLING[0], TOOLING[1]],
     owner_kinds: &[],

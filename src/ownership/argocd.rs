@@ -23,6 +23,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "argocd",
     system: "argocd",
     member_keys: &[Key::Annotation(TRACKING_ID), Key::Label(INSTANCE)],
+    selectors: &[],
     owner_labels: &[],
     other_marks: &[HOOK, helm::HOOK, OPTIONS, "argocd.argoproj.io/installation-id"],
     owner_kinds: &[("argoproj.io", KIND)],

@@ -24,6 +24,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "cli-utils",
     system: "cli-utils",
     member_keys: &[Key::Annotation(OWNING)],
+    selectors: &[],
     owner_labels: &[INVENTORY_ID],
     other_marks: &["client.lifecycle.config.k8s.io/mutation"],
     owner_kinds: &[("kpt.dev", "ResourceGroup")],

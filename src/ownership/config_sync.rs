@@ -20,6 +20,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "config-sync",
     system: applyset::SCHEME.system,
     member_keys: &[Key::Annotation(RESOURCE_ID)],
+    selectors: &[],
     owner_labels: &[],
     other_marks: &[MANAGER, MANAGED],
     owner_kinds: &[(GROUP, "RootSync"), (GROUP, "RepoSync")],

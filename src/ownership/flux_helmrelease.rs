@@ -26,6 +26,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "helmrelease",
     system: "flux",
     member_keys: &[Key::Label(NAME), Key::Label(NAMESPACE)],
+    selectors: &[NAME],
     owner_labels: &[],
     other_marks: &[helm::HOOK],
     owner_kinds: &[(GROUP, KIND)],

@@ -28,6 +28,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "kustomization",
     system: "flux",
     member_keys: &[Key::Label(NAME), Key::Label(NAMESPACE)],
+    selectors: &[NAME],
     owner_labels: &[],
     other_marks: &[flux_snapshot::CHECKSUM],
     owner_kinds: &[(GROUP, KIND)],

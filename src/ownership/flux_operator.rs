@@ -19,6 +19,7 @@ pub const RESOURCE_SET: Scheme = Scheme {
     name: "resourceset",
     system: "flux",
     member_keys: &[Key::Label(SET[0]), Key::Label(SET[1])],
+    selectors: &[SET[0]],
     owner_labels: &[],
     other_marks: &[],
     owner_kinds: &[(GROUP, "ResourceSet")],
@@ -35,6 +36,7 @@ pub const RESOURCE_SET: Scheme = Scheme {
 pub const FLUX_INSTANCE: Scheme = Scheme {
     name: "fluxinstance",
     member_keys: &[Key::Label(INSTANCE[0]), Key::Label(INSTANCE[1])],
+    selectors: &[INSTANCE[0]],
     owner_kinds: &[(GROUP, "FluxInstance")],
     claim: |object| claim(object, "FluxInstance", INSTANCE),
     ..RESOURCE_SET

@@ -28,6 +28,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "flux-v1",
     system: "flux-v1",
     member_keys: &[Key::Label(MARK), Key::Label(LEGACY_MARK)],
+    selectors: &[MARK, "!fluxcd.io/sync-gc-mark,flux.weave.works/sync-gc-mark"],
     owner_labels: &[],
     other_marks: &[CHECKSUM],
     owner_kinds: &[],

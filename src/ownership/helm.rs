@@ -3,11 +3,12 @@
 //!
 //! Source: reference ownership-and-prune 1.5, kustomize-controller 7.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{Claim, KeepMark, Key, Members, OwnerId, OwnerSource, OwnerState, Reach, Record, Scheme};
 use super::{annotation_strength, helm_release};
-use crate::object::Object;
+use crate::object::{FullObject, Object};
 
 /// Marks a hook: it carries the release's marks and is in no record of it.
 pub const HOOK: &str = "helm.sh/hook";
@@ -18,6 +19,11 @@ const POLICY: &str = "helm.sh/resource-policy";
 /// Kind under which a release is shown; it is not an object.
 const KIND: &str = "Release";
 const RECORD_PREFIX: &str = "sh.helm.release.v1.";
+/// Type of the Secrets that hold records.
+const RECORD_TYPE: &str = "helm.sh/release.v1";
+/// Keys of what is left of a record that was read.
+const LISTED: &str = "listed";
+const UNREADABLE: &str = "unreadable";
 
 const fn record(kind: &'static str) -> OwnerSource {
     OwnerSource { group: "", kind, selector: "owner=helm", full: false, only_if_marked: false }
@@ -28,6 +34,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "helm",
     system: "helm",
     member_keys: &[Key::Annotation(RELEASE_NAME)],
+    selectors: &["app.kubernetes.io/managed-by=Helm"],
     owner_labels: &["owner"],
     other_marks: &[RELEASE_NAMESPACE, HOOK, MANAGED_BY],
     owner_kinds: &[],
@@ -55,6 +62,32 @@ fn claim(object: &Object) -> Option<Claim> {
     Some(Claim { owner: release(namespace, name), strength, evidence })
 }
 
+/// A release record without its data: only what it lists is left. `None` for Secrets of another type, whatever they are
+/// labelled.
+pub(crate) fn record_of(full: FullObject) -> Option<FullObject> {
+    let secret = full.object.id.is("", "Secret");
+    if secret && full.text("/type") != Some(RECORD_TYPE) {
+        return None;
+    }
+    let members =
+        helm_release::members(full.text("/data/release").unwrap_or_default(), secret, &full.object.id.namespace);
+    let content = match members {
+        Members::Listed(ids) => json!({ LISTED: ids }),
+        Members::Unreadable(why) => json!({ UNREADABLE: why }),
+        _ => Value::Null,
+    };
+    Some(FullObject { object: full.object, content })
+}
+
+/// What [`record_of`] left.
+fn recorded(content: &Value) -> Members {
+    if let Some(why) = content.get(UNREADABLE).and_then(Value::as_str) {
+        return Members::Unreadable(why.to_owned());
+    }
+    let listed = content.get(LISTED).and_then(|listed| Vec::deserialize(listed).ok());
+    listed.map_or(Members::Unrecorded, Members::Listed)
+}
+
 /// One revision of a release. Its data is parsed only where the caller chose to read it.
 fn owner(object: &Object, content: &Value) -> Option<Record> {
     let label = |key: &str| object.labels.get(key);
@@ -64,17 +97,17 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
         return None;
     }
     let (name, number) = revision.rsplit_once(".v")?;
-    let members = match content.pointer("/data/release").and_then(Value::as_str) {
-        Some(data) => helm_release::members(data, object.id.is("", "Secret"), &object.id.namespace),
-        None => Members::Unrecorded,
-    };
     let state = match label("status").unwrap_or_default() {
         "deployed" | "superseded" | "" => OwnerState::Settled,
         status if status.starts_with("pending") => OwnerState::Reconciling,
         "uninstalling" => OwnerState::Terminating,
         status => OwnerState::NotReady(format!("its newest revision is {status}")),
     };
-    Some(Record { state, rank: number.parse().ok()?, ..Record::new(release(&object.id.namespace, name), members) })
+    Some(Record {
+        state,
+        rank: number.parse().ok()?,
+        ..Record::new(release(&object.id.namespace, name), recorded(content))
+    })
 }
 
 /// Hooks are not part of the manifest that a release records.
@@ -125,5 +158,27 @@ mod tests {
             owner(&object("", "Pod", "prod", "sh.helm.release.v1.web.v1").label("owner", "helm"), &Value::Null)
                 .is_none()
         );
+    }
+
+    #[test]
+    fn nothing_but_identities_is_left_of_a_record() {
+        use base64::Engine;
+        use base64::engine::general_purpose::STANDARD;
+        let manifest = "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {password: hunter2}\n";
+        let release = json!({"name": "web", "manifest": manifest, "config": {"password": "hunter2"}}).to_string();
+        let data = STANDARD.encode(STANDARD.encode(release));
+        let secret = || object("", "Secret", "prod", "sh.helm.release.v1.web.v1").label("owner", "helm");
+        let full = |kind: &str| secret().full(json!({"type": kind, "data": {"release": data, "other": "hunter2"}}));
+        let left = record_of(full(RECORD_TYPE)).unwrap();
+        assert_eq!(
+            left.content,
+            json!({"listed": [{"group": "", "kind": "Secret", "namespace": "prod", "name": "web"}]})
+        );
+        let listed = Members::Listed(vec![crate::object::ObjectId::new("", "Secret", "prod", "web")]);
+        assert_eq!(owner(&left.object, &left.content).unwrap().members, listed);
+        assert_eq!(record_of(full("Opaque")), None, "of another type");
+        let broken = record_of(secret().full(json!({"type": RECORD_TYPE, "data": {"release": "hunter2"}}))).unwrap();
+        assert!(matches!(owner(&broken.object, &broken.content).unwrap().members, Members::Unreadable(_)));
+        assert!(!broken.content.to_string().contains("hunter2"));
     }
 }

@@ -26,11 +26,16 @@ struct Release {
 struct Document {
     api_version: String,
     kind: String,
+    #[serde(default)]
     metadata: Metadata,
+    /// The elements of a `List`, which Helm takes apart.
+    #[serde(default)]
+    items: Vec<Document>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Metadata {
+    #[serde(default)]
     name: String,
     namespace: Option<String>,
 }
@@ -60,17 +65,29 @@ fn manifest(data: &str, secret: bool) -> Option<String> {
 
 fn read(manifest: &str, namespace: &str) -> Members {
     let mut ids = vec![];
-    for document in serde_yaml::Deserializer::from_str(manifest) {
-        let document = match Option::<Document>::deserialize(document) {
-            Ok(Some(document)) => document,
-            Ok(None) => continue,
-            Err(error) => return Members::Unreadable(format!("its manifest cannot be read: {error}")),
+    for (n, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
+        // What the parser says of a fault may hold a Secret's value, so only the place is told.
+        let Ok(document) = Option::<Document>::deserialize(document) else {
+            return Members::Unreadable(format!("document {} of its manifest cannot be read", n + 1));
         };
-        let group = document.api_version.split_once('/').map_or("", |(group, _)| group);
-        let own = document.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-        ids.push(ObjectId::new(group, &document.kind, own.unwrap_or(namespace), &document.metadata.name));
+        if !document.is_none_or(|document| document.list(namespace, &mut ids)) {
+            return Members::Unreadable(format!("document {} of its manifest is no object", n + 1));
+        }
     }
     Members::Listed(ids)
+}
+
+impl Document {
+    /// Adds the identities in this document; false when it is no object.
+    fn list(self, namespace: &str, ids: &mut Vec<ObjectId>) -> bool {
+        if self.kind == "List" {
+            return self.items.into_iter().all(|item| item.list(namespace, ids));
+        }
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        let own = self.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        ids.push(ObjectId::new(group, &self.kind, own.unwrap_or(namespace), &self.metadata.name));
+        !self.kind.is_empty() && !self.metadata.name.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +123,12 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_its_elements() {
+        let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a}}\n";
+        assert_eq!(read(list, "prod"), Members::Listed(vec![ObjectId::new("", "Service", "prod", "a")]));
+    }
+
+    #[test]
     fn a_broken_record_is_unreadable() {
         for data in ["", "!!", "aGVsbG8=", &STANDARD.encode("{}x")] {
             assert!(matches!(members(data, true, "prod"), Members::Unreadable(_)), "{data}");
@@ -113,5 +136,12 @@ mod tests {
         assert!(matches!(read("a: [", "prod"), Members::Unreadable(_)));
         assert!(matches!(read("just text", "prod"), Members::Unreadable(_)));
         assert_eq!(read("", "prod"), Members::Listed(vec![]));
+        assert_eq!(read("apiVersion: v1\nkind: List\nitems: []", "prod"), Members::Listed(vec![]));
+        let nameless = "apiVersion: v1\nkind: Secret\nstringData: {password: hunter2}\n";
+        let odd = "apiVersion: v1\nkind: Secret\nmetadata: hunter2\n";
+        for text in [nameless, odd, &format!("{odd}---\n{nameless}")] {
+            let Members::Unreadable(why) = read(text, "prod") else { panic!("{text}") };
+            assert!(why.starts_with("document 1 of its manifest") && !why.contains("hunter2"), "{why}");
+        }
     }
 }

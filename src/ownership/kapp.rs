@@ -25,6 +25,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "kapp",
     system: "kapp",
     member_keys: &[Key::Label(APP)],
+    selectors: &[APP],
     owner_labels: &[IS_APP],
     other_marks: &[IDENTITY, ASSOCIATION],
     owner_kinds: &[],

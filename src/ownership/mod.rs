@@ -29,11 +29,13 @@ pub mod own;
 pub mod owner;
 pub mod qbec;
 pub mod readiness;
+pub mod reading;
 pub mod settled;
 pub mod standing;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tree;
+mod unread;
 pub mod view;
 pub mod why;
 
@@ -77,6 +79,8 @@ pub struct Scheme {
     pub system: &'static str,
     /// Labels and annotations by which a member can be recognised; one of them present calls `claim`.
     pub member_keys: &'static [Key],
+    /// Label selectors that together find every object that `claim` can speak of; none where annotations are the mark.
+    pub selectors: &'static [&'static str],
     /// Labels by which an object of any kind is an owner of this scheme, readable from metadata alone.
     pub owner_labels: &'static [&'static str],
     /// Further labels and annotations that `claim`, `owner` and `reach` read.

@@ -24,6 +24,7 @@ pub const SCHEME: Scheme = Scheme {
     name: "qbec",
     system: "qbec",
     member_keys: &[Key::Label(APPLICATION), Key::Label(ENVIRONMENT)],
+    selectors: &[APPLICATION, "!qbec.io/application,qbec.io/environment"],
     owner_labels: &[],
     other_marks: &[TAG, COMPONENT, "directives.qbec.io/apply-order"],
     owner_kinds: &[],

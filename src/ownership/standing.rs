@@ -4,7 +4,6 @@ use super::index::Index;
 use super::layers::Found;
 use super::{Claim, Members, OwnerId, Reach, Strength, own};
 use crate::object::Object;
-use crate::snapshot::GapKind;
 
 /// What an object is, seen from all schemes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +96,7 @@ impl Index<'_> {
     /// Why what is said of an object on the word of a live owner's record cannot be trusted; `None` when it can.
     pub fn distrust(&self, object: &Object, claim: &Claim) -> Option<String> {
         let owner = self.owner(&claim.owner)?;
-        if let Some(why) = owner.state.distrust() {
+        if let Some(why) = owner.state.distrust().or_else(|| self.blind.clone()) {
             return Some(why);
         }
         let keys = owner.scheme.member_keys;
@@ -146,7 +145,7 @@ impl Index<'_> {
             return Standing::Copied(claim());
         }
         let Some(owner) = self.owner(&found.claim.owner) else {
-            return match self.unread(found) {
+            return match self.unread(found).or_else(|| self.blind.clone()) {
                 Some(why) => Standing::Unjudged(claim(), why),
                 None => Standing::Orphaned(claim()),
             };
@@ -172,37 +171,6 @@ impl Index<'_> {
                 Standing::Managed(found.claim.owner.clone())
             }
         }
-    }
-
-    /// Why an owner that was not found may exist all the same: something that could have shown it was not read.
-    fn unread(&self, found: &Found) -> Option<String> {
-        let bit = |n: usize| self.opaque & (1 << n) != 0;
-        let opaque = super::SCHEMES.iter().enumerate().any(|(n, known)| *known == found.scheme && bit(n));
-        if opaque {
-            return Some(format!("an owner of {} could not be read", found.scheme.system));
-        }
-        let kinds = found.scheme.owner_kinds.iter().copied();
-        let sources = found.scheme.owner_sources.iter().map(|source| (source.group, source.kind));
-        let kinds: Vec<(&str, &str)> = kinds.chain(sources).collect();
-        let namespace = &found.claim.owner.namespace;
-        let gap = self.snapshot.gaps.iter().find(|gap| {
-            let elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
-            !elsewhere && kinds.iter().any(|(group, kind)| self.hides(gap.kind, &gap.subject, group, kind))
-        })?;
-        Some(format!("{} could not be read: {}", gap.subject, gap.message))
-    }
-
-    /// Whether a gap's subject, a resource or an API group version, covers a kind.
-    fn hides(&self, gap: GapKind, subject: &str, group: &str, kind: &str) -> bool {
-        if gap == GapKind::StaleGroup {
-            return subject.split_once('/').map_or("", |(group, _)| group) == group;
-        }
-        let known = self.snapshot.types.iter().find(|known| known.is(group, kind)).map(|known| known.resource());
-        let plural = format!("{}s", kind.to_lowercase());
-        let guess = || {
-            if group.is_empty() { plural } else { format!("{plural}.{group}") }
-        };
-        known.unwrap_or_else(guess) == subject
     }
 }
 

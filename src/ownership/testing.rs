@@ -5,6 +5,22 @@ use serde_json::Value;
 use crate::object::{FullObject, KeyValues, Object, ObjectId, Reference, ResourceType, Writer, parse_time};
 use crate::snapshot::{ClusterIdentity, Snapshot};
 
+/// A small generator of numbers, the same in every run.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// A number below a limit.
+    pub(crate) fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+
+    /// Whether this is the one time in so many.
+    pub(crate) fn one_in(&mut self, limit: usize) -> bool {
+        self.roll(limit) == 0
+    }
+}
+
 /// An object with nothing but an identity.
 pub(crate) fn object(group: &str, kind: &str, namespace: &str, name: &str) -> Object {
     Object {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::plan::Plan;
 use crate::ownership::{Members, OwnerId, index::Index};
+use crate::words::count;
 
 /// What the user set, or the defaults.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +57,8 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
 pub fn totals(plan: &Plan, limits: &Limits) -> Vec<Violation> {
     let mut broken = vec![];
     if !plan.complete && !limits.allow_incomplete {
-        let count = plan.gaps.len();
         broken.push(Violation {
-            message: format!("the plan is incomplete: {count} {} could not be read", plural(count, "thing")),
+            message: format!("the plan is incomplete: {} could not be read", count(plan.gaps.len(), "thing")),
             hint: "get the missing rights, or pass --allow-incomplete".to_owned(),
         });
     }
@@ -93,8 +93,4 @@ pub fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
         *lost.entry(owner).or_default() += 1;
     }
     lost
-}
-
-fn plural(count: usize, word: &str) -> String {
-    if count == 1 { word.to_owned() } else { format!("{word}s") }
 }

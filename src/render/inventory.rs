@@ -5,9 +5,9 @@ use std::fmt::Write;
 use clap::ValueEnum;
 
 use super::document;
+use super::owner;
 use super::sanitize::one_line;
 use super::table::Table;
-use super::{count, owner};
 use crate::error::Result;
 use crate::object::ObjectId;
 use crate::ownership::OwnerState;
@@ -15,6 +15,7 @@ use crate::ownership::readiness::Readiness;
 use crate::ownership::tree::Node;
 use crate::ownership::view::{Body, Document, Finding, MemberView, OwnerObjects, OwnerSummary, RecordKind};
 use crate::ownership::why::Why;
+use crate::words::count;
 
 /// What `-o` takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -55,7 +56,7 @@ pub fn render(answer: &Document, format: Format, header: bool) -> Result<String>
     })
 }
 
-/// One line that says what the whole cluster comes to.
+/// One line that says what everything that was read comes to.
 pub fn summary(answer: &Document) -> String {
     let totals = &answer.totals;
     let parts = [
@@ -71,7 +72,22 @@ pub fn summary(answer: &Document) -> String {
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
-    format!("{}: {}", count(totals.objects, "object"), parts.join(", "))
+    let read = answer.narrowed.as_ref().map(|what| format!(" (only {} were read)", one_line(what)));
+    format!("{}{}: {}", count(totals.objects, "object"), read.unwrap_or_default(), parts.join(", "))
+}
+
+/// One line that says what a filter hides; none where there is no filter.
+pub fn hidden(answer: &Document) -> Option<String> {
+    let filter = answer.filter.as_ref()?;
+    let noun = if matches!(answer.body, Body::Owners(_)) { "owner" } else { "object" };
+    let mut flags: Vec<String> = vec![];
+    flags.extend((!filter.kinds.is_empty()).then(|| format!("--kind {}", filter.kinds.join(","))));
+    flags.extend(filter.selector.as_ref().map(|selector| format!("-l {selector}")));
+    let flags = one_line(&flags.join(" ")).into_owned();
+    Some(match filter.hidden {
+        0 => format!("{flags} hides nothing of {}", count(filter.shown, noun)),
+        hidden => format!("{flags} hides {hidden} of {}", count(filter.shown + hidden, noun)),
+    })
 }
 
 fn names(body: &Body) -> String {
@@ -92,6 +108,10 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
         return String::new();
     }
     let mut columns = vec!["system", "namespace", "kind", "name", "objects", "missing", "leaked", "state"];
+    let matching = owners.iter().any(|row| row.matching.is_some());
+    if matching {
+        columns.insert(4, "matching");
+    }
     if wide {
         columns.extend(["record", "revision"]);
     }
@@ -110,6 +130,9 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
             row.leaked.to_string(),
             state(row),
         ];
+        if matching {
+            cells.insert(4, number(known, row.matching.unwrap_or_default()));
+        }
         if wide {
             cells.extend([format!("{:?}", row.record), row.revision.clone().unwrap_or_default()]);
         }

@@ -17,8 +17,3 @@ pub fn owner(owner: &OwnerId) -> String {
     let prefix = if owner.namespace.is_empty() { String::new() } else { format!("{}/", owner.namespace) };
     format!("{prefix}{}/{}", owner.kind.to_lowercase(), owner.name)
 }
-
-/// `1 object`, `3 objects`: a number and its noun.
-pub fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}

@@ -1,12 +1,13 @@
 //! How a plan and its execution look.
 
 use super::document::{self, OutputFormat};
+use super::owner;
 use super::sanitize::one_line;
 use super::table::Table;
-use super::{count, owner};
 use crate::error::Result;
 use crate::prune::outcome::{PruneResult, Step, StepResult};
 use crate::prune::plan::{Certainty, Change, Plan};
+use crate::words::count;
 
 /// The plan in the form asked for. A table lists what goes before what stays; `name` lists only what goes.
 ///

@@ -5,19 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::ownership::testing::{Make, object, snapshot};
-use crate::ownership::view::{Body, Question, Views};
+use crate::object::Object;
+use crate::ownership::testing::{Dice, Make, object, snapshot};
+use crate::ownership::view::{Body, Filter, Question, Views};
 use crate::ownership::{Key, Standing, Strength, keep};
 
-/// A small generator of numbers, the same in every run.
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % below
-    }
-
     fn pick<'t>(&mut self, from: &[&'t str]) -> &'t str {
         from[self.roll(from.len())]
     }
@@ -146,8 +139,10 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
             }
             serde_json::to_string(&views.why(object)).expect("why serialises");
         }
-        serde_json::to_string(&views.document(Body::Tree(views.forest()))).expect("trees serialise");
-        serde_json::to_string(&views.document(Body::Owners(views.owners()))).expect("owners serialise");
+        serde_json::to_string(&views.document(Body::Tree(views.forest()), &Filter::default()))
+            .expect("trees serialise");
+        serde_json::to_string(&views.document(Body::Owners(views.owners()), &Filter::default()))
+            .expect("owners serialise");
         for question in
             [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Unjudged, Question::Copied]
         {

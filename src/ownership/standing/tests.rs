@@ -7,6 +7,7 @@ use crate::object::{FullObject, Object, parse_time};
 use crate::ownership::index::Given;
 use crate::ownership::testing::{Make, object, resource_type, snapshot};
 use crate::ownership::{OwnerState, flux_v1, identity};
+use crate::snapshot::GapKind;
 use crate::snapshot::{Gap, Snapshot};
 
 const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
@@ -566,4 +567,32 @@ fn entries_of_cluster_scoped_kinds_match_without_namespace() {
     snapshot.types = vec![resource_type("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false)];
     let index = Index::build(&snapshot);
     assert_eq!(index.standing(&snapshot.objects[0]), Standing::Managed(ks("apps")));
+}
+
+#[test]
+fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it() {
+    let rows = [
+        ("applications.argoproj.io", "unjudged", false),
+        ("helmreleases.helm.toolkit.fluxcd.io", "unjudged", false),
+        ("configmaps", "unjudged", false),
+        ("pods", "orphaned", true),
+        ("secrets", "orphaned", true),
+    ];
+    for (subject, orphan, trusted) in rows {
+        let gap = |message: &str| Gap {
+            kind: GapKind::Forbidden,
+            subject: subject.to_owned(),
+            namespace: None,
+            message: message.to_owned(),
+        };
+        let mut leaked = applied(cm("a"), "apps");
+        leaked.writers[0].time = parse_time("2026-05-31T23:59:00Z");
+        let mut snapshot = snapshot(vec![leaked, applied(cm("b"), "gone")], vec![kustomization("apps", &[])]);
+        snapshot.gaps = vec![gap("no")];
+        let index = Index::build(&snapshot);
+        let [a, b] = &snapshot.objects[..] else { panic!("two objects") };
+        let Standing::Leaked(claim) = index.standing(a) else { panic!("{:?}", index.standing(a)) };
+        assert_eq!(index.distrust(a, &claim).is_none(), trusted, "{subject}");
+        assert_eq!(index.standing(b).label(), orphan, "{subject}");
+    }
 }

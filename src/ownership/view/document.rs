@@ -26,9 +26,30 @@ pub struct Document {
     pub gaps: Vec<Gap>,
     /// All objects by standing.
     pub totals: Totals,
+    /// To what the reading was narrowed, where the answer needs no more; the totals are of what was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub narrowed: Option<String>,
+    /// What was asked to be hidden of the answer; the totals and an owner's counts are of everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Filtered>,
     /// The answer.
     #[serde(flatten)]
     pub body: Body,
+}
+
+/// Kinds and labels that narrowed what is shown, and by how much.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Filtered {
+    /// Kinds, as `deployment.apps`; empty for all.
+    pub kinds: Vec<String>,
+    /// Label selector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// Rows that are shown: owners in a list of owners, otherwise objects.
+    pub shown: usize,
+    /// Rows that would be shown without the filter.
+    pub hidden: usize,
 }
 
 /// The part of an answer that depends on the question; serialised under its name.
@@ -109,6 +130,9 @@ pub struct OwnerSummary {
     pub revision: Option<String>,
     /// Members.
     pub objects: usize,
+    /// Members that the filter lets through, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matching: Option<usize>,
     /// Members known to be ready.
     pub ready: usize,
     /// Members whose content was not read, so that nobody knows.

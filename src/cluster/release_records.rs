@@ -1,0 +1,23 @@
+//! Helm's own records, read only where the user asked for Secrets to be read. Of each nothing but the identities in its
+//! manifest outlives this file.
+
+use super::Cluster;
+use super::namespaced::Namespaces;
+use crate::ownership::helm;
+use crate::snapshot::Snapshot;
+
+/// The newest revision that was deployed speaks for a release (reference ownership-and-prune 1.5).
+const DEPLOYED: &str = "owner=helm,status=deployed";
+
+impl Cluster {
+    /// Adds what the releases of Helm recorded. What may not be read is a gap.
+    pub async fn add_release_records(&self, snapshot: &mut Snapshot) {
+        let holds = |kind: &&crate::object::ResourceType| kind.is("", "Secret") || kind.is("", "ConfigMap");
+        let kinds: Vec<_> = snapshot.types.iter().filter(holds).cloned().collect();
+        let namespaces = Namespaces::of(self, &snapshot.objects);
+        let (contents, gaps) = self.content(&kinds, Some(DEPLOYED), &namespaces).await;
+        snapshot.take_full(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
+        snapshot.gaps.extend(gaps);
+        snapshot.normalise();
+    }
+}
