@@ -153,8 +153,10 @@ fn a_mistyped_path_is_told_before_the_merge_and_then_does_exactly_that() {
     let alarm = plan(cluster, &tree, &[]);
     assert_eq!(alarm.code, 6, "{alarm:?}");
     let words = "error: this deletes 100 % of kustomization/applications -n fleet: its path ./aps holds no manifests";
-    let said: Vec<&str> = alarm.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert!(said[0].starts_with(words), "{}", alarm.stderr);
+    let said: Vec<&str> = alarm.stderr.lines().skip_while(|line| !line.starts_with("error: ")).collect();
+    assert_eq!(said[0], words, "{}", alarm.stderr);
+    let along = APPLICATIONS.map(|name| format!("kustomization/{name} -n fleet")).join(", ");
+    assert_eq!(said[1].trim(), format!("this deletes 6 owners and everything they have: {along}"));
     assert!(alarm.stderr.contains("hint: "), "{}", alarm.stderr);
     let run = plan(cluster, &tree, &["-o", "json"]);
     assert_eq!(run.code, 6);
@@ -173,6 +175,11 @@ fn a_mistyped_path_is_told_before_the_merge_and_then_does_exactly_that() {
         }
     }
 
+    let comment = plan(cluster, &tree, &["-o", "markdown"]);
+    let first = comment.stdout.lines().next().unwrap_or_default();
+    assert!(first.starts_with("🛑 **this deletes 100 %"), "{first}");
+    assert!(comment.code == 6 && comment.stdout.len() < 60_000, "{comment:?}");
+
     commit(cluster, &tree);
     let namespaces = || Ok(!cluster.kubectl(&["get", "namespaces", "-o", "name"])?.contains("namespace/web"));
     cluster.wait_for("the namespaces to go", Duration::from_secs(120), namespaces).unwrap();
@@ -187,5 +194,5 @@ fn a_mistyped_path_is_told_before_the_merge_and_then_does_exactly_that() {
     assert_eq!(gone_uids, uids(&expected), "the plan names what never was");
     let report =
         format!("{} objects of {} planned, {} gone\n{}", expected.len(), before.len(), gone.len(), alarm.stderr);
-    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("disaster.txt"), report).unwrap();
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("disaster.md"), report + &comment.stdout).unwrap();
 }
