@@ -84,7 +84,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     if let Some(file) = &args.apply {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
-    session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
+    session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &[])?)?;
     session.terminal.status(&show::summary(&plan));
     let gaps = session.report_gaps(&plan.gaps);
     if args.plan {
@@ -116,14 +116,14 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     if wishes.narrow() {
         plan = narrow::narrowed(plan, &|owner| wishes.include(owner), snapshot);
     }
-    session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
+    let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
+    session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &broken)?)?;
     session.terminal.status(&show::summary(&plan));
     let gaps = session.report_gaps(&plan.gaps);
     args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
-    let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
     let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };
     let messages: Vec<_> = broken.iter().map(|violation| sanitize::one_line(&violation.message).into_owned()).collect();
-    Err(Error::refused(messages.join("; ")).hint(first.hint.clone()))
+    Err(Error::refused(messages.join("\n       ")).hint(first.hint.clone()))
 }
 
 fn limits(args: &PruneArgs) -> Limits {

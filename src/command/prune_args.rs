@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::prune_gc::GcArgs;
 use super::prune_tree::TreeArgs;
 use crate::prune::guard::Limits;
-use crate::render::document::OutputFormat;
+use crate::render::plan::PlanFormat;
 
 /// Plan and delete what its owner will never prune
 ///
@@ -28,6 +28,9 @@ use crate::render::document::OutputFormat;
 
   # The same for one owner, as JSON
   kubectl gitops prune --plan -o json kustomization/apps
+
+  # What Flux will delete, as a comment on a pull request, without access to the cluster
+  kubectl gitops prune --plan --repo . --snapshot prod.json.gz -o markdown
 
   # Review a plan first, execute exactly that later
   kubectl gitops prune --plan --out plan.json
@@ -95,9 +98,9 @@ pub struct PruneArgs {
     /// Read this recorded cluster instead of a live one
     #[arg(long, value_name = "FILE", requires = "plan")]
     pub snapshot: Option<PathBuf>,
-    /// table, wide, json, yaml or name
+    /// table, wide, json, yaml, name, or markdown for a comment on a pull request
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
-    pub output: OutputFormat,
+    pub output: PlanFormat,
     /// No header line in tables
     #[arg(long)]
     pub no_headers: bool,

@@ -9,9 +9,17 @@ use super::plan::{Action, Plan};
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId};
 
-/// Every limit that a preview breaks, the worst first.
+/// What to do about an owner that loses everything.
+const MEANT: &str = "look at the paths that this change touches; if it is meant, pass --max-percent=100";
+
+/// How many owners one message names.
+const NAMED: usize = 10;
+
+/// Every limit that a preview breaks, the worst first. Owners that go themselves are one message, after the owner whose
+/// loss takes them along: a hundred applications must not hide the one mistyped path.
 pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> {
     let mut broken = vec![];
+    let mut gone = vec![];
     let mut lost: BTreeMap<&OwnerId, usize> = BTreeMap::new();
     for change in plan.deletions().filter(|change| change.action == Action::Delete) {
         change.owner.iter().for_each(|owner| *lost.entry(owner).or_default() += 1);
@@ -20,15 +28,25 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
         let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
         let (all, why) = (recorded.len().max(*lost), why(plan, owner));
         if *lost == all && limits.max_percent < 100 {
+            if goes(plan, owner) {
+                gone.push(owner.to_string());
+                continue;
+            }
             let message = format!("this deletes 100 % of {owner}{why}");
-            let hint = "look at the paths that this change touches; if it is meant, pass --max-percent=100".to_owned();
-            broken.push((2, Violation { message, hint }));
+            broken.push((3, Violation { message, hint: MEANT.to_owned() }));
         } else if lost * 100 > all * usize::from(limits.max_percent) {
             let percent = lost * 100 / all;
             let message = format!("this deletes {percent} % of {owner}{why}: {lost} of {all} objects");
             let hint = format!("review the plan, then pass --max-percent={}", (lost * 100).div_ceil(all));
             broken.push((0, Violation { message, hint }));
         }
+    }
+    if !gone.is_empty() {
+        let more = if gone.len() > NAMED { format!(" and {} more", gone.len() - NAMED) } else { String::new() };
+        let what = if gone.len() == 1 { "owner and everything it has" } else { "owners and everything they have" };
+        let names = gone.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let message = format!("this deletes {} {what}: {names}{more}", gone.len());
+        broken.push((2, Violation { message, hint: MEANT.to_owned() }));
     }
     let total = plan.deletions().count();
     if total > limits.max_delete {
@@ -37,6 +55,14 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
     }
     broken.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     broken.into_iter().map(|(_, violation)| violation).collect()
+}
+
+/// Whether the owner's own object is among what goes.
+fn goes(plan: &Plan, owner: &OwnerId) -> bool {
+    plan.deletions().any(|change| {
+        let id = &change.object.id;
+        *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
+    })
 }
 
 /// Why an owner loses objects, as its rows tell it: what they go with, or the words after the reason's code.
@@ -67,6 +93,11 @@ mod tests {
 
     /// An owner that lists ten objects and a plan that deletes `lost` of them.
     fn messages(lost: usize, limits: Limits) -> Vec<String> {
+        messages_of(lost, false, limits)
+    }
+
+    /// The same; the owner itself may go too.
+    fn messages_of(lost: usize, owner_goes: bool, limits: Limits) -> Vec<String> {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let entries: Vec<_> =
             (0..10).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
@@ -99,7 +130,12 @@ mod tests {
             reason: "not-in-build: its path ./aps holds no manifests".to_owned(),
             cause: None,
         };
-        let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], (0..lost).map(change).collect());
+        let mut changes: Vec<Change> = (0..lost).map(change).collect();
+        if owner_goes {
+            let own = Target { id: snapshot.full[0].object.id.clone(), ..changes[0].object.clone() };
+            changes.push(Change { object: own, owner: None, ..changes[0].clone() });
+        }
+        let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], changes);
         check(&plan, &Index::build(&snapshot), &limits).into_iter().map(|violation| violation.message).collect()
     }
 
@@ -110,6 +146,12 @@ mod tests {
         assert!(messages(10, Limits { max_percent: 100, ..Limits::default() }).is_empty());
         let both = messages(10, Limits { max_delete: 5, ..Limits::default() });
         assert_eq!(both, [expected, "this deletes 10 objects, more than 5"]);
+    }
+
+    #[test]
+    fn an_owner_that_goes_itself_is_told_with_all_that_do() {
+        let messages = messages_of(10, true, Limits::default());
+        assert_eq!(messages, ["this deletes 1 owner and everything it has: kustomization/apps -n n"]);
     }
 
     #[test]

@@ -28,6 +28,18 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Counts of `changes` by action.
     pub summary: Summary,
+    /// How objects that are updated change, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diffs: Vec<Diff>,
+}
+
+/// How one object changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Diff {
+    /// The object.
+    pub object: ObjectId,
+    /// A unified diff of its YAML. No value of a Secret stands in it.
+    pub text: String,
 }
 
 /// What happens to an owner.
@@ -207,14 +219,23 @@ impl Plan {
             update: count(Action::Update),
             unknown: count(Action::Unknown),
         };
-        Self { schema: SCHEMA.to_owned(), complete: gaps.is_empty(), gaps, cluster, owners, changes, summary }
+        let (schema, complete) = (SCHEMA.to_owned(), gaps.is_empty());
+        Self { schema, complete, gaps, cluster, owners, changes, summary, diffs: vec![] }
     }
 
     /// The same plan with more that could not be read.
     #[must_use]
     pub fn with_gaps(self, more: Vec<Gap>) -> Self {
         let gaps = self.gaps.into_iter().chain(more).collect();
-        Self::new(self.cluster, gaps, self.owners, self.changes)
+        Self { diffs: self.diffs, ..Self::new(self.cluster, gaps, self.owners, self.changes) }
+    }
+
+    /// The same plan with more rows and with how objects change.
+    #[must_use]
+    pub fn with_updates(self, more: Vec<Change>, mut diffs: Vec<Diff>) -> Self {
+        diffs.sort();
+        let changes = self.changes.into_iter().chain(more).collect();
+        Self { diffs, ..Self::new(self.cluster, self.gaps, self.owners, changes) }
     }
 
     /// What goes: deletions in their own right and by cascade.

@@ -5,6 +5,7 @@
 pub mod document;
 pub mod duration;
 pub mod inventory;
+pub mod markdown;
 pub mod plan;
 pub mod sanitize;
 pub mod suspensions;

@@ -1,24 +1,46 @@
 //! How a plan and its execution look.
 
-use super::document::{self, OutputFormat};
-use super::owner;
+use clap::ValueEnum;
+
 use super::sanitize::one_line;
 use super::table::Table;
+use super::{document, markdown, owner};
 use crate::error::Result;
+use crate::prune::guard::Violation;
 use crate::prune::outcome::{PruneResult, Step, StepResult};
 use crate::prune::plan::{Certainty, Change, Plan};
 use crate::words::count;
 
-/// The plan in the form asked for. A table lists what goes before what stays; `name` lists only what goes.
+/// What `-o` of `prune` takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    /// A table for people
+    #[default]
+    Table,
+    /// A table with more columns
+    Wide,
+    /// JSON, one document; its schema is a contract
+    Json,
+    /// The same document as YAML
+    Yaml,
+    /// One TYPE.GROUP/NAME per line
+    Name,
+    /// A comment for a pull request
+    Markdown,
+}
+
+/// The plan in the form asked for. A table lists what goes before what stays; `name` lists only what goes. Of limits that
+/// the plan breaks, a comment tells itself; to a terminal they are an error.
 ///
 /// # Errors
 /// When the plan cannot be a document; it always can.
-pub fn render(plan: &Plan, format: OutputFormat, header: bool) -> Result<String> {
+pub fn render(plan: &Plan, format: PlanFormat, header: bool, alarm: &[Violation]) -> Result<String> {
     match format {
-        OutputFormat::Json => document::json(plan),
-        OutputFormat::Yaml => document::yaml(plan),
-        OutputFormat::Name => Ok(names(plan)),
-        OutputFormat::Table | OutputFormat::Wide => Ok(table(plan, format == OutputFormat::Wide, header)),
+        PlanFormat::Json => document::json(plan),
+        PlanFormat::Yaml => document::yaml(plan),
+        PlanFormat::Name => Ok(names(plan)),
+        PlanFormat::Markdown => Ok(markdown::render(plan, alarm)),
+        PlanFormat::Table | PlanFormat::Wide => Ok(table(plan, format == PlanFormat::Wide, header)),
     }
 }
 
@@ -57,14 +79,16 @@ fn table(plan: &Plan, wide: bool, header: bool) -> String {
     table.render(header)
 }
 
-fn action(change: &Change) -> String {
+/// The action, with a question mark where it is a race.
+pub(super) fn action(change: &Change) -> String {
     match change.certainty {
         Certainty::Certain => change.action.to_string(),
         Certainty::Race => format!("{}?", change.action),
     }
 }
 
-fn reason(change: &Change) -> String {
+/// Why, and what it goes with.
+pub(super) fn reason(change: &Change) -> String {
     match &change.cause {
         Some(cause) => format!("{}: goes with {cause}", change.reason),
         None => change.reason.clone(),
