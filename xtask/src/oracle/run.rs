@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(7);
 /// Between two readings.
 const POLL: Duration = Duration::from_millis(1500);
 /// How long settling may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// What a scenario came to.
 #[derive(Clone, Debug, Default)]
