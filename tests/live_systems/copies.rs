@@ -11,7 +11,7 @@ use crate::truth::Row;
 use crate::{cluster, kubectl};
 
 /// The namespaces in which the operator is at work.
-const NAMESPACES: [&str; 8] = ["flux", "release", "helm", "kapp", "applyset", "qbec", "fluxd", "operator"];
+const NAMESPACES: [&str; 9] = ["flux", "release", "helm", "kapp", "applyset", "qbec", "fluxd", "argocd", "operator"];
 /// The field manager of the operator.
 const OPERATOR: &str = "widget-operator";
 

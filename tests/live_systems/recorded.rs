@@ -19,9 +19,15 @@ pub(crate) fn argocd() {
     apply(&[], crd);
     kubectl("wait crd applications.argoproj.io --for=condition=Established --timeout=60s");
     kubectl("create namespace argocd");
-    let resource = |namespace: &str, name: &str| json!({"version": "v1", "kind": "ConfigMap", "namespace": namespace, "name": name});
-    let resources =
-        [("argocd", "listed"), ("argocd", "unmarked"), ("helm", "both")].map(|(at, name)| resource(at, name));
+    let resource = |(group, kind, namespace, name): (&str, &str, &str, &str)| json!({"group": group, "version": "v1", "kind": kind, "namespace": namespace, "name": name});
+    let resources = [
+        ("", "ConfigMap", "argocd", "listed"),
+        ("", "ConfigMap", "argocd", "unmarked"),
+        ("", "ConfigMap", "helm", "both"),
+        ("", "Service", "argocd", "web"),
+        ("example.com", "Widget", "argocd", "shop"),
+    ]
+    .map(resource);
     let application = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "web", "namespace": "argocd"},
         "spec": {"destination": {"server": "https://kubernetes.default.svc", "namespace": "argocd"}},
@@ -45,7 +51,9 @@ pub(crate) fn argocd() {
         tracked("argocd", "hook", "web", "hook")
             .replace("annotations: {", "annotations: {argocd.argoproj.io/hook: PreSync, "),
     ];
-    apply_as("argocd-controller", &objects.concat());
+    // As Argo CD marks where it tracks by label.
+    let by_label = parents("argocd", ", labels: {argocd.argoproj.io/instance: web}");
+    apply_as("argocd-controller", &(objects.concat() + &by_label));
     apply(
         &["--server-side", "--force-conflicts", "--field-manager=argocd-controller"],
         &tracked("helm", "both", "web", "both"),

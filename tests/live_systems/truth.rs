@@ -10,7 +10,7 @@ pub(crate) const TABLE: &str = "
 *          ServiceAccount/default            cluster-own
 *          ConfigMap/kube-root-ca.crt        cluster-own
 
-# In eight namespaces Kubernetes copies the labels of the Service web to its Endpoints and slices, and an operator those of
+# In nine namespaces Kubernetes copies the labels of the Service web to its Endpoints and slices, and an operator those of
 # the Widget shop to child and, with the annotations, to twin.
 
 # Flux: cm-2 left the source while pruning was off; the Kustomization gone was deleted with deletionPolicy Orphan.
@@ -166,6 +166,13 @@ argocd     ConfigMap/hook                    managed      argocd:argocd/Applicat
 argocd     ConfigMap/leaked                  leaked       argocd:argocd/Application/web
 argocd     ConfigMap/orphan                  orphaned     argocd:-/Application/gone
 argocd     ConfigMap/copied                  copied       argocd:argocd/Application/web
+argocd     Service/web                       managed      argocd:argocd/Application/web
+argocd     Widget/shop                       managed      argocd:argocd/Application/web
+argocd     EndpointSlice/web-*               controlled
+argocd     Endpoints/web                     copied       argocd:argocd/Application/web
+argocd     ConfigMap/child                   copied       argocd:argocd/Application/web
+argocd     Secret/child                      copied       argocd:argocd/Application/web
+argocd     ConfigMap/twin                    copied       argocd:argocd/Application/web
 
 # cli-utils: people applied copies of a manifest; one of them in a way that leaves the same traces as cli-utils.
 -          Namespace/cli-utils               unmanaged
