@@ -17,6 +17,7 @@ use crate::error::Result;
 mod annotate;
 mod connect;
 mod delete;
+mod dry_run;
 mod environment;
 mod events;
 mod exec_plugin;

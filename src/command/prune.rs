@@ -64,6 +64,11 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         return Err(Error::usage("owners cannot be named together with manifests")
             .hint("the manifests say whose objects are looked at"));
     }
+    if args.tree.diff && !args.tree.is_given() {
+        return Err(
+            Error::usage("--diff compares a working tree with the cluster").hint("name it with --repo or --source")
+        );
+    }
     let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
     if args.tree.is_given() {
         return preview(args, session, &snapshot).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::Value;
 
-use super::{Session, tree_sources};
+use super::{Session, prune_diff, tree_sources};
 use crate::cluster::{Cluster, FailureKind};
 use crate::error::{Error, Result};
 use crate::flux::artifact::Artifact;
@@ -53,6 +53,9 @@ pub struct TreeArgs {
     /// Build with this kustomize or kubectl instead of the kubectl in PATH
     #[arg(long, value_name = "PATH", requires = "plan")]
     pub kustomize: Option<PathBuf>,
+    /// Ask the server by dry-runs what else changes: updates with a diff, drift, refusals; needs the right to patch
+    #[arg(long, requires = "plan", conflicts_with = "snapshot")]
+    pub diff: bool,
     /// Version of kustomize-controller, where it cannot be read from its Deployment
     #[arg(long, value_name = "VERSION", requires = "plan")]
     pub controller_version: Option<String>,
@@ -99,10 +102,32 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity });
     loop {
         match preview.step(&answering.answers) {
-            Progress::Done(plan) => return Ok(plan.with_gaps(gaps)),
+            Progress::Done(plan) => {
+                let plan = plan.with_gaps(gaps);
+                return Ok(match &answering.cluster {
+                    Some(cluster) if args.diff => changes(session, cluster, snapshot, &preview, plan).await,
+                    _ => plan,
+                });
+            }
             Progress::Needs(needs) => answering.answer(needs).await?,
         }
     }
+}
+
+/// What else changes, as the server tells; missing rights are a warning with a hint.
+async fn changes(
+    session: &mut Session,
+    cluster: &Cluster,
+    snapshot: &Snapshot,
+    preview: &Preview<'_>,
+    plan: Plan,
+) -> Plan {
+    let (plan, hint) = prune_diff::extend(cluster, snapshot, preview.applications(), plan).await;
+    session.print_warnings(cluster);
+    if let Some(hint) = hint {
+        session.terminal.hint(&sanitize::one_line(&hint));
+    }
+    plan
 }
 
 /// What answers a preview's questions.
