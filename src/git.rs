@@ -32,7 +32,9 @@ impl Checkout {
     /// When there is none, or `git` cannot be run.
     pub fn find(directory: &Path) -> Result<Self> {
         let here = Self { directory: directory.to_path_buf() };
-        let top = here.text(&["rev-parse", "--show-toplevel"])?;
+        let top = here.text(&["rev-parse", "--show-toplevel"]).map_err(|error| {
+            error.hint("--repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory")
+        })?;
         Ok(Self { directory: PathBuf::from(top) })
     }
 
@@ -77,12 +79,6 @@ impl Checkout {
     /// Whether history was cut off, so that older revisions may not be there.
     pub fn is_shallow(&self) -> bool {
         self.text(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|text| text == "true")
-    }
-
-    /// Whether a commit is there.
-    pub fn has(&self, commit: &str) -> bool {
-        let hexadecimal = commit.len() >= 7 && commit.chars().all(|c| c.is_ascii_hexdigit());
-        hexadecimal && self.run(&["cat-file", "-e", &format!("{commit}^{{commit}}")], None).is_ok()
     }
 
     /// The tree of a state.

@@ -49,6 +49,12 @@ impl Kustomize {
         Self { cache: None, ..self }
     }
 
+    /// Lets no run take longer than this, instead of a minute.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
     /// Which program and version builds; part of every cache key.
     ///
     /// # Errors
@@ -149,7 +155,9 @@ impl Kustomize {
             None => place.remove(&run.generated.file)?,
         }
         let Ok(output) = output else {
-            return Ok(Err(format!("kustomize did not finish within {} s", self.limit.as_secs())));
+            let remote = references::remote(artifact, &run.generated).join(", ");
+            let fetching = if remote.is_empty() { remote } else { format!(", fetching {remote}") };
+            return Ok(Err(format!("kustomize did not finish within {} s{fetching}", self.limit.as_secs())));
         };
         let program = self.program.display();
         let output = output.map_err(|error| {

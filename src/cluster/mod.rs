@@ -18,6 +18,7 @@ mod annotate;
 mod client;
 mod connect;
 mod delete;
+mod dry_run;
 mod environment;
 mod events;
 mod exec_plugin;

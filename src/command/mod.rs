@@ -12,6 +12,7 @@ pub mod owners;
 pub mod pick;
 pub mod prune;
 pub mod prune_args;
+pub mod prune_diff;
 pub mod prune_gc;
 pub mod prune_tree;
 pub mod reading;

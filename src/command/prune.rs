@@ -1,5 +1,7 @@
 //! `prune`: plan, show, ask, delete. `prune --plan` stops after showing.
 
+use chrono::{DateTime, TimeDelta, Utc};
+
 use super::prune_args::{Include, PruneArgs};
 use super::{Session, prune_tree};
 use crate::cluster::{Cluster, Execution};
@@ -16,6 +18,7 @@ use crate::prune::guard::{self, Limits};
 use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::narrow;
 use crate::prune::plan::Plan;
+use crate::render::duration::human;
 use crate::render::{plan as show, sanitize};
 use crate::snapshot::Snapshot;
 use crate::words::count;
@@ -65,8 +68,18 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         return Err(Error::usage("owners cannot be named together with manifests")
             .hint("the manifests say whose objects are looked at"));
     }
+    if args.tree.diff && !args.tree.is_given() {
+        return Err(
+            Error::usage("--diff compares a working tree with the cluster").hint("name it with --repo or --source")
+        );
+    }
+    let now = session.now;
     let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
     if args.tree.is_given() {
+        if args.snapshot.is_some() {
+            recorded_elsewhere(session, &snapshot).await?;
+            warn_of_age(session, &snapshot, now);
+        }
         return preview(args, session, &snapshot).await;
     }
     let basis = match request {
@@ -124,6 +137,31 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };
     let messages: Vec<_> = broken.iter().map(|violation| sanitize::one_line(&violation.message).into_owned()).collect();
     Err(Error::refused(messages.join("\n       ")).hint(first.hint.clone()))
+}
+
+/// A recording says of which cluster it is; connection flags that name another one are a mistake.
+async fn recorded_elsewhere(session: &Session, snapshot: &Snapshot) -> Result<()> {
+    let flags = &session.connection;
+    if flags.context.is_none() && flags.cluster.is_none() && flags.server.is_none() && flags.kubeconfig.is_none() {
+        return Ok(());
+    }
+    let named = session.cluster().await?.server;
+    let recorded = &snapshot.cluster.server;
+    if named.trim_end_matches('/') == recorded.trim_end_matches('/') {
+        return Ok(());
+    }
+    let message = format!("the snapshot is of {}, and the flags name {named}", sanitize::one_line(recorded));
+    Err(Error::failed(message).hint("leave the connection flags out, or record that cluster"))
+}
+
+/// What came after the recording is not in the plan.
+fn warn_of_age(session: &mut Session, snapshot: &Snapshot, now: DateTime<Utc>) {
+    let age = now - snapshot.taken;
+    if age > TimeDelta::days(1) {
+        let text = format!("the snapshot is {} old: what was created since is not in the plan", human(age));
+        session.terminal.warning(&text);
+        session.terminal.hint("record a new one with `kubectl gitops snapshot FILE`");
+    }
 }
 
 fn limits(args: &PruneArgs) -> Limits {

@@ -29,6 +29,9 @@ use crate::render::plan::PlanFormat;
   # The same for one owner, as JSON
   kubectl gitops prune --plan -o json kustomization/apps
 
+  # And what it will change, which the server tells by dry-runs
+  kubectl gitops prune --plan --repo . --diff
+
   # What Flux will delete, as a comment on a pull request, without access to the cluster
   kubectl gitops prune --plan --repo . --snapshot prod.json.gz -o markdown
 

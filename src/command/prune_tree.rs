@@ -1,13 +1,13 @@
 //! `prune --plan --repo DIR`: what Flux will do once a working tree is its source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
 
-use super::{Session, tree_sources};
+use super::{Session, prune_diff, tree_sources};
 use crate::cluster::{Cluster, FailureKind};
 use crate::error::{Error, Result};
 use crate::flux::artifact::Artifact;
@@ -53,6 +53,9 @@ pub struct TreeArgs {
     /// Build with this kustomize or kubectl instead of the kubectl in PATH
     #[arg(long, value_name = "PATH", requires = "plan")]
     pub kustomize: Option<PathBuf>,
+    /// Ask the server by dry-runs what else changes: updates with a diff, drift, refusals; needs the right to patch
+    #[arg(long, requires = "plan", conflicts_with = "snapshot")]
+    pub diff: bool,
     /// Version of kustomize-controller, where it cannot be read from its Deployment
     #[arg(long, value_name = "VERSION", requires = "plan")]
     pub controller_version: Option<String>,
@@ -79,6 +82,9 @@ impl TreeArgs {
 /// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
 pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
     let (folders, pinned) = tree_sources::find(args, snapshot)?;
+    for unused in tree_sources::unused(&folders, snapshot)? {
+        session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
+    }
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in &folders {
         let tree = folder::read(folder, &args.state())?;
@@ -94,15 +100,40 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
         session.terminal.warning(&sanitize::one_line(&text));
     }
     let mut answering = Answering { version, kustomize, cluster, answers: Answers::default() };
-    let fidelity = self_check(snapshot, &folders, controller.features, &mut answering).await?;
+    let (fidelity, unchecked) = self_check(snapshot, &folders, controller.features, &mut answering).await?;
+    for warning in tree_sources::without_history(&unchecked, &folders) {
+        session.terminal.warning(&sanitize::one_line(&warning));
+    }
     let (features, workers) = (controller.features, controller.workers);
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity });
     loop {
         match preview.step(&answering.answers) {
-            Progress::Done(plan) => return Ok(plan.with_gaps(gaps)),
+            Progress::Done(plan) => {
+                let plan = plan.with_gaps(gaps);
+                return Ok(match &answering.cluster {
+                    Some(cluster) if args.diff => changes(session, cluster, snapshot, &preview, plan).await,
+                    _ => plan,
+                });
+            }
             Progress::Needs(needs) => answering.answer(needs).await?,
         }
     }
+}
+
+/// What else changes, as the server tells; missing rights are a warning with a hint.
+async fn changes(
+    session: &mut Session,
+    cluster: &Cluster,
+    snapshot: &Snapshot,
+    preview: &Preview<'_>,
+    plan: Plan,
+) -> Plan {
+    let (plan, hint) = prune_diff::extend(cluster, snapshot, preview.applications(), plan).await;
+    session.print_warnings(cluster);
+    if let Some(hint) = hint {
+        session.terminal.hint(&sanitize::one_line(&hint));
+    }
+    plan
 }
 
 /// What answers a preview's questions.
@@ -130,13 +161,14 @@ impl Answering {
     }
 }
 
-/// Builds what each Kustomization applied last and compares it with the controller's own digest.
+/// Builds what each Kustomization applied last and compares it with the controller's own digest; the second value is
+/// the sources whose applied commit is not in their directory.
 async fn self_check(
     snapshot: &Snapshot,
     folders: &BTreeMap<SourceId, PathBuf>,
     features: Features,
     answering: &mut Answering,
-) -> Result<BTreeMap<Key, Fidelity>> {
+) -> Result<(BTreeMap<Key, Fidelity>, BTreeSet<SourceId>)> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
     let mut fidelity = BTreeMap::new();
     loop {
@@ -160,7 +192,8 @@ async fn self_check(
             fidelity.extend(checked.map(|checked| (key, checked)));
         }
         if needs.is_empty() {
-            return Ok(fidelity);
+            let missing = artifacts.into_iter().filter(|(_, artifact)| artifact.is_none());
+            return Ok((fidelity, missing.map(|((source, _), _)| source).collect()));
         }
         answering.answer(needs).await?;
     }

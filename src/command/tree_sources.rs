@@ -8,10 +8,12 @@ use serde_json::Value;
 use super::prune_tree::TreeArgs;
 use crate::error::{Error, Result};
 use crate::flux::artifact::{Filter, SourceOptions};
+use crate::flux::spec::Spec;
 use crate::flux::tree::{File, Tree};
 use crate::flux::tree_source::{self, GROUP, Match, SourceId};
 use crate::git::Checkout;
 use crate::object::{FullObject, ObjectId};
+use crate::ownership::flux_kustomization::{GROUP as GROUP_OF_OWNERS, KIND};
 use crate::snapshot::{Gap, GapKind, Snapshot};
 
 /// The sources that the tree becomes, and those of the same repository that are deployed from another ref.
@@ -57,6 +59,38 @@ pub(super) fn find(
         folders.insert(id, PathBuf::from(folder));
     }
     Ok((folders, pinned))
+}
+
+/// The sources that no Kustomization uses, when another of them is used.
+///
+/// # Errors
+/// When none is: a plan of nothing would say that nothing goes.
+pub(super) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
+    let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP_OF_OWNERS, KIND));
+    let spec = |full: &FullObject| Spec::new(full.at("/spec").unwrap_or(&Value::Null));
+    let used: BTreeSet<SourceId> = kustomizations.map(|full| spec(full).source(&full.object.id.namespace)).collect();
+    let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
+    if unused.len() < folders.len() {
+        return Ok(unused);
+    }
+    let names: Vec<String> = unused.iter().map(ToString::to_string).collect();
+    Err(Error::failed(format!("no Kustomization of this cluster uses {}", names.join(" or ")))
+        .hint("`kubectl gitops get kustomizations -A -o wide` shows the sources that are used"))
+}
+
+/// Why last applied commits could not be built anew, for directories that are checkouts.
+pub(super) fn without_history(unchecked: &BTreeSet<SourceId>, folders: &BTreeMap<SourceId, PathBuf>) -> Vec<String> {
+    let directories: BTreeSet<&PathBuf> = unchecked.iter().filter_map(|id| folders.get(id)).collect();
+    let warning = |directory: &PathBuf| {
+        let checkout = Checkout::find(directory).ok().filter(|checkout| !checkout.ignores(directory))?;
+        let (why, how) = match checkout.is_shallow() {
+            true => ("is a shallow clone", "; `git fetch --unshallow` brings the history"),
+            false => ("does not have the commit that Flux applied last", ""),
+        };
+        let directory = directory.display();
+        Some(format!("{directory} {why}: builds could not be compared with the controller's own{how}"))
+    };
+    directories.into_iter().filter_map(warning).collect()
 }
 
 fn source_id(id: &ObjectId) -> SourceId {

@@ -3,6 +3,7 @@
 //! Everything here is pure: files come in as a [`tree::Tree`], the run of kustomize itself is asked for as a value and
 //! answered by the adapter [`crate::kustomize`]. Source of the rules: reference flux and kustomize-controller.
 
+pub mod apply;
 pub mod artifact;
 pub mod build;
 pub mod controller;

@@ -26,14 +26,25 @@ const REFERENCES: [&str; 9] = [
 
 /// The first reference, in any kustomization file that the build can reach, that leaves the artifact.
 pub fn leaving(artifact: &Artifact, generated: &Generated) -> Option<String> {
-    let mut seen = BTreeSet::new();
+    reachable(artifact, generated).1
+}
+
+/// What the build fetches from the network.
+pub fn remote(artifact: &Artifact, generated: &Generated) -> Vec<String> {
+    reachable(artifact, generated).0
+}
+
+/// The remote references up to the first that leaves the artifact, and that one.
+fn reachable(artifact: &Artifact, generated: &Generated) -> (Vec<String>, Option<String>) {
+    let (mut seen, mut remote) = (BTreeSet::new(), vec![]);
     let mut queue = vec![(generated.directory.clone(), generated.content.clone())];
     while let Some((directory, content)) = queue.pop() {
         for reference in references(&content) {
             if is_remote(&reference) {
+                remote.push(reference);
                 continue;
             }
-            let Some(at) = path::resolve(&directory, &reference) else { return Some(reference) };
+            let Some(at) = path::resolve(&directory, &reference) else { return (remote, Some(reference)) };
             if !artifact.has_directory(&at) || !seen.insert(at.clone()) {
                 continue;
             }
@@ -43,7 +54,7 @@ pub fn leaving(artifact: &Artifact, generated: &Generated) -> Option<String> {
             }
         }
     }
-    None
+    (remote, None)
 }
 
 /// Every file or directory that a kustomization file names.
@@ -109,5 +120,15 @@ mod tests {
             [("app/kustomization.yaml", "resources: [../base]"), ("base/kustomization.yaml", "resources: [../../x]")];
         let (artifact, generated) = generated(&files);
         assert_eq!(leaving(&artifact, &generated).as_deref(), Some("../../x"));
+    }
+
+    #[test]
+    fn remote_references_are_named_wherever_they_stand() {
+        let files = [
+            ("app/kustomization.yaml", "resources: [../base, 'https://example.com/a.yaml']"),
+            ("base/kustomization.yaml", "resources: ['git@example.com:x.git']"),
+        ];
+        let (artifact, generated) = generated(&files);
+        assert_eq!(remote(&artifact, &generated), ["https://example.com/a.yaml", "git@example.com:x.git"]);
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::tree_source::SourceId;
+use crate::object::ObjectId;
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +52,30 @@ impl Spec {
     /// `spec.prune`.
     pub fn prunes(&self) -> bool {
         self.flag("prune")
+    }
+
+    /// `spec.force`.
+    pub fn forces(&self) -> bool {
+        self.flag("force")
+    }
+
+    /// JSON pointers of `spec.ignore` that the controller does not compare in an object (reference 4.3). Targets are
+    /// regular expressions; one that is more than a word is not judged, and its paths are compared.
+    pub fn ignored_paths(&self, id: &ObjectId, version: &str) -> Vec<String> {
+        let rules = self.0.get("ignore").and_then(Value::as_array).into_iter().flatten();
+        let fits = |rule: &&Value| {
+            let Some(target) = rule.get("target").and_then(Value::as_object) else { return true };
+            target.iter().all(|(key, wanted)| match key.as_str() {
+                "group" => wanted == &*id.group,
+                "version" => wanted == version,
+                "kind" => wanted == &*id.kind,
+                "name" => wanted == &*id.name,
+                "namespace" => wanted == &*id.namespace,
+                _ => false,
+            })
+        };
+        let paths = rules.filter(fits).filter_map(|rule| rule.get("paths")?.as_array()).flatten();
+        paths.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
     /// `spec.path` as written.

@@ -31,10 +31,21 @@ pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapsh
         }
     }
     let own = |change: &Change| change.owner.as_ref().is_some_and(|owner| owners.contains(owner));
-    let going: BTreeSet<ObjectId> =
+    let mut going: BTreeSet<ObjectId> =
         plan.deletions().filter(|change| own(change)).map(|c| c.object.id.clone()).collect();
-    let along = |change: &Change| change.cause.as_ref().is_some_and(|cause| going.contains(cause));
-    let changes = plan.changes.into_iter().filter(|change| own(change) || along(change)).collect();
+    let along = |change: &Change, going: &BTreeSet<ObjectId>| change.cause.as_ref().is_some_and(|c| going.contains(c));
+    // What goes along takes others along: Pods with their ReplicaSet, which goes with its Deployment.
+    loop {
+        let before = going.len();
+        let more: Vec<_> = plan.deletions().filter(|c| along(c, &going)).map(|c| c.object.id.clone()).collect();
+        going.extend(more);
+        if going.len() == before {
+            break;
+        }
+    }
+    let changes: Vec<Change> = plan.changes.into_iter().filter(|change| own(change) || along(change, &going)).collect();
+    let updated = |id: &ObjectId| changes.iter().any(|change| change.object.id == *id);
+    let diffs = plan.diffs.into_iter().filter(|diff| updated(&diff.object)).collect();
     let rows = plan.owners.into_iter().filter(|row| owners.contains(&row.owner)).collect();
-    Plan::new(plan.cluster, plan.gaps, rows, changes)
+    Plan::new(plan.cluster, plan.gaps, rows, changes).with_updates(vec![], diffs)
 }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::sanitize::one_line;
+use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
 use crate::error::Result;
@@ -76,7 +76,8 @@ fn table(plan: &Plan, wide: bool, header: bool) -> String {
         }
         table.row(cells);
     }
-    table.render(header)
+    let diffs: String = plan.diffs.iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
+    table.render(header) + &diffs
 }
 
 /// The action, with a question mark where it is a race.

@@ -24,7 +24,7 @@ pub(crate) fn compare(truth: &[Row]) {
         let flag = format!("--{standing}");
         let is = |row: &&Row| row.standing == standing || (row.standing == "conflict" && standing == "conflicts");
         same(&flag, findings(&ask(&[&flag])), truth.iter().filter(is));
-        if ["leaked", "orphaned"].contains(&standing) {
+        if standing != "unmanaged" {
             for system in SYSTEMS {
                 let of = |row: &&Row| is(row) && row.owners.iter().any(|owner| system_of(owner) == system);
                 same(

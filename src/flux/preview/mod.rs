@@ -5,6 +5,7 @@
 //! what of them goes from what is deleted. [`Preview::step`] therefore computes everything from the last state until
 //! nothing changes. It is pure: builds and ConfigMaps that it lacks come back as needs.
 
+mod applied;
 mod blocked;
 pub mod fate;
 mod graph;

@@ -37,7 +37,7 @@ fn alarm() -> Vec<Violation> {
 fn is_whole(comment: &str) -> bool {
     let tags = comment.matches("<details>").count() == comment.matches("</details>").count();
     let mut rows = comment.lines().filter(|line| line.starts_with('|'));
-    tags && rows.all(|row| row.matches('|').count() == 4) && comment.matches("\n```").count() % 2 == 0
+    tags && rows.all(|row| row.matches('|').count() == 4) && comment.matches("\n```").count().is_multiple_of(2)
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn five_thousand_rows_stay_below_the_limit_and_what_is_left_out_is_counted() {
     let rows = |number: usize, owners: usize| -> Vec<Change> {
         let row = |at: usize| {
             let name = format!("object-with-a-name-of-some-length-{at}");
-            let action = if at % 5 == 0 { Action::Delete } else { Action::Create };
+            let action = if at.is_multiple_of(5) { Action::Delete } else { Action::Create };
             change(action, cm(&name), Some(&format!("owner-{}", at % owners)), None)
         };
         (0..number).map(row).collect()
