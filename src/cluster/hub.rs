@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::Kubeconfig;
 
+use super::connect::is_loopback;
 use super::{Cluster, Failure, Query};
 use crate::object::{FullObject, ObjectId, ResourceType};
 use crate::ownership::hub::{Access, Hub, KINDS, access};
@@ -40,7 +41,8 @@ impl Cluster {
                 addresses.insert(access, address);
             }
         }
-        Ok(Hub { owners, addresses, this: this.to_owned(), gaps, ..Hub::default() })
+        let this = means_the_same(this, &self.server).then(|| this.to_owned());
+        Ok(Hub { owners, addresses, this, gaps, ..Hub::default() })
     }
 
     /// The identity of a cluster: the uid of its namespace kube-system, where it may be read.
@@ -57,6 +59,13 @@ impl Cluster {
         let system = ObjectId::new("", "Namespace", "", "kube-system");
         Some(self.fetch_metadata(&namespaces, &system).await.ok()??.uid)
     }
+}
+
+/// Whether an address means the same here and to a hub. A hub's loopback is its own machine: ours only where we reach the
+/// hub on loopback too.
+fn means_the_same(address: &str, hub: &str) -> bool {
+    let on_loopback = |address: &str| address.parse().is_ok_and(|address| is_loopback(&address));
+    !on_loopback(address) || on_loopback(hub)
 }
 
 /// The address of the API server in a ConfigMap's `address`, or in the kubeconfig that a Secret holds.
@@ -80,6 +89,18 @@ mod tests {
 
     use super::*;
     use crate::ownership::testing::{Make, object};
+
+    #[test]
+    fn a_loopback_address_is_ours_only_where_the_hub_is_on_loopback_too() {
+        for (this, hub, same) in [
+            ("https://127.0.0.1:6443", "https://hub.example.com", false),
+            ("https://localhost:6443", "https://10.0.0.9:6443", false),
+            ("https://127.0.0.1:6443", "https://127.0.0.1:7443", true),
+            ("https://10.0.0.1:6443", "https://hub.example.com", true),
+        ] {
+            assert_eq!(means_the_same(this, hub), same, "{this} {hub}");
+        }
+    }
 
     #[test]
     fn only_the_address_leaves_a_secret() {

@@ -30,8 +30,8 @@ pub struct Hub {
     pub moved: BTreeSet<Box<str>>,
     /// Addresses in the Secrets and ConfigMaps that owners name, where these may be read.
     pub addresses: BTreeMap<Access, String>,
-    /// Addresses by which this cluster is known.
-    pub this: String,
+    /// The address of this cluster; none where it means another machine to the hub.
+    pub this: Option<String>,
     /// What could not be read.
     pub gaps: Vec<Gap>,
 }
@@ -78,7 +78,10 @@ impl Hub {
     }
 
     fn target(&self, full: &FullObject) -> Target {
-        let here = |address: &str| if same_address(address, &self.this) { Target::Here } else { Target::Unknown };
+        let here = |address: &str| match self.this.as_deref().is_some_and(|this| same_address(address, this)) {
+            true => Target::Here,
+            false => Target::Unknown,
+        };
         if full.object.id.is(KINDS[2].0, KINDS[2].1) {
             let text = |pointer: &str| full.text(pointer).unwrap_or_default();
             let (server, name) = (text("/spec/destination/server"), text("/spec/destination/name"));
@@ -134,18 +137,19 @@ impl Index<'_> {
     }
 }
 
-/// Whether two addresses of API servers are one: scheme and host without case, the usual port, no path but `/`.
+/// Whether two addresses of API servers are one.
 fn same_address(one: &str, other: &str) -> bool {
-    let plain = |text: &str| {
-        let (scheme, rest) = text.trim().split_once("://")?;
-        let scheme = scheme.to_lowercase();
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let host = host.to_lowercase();
-        let usual = if scheme == "https" { ":443" } else { ":80" };
-        let host = host.strip_suffix(usual).unwrap_or(&host).to_owned();
-        (!host.is_empty()).then(|| (scheme, host, path.trim_end_matches('/').to_owned()))
-    };
-    plain(one).is_some_and(|one| plain(other) == Some(one))
+    parts(one).is_some_and(|one| parts(other) == Some(one))
+}
+
+/// Scheme and host without case and without the usual port, and the path without the last `/`.
+fn parts(address: &str) -> Option<(String, String, String)> {
+    let (scheme, rest) = address.trim().split_once("://")?;
+    let (scheme, (host, path)) = (scheme.to_lowercase(), rest.split_once('/').unwrap_or((rest, "")));
+    let host = host.to_lowercase();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    let host = host.strip_suffix(usual).unwrap_or(&host).to_owned();
+    (!host.is_empty()).then(|| (scheme, host, path.trim_end_matches('/').to_owned()))
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ fn hub(owners: Vec<FullObject>) -> Hub {
     let secret = |name: &str| Access { id: ObjectId::new("", "Secret", "flux-system", name), key: None };
     let addresses = [(secret("this"), "https://10.0.0.1:6443/"), (secret("other"), "https://10.0.0.2:6443")];
     let addresses = addresses.into_iter().map(|(access, address)| (access, address.to_owned())).collect();
-    Hub { owners, addresses, this: THIS.to_owned(), ..Hub::default() }
+    Hub { owners, addresses, this: Some(THIS.to_owned()), ..Hub::default() }
 }
 
 /// The standing of each object, and whether a leak would be believed.
@@ -141,6 +141,14 @@ fn addresses_are_compared_as_such() {
     ] {
         assert_eq!(same_address(one, other), same, "{one} {other}");
     }
+}
+
+#[test]
+fn without_an_address_of_its_own_this_cluster_is_nobodys() {
+    let here = snapshot(vec![claiming("a", "here")], vec![]);
+    let mut hub = hub(vec![kustomization("here", to("this"), &["shop_a__ConfigMap"])]);
+    hub.this = None;
+    assert_eq!(standings(&here, hub), ["a unjudged"]);
 }
 
 #[test]
