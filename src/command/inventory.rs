@@ -32,6 +32,13 @@ use crate::snapshot::Snapshot;
   # What its owner will never prune
   kubectl gitops inventory --leaked
 
+  # Only some kinds, or some labels; what is hidden is counted
+  kubectl gitops inventory --kind deployments,statefulsets -l team=shop
+
+  # What Helm's releases list; what a hub cluster's owners apply here
+  kubectl gitops inventory --by helm --read-secrets
+  kubectl gitops inventory --owner-context hub --read-secrets
+
   # Who manages one object, and how that is known
   kubectl gitops inventory -n shop --why deployment/web")]
 pub struct InventoryArgs {
