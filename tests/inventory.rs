@@ -4,13 +4,21 @@ mod support;
 
 use std::process::Command;
 
-use serde_json::Value;
-use support::live::Run;
+use kubectl_gitops::object::{FullObject, Object, ObjectId, ResourceType, Writer};
+use kubectl_gitops::snapshot::{ClusterIdentity, Snapshot};
+use kubectl_gitops::snapshot_file;
+use serde_json::{Value, json};
+use support::live::{Run, folder};
+use support::objects::bare;
 
 /// Asks the cluster that ships with the project.
 fn ask(args: &[&str]) -> Run {
+    ask_of("examples/shop.json.gz", args)
+}
+
+fn ask_of(file: &str, args: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gitops"))
-        .args(["inventory", "--snapshot", "examples/shop.json.gz"])
+        .args(["inventory", "--snapshot", file])
         .args(args)
         .output()
         .expect("the binary runs");
@@ -21,17 +29,17 @@ fn ask(args: &[&str]) -> Run {
     }
 }
 
-fn json(args: &[&str]) -> Value {
+fn shop(args: &[&str]) -> Value {
     let run = ask(&[args, &["-o", "json"]].concat());
     serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"))
 }
 
 #[test]
 fn a_filter_hides_rows_and_says_how_many_and_changes_no_count() {
-    let whole = json(&[]);
-    let answer = json(&["--kind", "deploy"]);
+    let whole = shop(&[]);
+    let answer = shop(&["--kind", "deploy"]);
     assert_eq!(answer["totals"], whole["totals"], "everything was judged");
-    assert_eq!(answer["filter"], serde_json::json!({"kinds": ["deployment.apps"], "shown": 2, "hidden": 3}));
+    assert_eq!(answer["filter"], json!({"kinds": ["deployment.apps"], "shown": 2, "hidden": 3}));
     for owner in answer["owners"].as_array().unwrap() {
         let same = whole["owners"].as_array().unwrap().iter().find(|other| other["name"] == owner["name"]).unwrap();
         assert_eq!((owner["matching"].as_u64(), &owner["objects"]), (Some(1), &same["objects"]));
@@ -68,7 +76,7 @@ fn every_view_takes_a_filter() {
     let tree = ask(&["-o", "tree", "-l", "app=web"]).stdout;
     assert!(tree.contains("deployment.apps/web -n web") && tree.contains("pod/web-"), "what leads there stays: {tree}");
     assert!(!tree.contains("configmap"), "{tree}");
-    let owner = &json(&["kustomization/web", "--kind", "cm"])["objects"][0];
+    let owner = &shop(&["kustomization/web", "--kind", "cm"])["objects"][0];
     assert_eq!((owner["owner"]["objects"].as_u64(), owner["owner"]["matching"].as_u64()), (Some(7), Some(3)));
 }
 
@@ -117,4 +125,106 @@ fn a_recorded_cluster_is_selected_from_by_label() {
     assert!(get(&["ks"]).1 > get(&["ks", "-l", "kustomize.toolkit.fluxcd.io/name=prod"]).1);
     assert_eq!(get(&["ks", "-l", "kustomize.toolkit.fluxcd.io/name=prod"]), (0, 4));
     assert_eq!(get(&["-l", "a b"]).0, 2);
+}
+
+const GROUP: &str = "kustomize.toolkit.fluxcd.io";
+
+/// A Ready Kustomization in namespace fleet with these entries in its inventory.
+fn kustomization(name: &str, entries: &[&str]) -> FullObject {
+    let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
+    let object = bare(ObjectId::new(GROUP, "Kustomization", "fleet", name));
+    let content =
+        json!({"status": {"inventory": {"entries": entries}, "conditions": [{"type": "Ready", "status": "True"}]}});
+    FullObject { object, content }
+}
+
+/// What kustomize-controller applied for a Kustomization in namespace fleet.
+fn applied(group: &str, kind: &str, namespace: &str, name: &str, owner: &str) -> Object {
+    let mut object = bare(ObjectId::new(group, kind, namespace, name));
+    let labels = [format!("{GROUP}/name"), format!("{GROUP}/namespace")];
+    object.labels = [(&*labels[0], owner), (&*labels[1], "fleet")].into_iter().collect();
+    let labels = labels.iter().map(|label| label.as_str().into()).collect();
+    object.writers =
+        vec![Writer { manager: "kustomize-controller".into(), applies: true, labels, ..Writer::default() }];
+    object
+}
+
+/// Records a cluster of these owners and objects.
+fn record(name: &str, owners: Vec<FullObject>, objects: Vec<Object>) -> String {
+    let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+    let served = |(group, kind, plural, namespaced): (&str, &str, &str, bool)| ResourceType {
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+        singular: "".into(),
+        short_names: vec![],
+        namespaced,
+    };
+    let roles = ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false);
+    let kinds = [("", "ConfigMap", "configmaps", true), roles, (GROUP, "Kustomization", "kustomizations", true)];
+    snapshot.types = kinds.into_iter().map(served).collect();
+    snapshot.objects = objects;
+    snapshot.objects.extend(owners.iter().map(|full| full.object.clone()));
+    snapshot.full = owners;
+    snapshot.normalise();
+    let file = folder(name).join("cluster.json");
+    snapshot_file::write(&file, &snapshot).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn of_a_thousand_owners_only_the_one_with_a_broken_record_is_unreadable() {
+    let name = |n: usize| format!("app-{n:03}");
+    let owner = |n: usize| {
+        let entries = [format!("shop_cm-{n}__ConfigMap"), "not_an_entry".to_owned()];
+        let entries: Vec<&str> = entries.iter().map(String::as_str).take(if n == 500 { 2 } else { 1 }).collect();
+        kustomization(&name(n), &entries)
+    };
+    // Each owner has one object that it lists and one that it lost.
+    let objects = (0..1000)
+        .flat_map(|n| ["cm", "lost"].map(|word| applied("", "ConfigMap", "shop", &format!("{word}-{n}"), &name(n))));
+    let file = record("thousand", (0..1000).map(owner).collect(), objects.collect());
+    let run = ask_of(&file, &["-o", "json"]);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+    let owners = answer["owners"].as_array().unwrap();
+    let (broken, whole): (Vec<&Value>, Vec<&Value>) = owners.iter().partition(|owner| owner["record"] == "unreadable");
+    assert_eq!((run.code, broken.len(), whole.len()), (0, 1, 999));
+    assert_eq!(broken[0]["name"], "app-500");
+    assert!(broken[0]["unreadable"].as_str().unwrap().contains("not_an_entry"), "{}", broken[0]);
+    assert_eq!((&broken[0]["leaked"], &broken[0]["unjudged"]), (&0.into(), &2.into()), "{}", broken[0]);
+    assert!(whole.iter().all(|owner| owner["leaked"] == 1 && owner["objects"] == 1 && owner["missing"] == 0));
+    let table = ask_of(&file, &[]).stdout;
+    assert_eq!(table.lines().filter(|line| line.contains("Unreadable: ")).count(), 1);
+}
+
+#[test]
+fn long_names_colons_and_double_underscores_are_names_like_any_other() {
+    let long = "a".repeat(63);
+    let roles = ["system:shop:read", "odd__name", ":edge:"];
+    let group = "rbac.authorization.k8s.io";
+    // An inventory writes a colon of RBAC names as two underscores, and so cannot tell the two apart.
+    let entries = [
+        "_system__shop__read_rbac.authorization.k8s.io_ClusterRole",
+        "___edge___rbac.authorization.k8s.io_ClusterRole",
+    ];
+    let mut objects: Vec<Object> = roles.iter().map(|name| applied(group, "ClusterRole", "", name, &long)).collect();
+    objects.push(applied("", "ConfigMap", "shop", "lost", &long));
+    let file = record("odd-names", vec![kustomization(&long, &entries)], objects);
+    let run = ask_of(&file, &["-o", "json", &format!("kustomization/{long}")]);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+    let owner = &answer["objects"][0]["owner"];
+    assert_eq!(
+        (&owner["objects"], &owner["missing"], &owner["leaked"]),
+        (&2.into(), &0.into(), &2.into()),
+        "{answer:#}"
+    );
+    for (name, standing) in [("system:shop:read", "managed"), (":edge:", "managed"), ("odd__name", "leaked")] {
+        let why = ask_of(&file, &["--why", &format!("clusterrole/{name}")]);
+        assert!(why.stdout.contains(&format!("/{name} is {standing}")), "{why:?}");
+    }
+    let selected = ask_of(&file, &["--leaked", "-o", "name", "-l", &format!("{GROUP}/name={long}")]);
+    assert_eq!(selected.stdout.lines().count(), 2, "{selected:?}");
+    let longer = ask_of(&file, &["-l", &format!("{GROUP}/name={long}a")]);
+    assert!(longer.code == 2 && longer.stderr.contains("at most 63"), "{longer:?}");
 }

@@ -1,6 +1,8 @@
 //! The safety rules for what this tool deletes (rules 1 to 6 of the design), each with the smallest cluster that shows
 //! it. A rule that is taken out turns its test red.
 
+mod support;
+
 use std::sync::Arc;
 
 use chrono::DateTime;
@@ -11,6 +13,7 @@ use kubectl_gitops::prune::leaked::{self, Wishes};
 use kubectl_gitops::prune::plan::{Action, Plan};
 use kubectl_gitops::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
 use serde_json::{Value, json};
+use support::objects::bare;
 
 const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
 const NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
@@ -59,24 +62,6 @@ fn add_owner(snapshot: &mut Snapshot, name: &str, ids: &[String]) {
     });
     snapshot.full.push(FullObject { object, content });
     snapshot.normalise();
-}
-
-/// An object without labels.
-fn bare(id: ObjectId) -> Object {
-    Object {
-        uid: format!("uid-{}-{}-{}", id.kind, id.namespace, id.name).into(),
-        id,
-        version: "v1".into(),
-        resource_version: "1".into(),
-        generation: 0,
-        created: None,
-        deleting: None,
-        finalizers: vec![],
-        labels: Default::default(),
-        annotations: Default::default(),
-        references: vec![],
-        writers: vec![],
-    }
 }
 
 /// An object that kustomize-controller applied for flux-system/apps.

@@ -124,7 +124,7 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
 }
 
 /// Whether the server is on this machine.
-fn is_loopback(server: &Uri) -> bool {
+pub(super) fn is_loopback(server: &Uri) -> bool {
     let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }

@@ -25,6 +25,7 @@ mod exec_plugin;
 mod execute;
 mod failure;
 mod hint;
+mod hub;
 mod in_cluster;
 mod kubeconfig;
 mod list;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Session;
-use super::{filters, inventory_reading, owners, targets};
+use super::inventory_reading::{self, Read};
+use super::{filters, owners, targets};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::object::{FullObject, Object};
@@ -30,6 +31,13 @@ use crate::snapshot::Snapshot;
 
   # What its owner will never prune
   kubectl gitops inventory --leaked
+
+  # Only some kinds, or some labels; what is hidden is counted
+  kubectl gitops inventory --kind deployments,statefulsets -l team=shop
+
+  # What Helm's releases list; what a hub cluster's owners apply here
+  kubectl gitops inventory --by helm --read-secrets
+  kubectl gitops inventory --owner-context hub --read-secrets
 
   # Who manages one object, and how that is known
   kubectl gitops inventory -n shop --why deployment/web")]
@@ -65,6 +73,11 @@ pub struct InventoryArgs {
     /// of its objects are kept, and nothing of a Secret is shown
     #[arg(long, conflicts_with = "snapshot")]
     pub read_secrets: bool,
+    /// Read owners from this context's cluster too: a hub whose Kustomizations, HelmReleases and Applications apply to
+    /// others. Those whose address is this cluster's count as its owners; the rest is remote and not checked. To learn
+    /// the address in a kubeConfig Secret, add --read-secrets
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
+    pub owner_context: Option<String>,
     /// tree, table, wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub output: Format,
@@ -82,8 +95,8 @@ pub struct InventoryArgs {
 /// When the cluster cannot be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
     let selector = args.selector.as_deref().map(filters::selector).transpose()?;
-    let (snapshot, narrowed) = inventory_reading::read(args, session).await?;
-    let index = Index::build(&snapshot);
+    let Read { snapshot, narrowed, given } = inventory_reading::read(args, session).await?;
+    let index = Index::build_with(&snapshot, &given);
     let filter = Filter { kinds: filters::kinds(&args.kinds, &index)?, selector };
     let chosen = chosen(args, session, &index)?;
     let contents = if args.owners.is_empty() || args.snapshot.is_some() {

@@ -14,7 +14,8 @@ const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 const INSTANCE: &str = "argocd.argoproj.io/instance";
 const HOOK: &str = "argocd.argoproj.io/hook";
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
-const KIND: &str = "Application";
+/// Kind of the owner.
+pub(crate) const KIND: &str = "Application";
 /// The cluster that Argo CD itself runs in.
 const IN_CLUSTER: (&str, &str) = ("https://kubernetes.default.svc", "in-cluster");
 
@@ -52,6 +53,11 @@ fn application(app: &str) -> OwnerId {
     OwnerId::new(SCHEME.system, KIND, namespace, name)
 }
 
+/// Whether a destination's server and name mean the cluster that Argo CD runs in.
+pub(crate) fn is_in_cluster(server: &str, name: &str) -> bool {
+    (server.is_empty() || server == IN_CLUSTER.0) && (name.is_empty() || name == IN_CLUSTER.1)
+}
+
 fn claim(object: &Object) -> Option<Claim> {
     if let Some(tracking_id) = object.annotations.get(TRACKING_ID) {
         let (app, named) = parse(tracking_id)?;
@@ -80,7 +86,7 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
     let resources = content.pointer("/status/resources").and_then(Value::as_array);
     let listed: Result<Vec<(ObjectId, bool)>, String> = resources.into_iter().flatten().map(resource).collect();
     let (server, name) = (text("/spec/destination/server"), text("/spec/destination/name"));
-    let here = (server.is_empty() || server == IN_CLUSTER.0) && (name.is_empty() || name == IN_CLUSTER.1);
+    let here = is_in_cluster(server, name);
     let mut prunable = vec![];
     let members = match (listed, resources) {
         (Err(why), _) => Members::Unreadable(why),

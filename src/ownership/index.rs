@@ -31,6 +31,8 @@ pub struct Index<'a> {
     pub(super) proofs: Vec<(usize, String, OwnerId)>,
     /// Schemes (by bit) with an owner that claims cannot be resolved to.
     pub(super) opaque: u32,
+    /// Owners of which a hub has another of the same name that applies to other clusters, or to this one too.
+    pub(super) rivals: HashSet<OwnerId>,
     /// Why an owner that is not known may list what no known owner does.
     pub(super) blind: Option<String>,
     /// Marks of Flux v1 that more than one object carries.
@@ -56,6 +58,7 @@ impl<'a> Index<'a> {
             proofs: vec![],
             opaque: 0,
             blind: None,
+            rivals: HashSet::new(),
             repeated: HashSet::new(),
         };
         for full in &snapshot.full {
@@ -69,9 +72,10 @@ impl<'a> Index<'a> {
         index.read_metadata();
         let v1 = SCHEMES.iter().position(|scheme| **scheme == flux_v1::SCHEME).unwrap_or_default();
         given.flux_v1.iter().for_each(|source| index.enter(v1, source.record(), None, None));
+        index.blind = index.unread_lister();
+        given.hub.iter().for_each(|hub| index.enter_hub(hub));
         index.fold();
         index.join();
-        index.blind = index.unread_lister();
         index
     }
 

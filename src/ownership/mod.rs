@@ -17,6 +17,7 @@ pub(crate) mod flux_v1_args;
 pub mod flux_v1_url;
 pub mod helm;
 mod helm_release;
+pub mod hub;
 pub mod identity;
 pub mod index;
 pub mod inventory_id;

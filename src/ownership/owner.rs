@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::hub::Hub;
 use super::marks::schemes_of;
 use super::{Members, OwnerId, OwnerSource, OwnerState, SCHEMES, Scheme, flux_v1};
 use crate::object::{FullObject, Object, ObjectId};
@@ -12,6 +13,8 @@ use crate::snapshot::Snapshot;
 pub struct Given {
     /// Sources of Flux v1 installations.
     pub flux_v1: Vec<flux_v1::Source>,
+    /// A hub cluster whose owners may apply to this one.
+    pub hub: Option<Hub>,
 }
 
 /// A live owner.
@@ -33,6 +36,8 @@ pub struct Owner<'a> {
     pub state: OwnerState,
     /// When it last finished writing its objects, where it says so.
     pub finished: Option<DateTime<Utc>>,
+    /// Whether it lives in a hub cluster.
+    pub in_hub: bool,
     /// Where the listed members are among the snapshot's objects; [`ABSENT`] for those that are not.
     pub(super) positions: Vec<u32>,
     pub(super) rank: u64,

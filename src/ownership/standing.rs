@@ -99,6 +99,9 @@ impl Index<'_> {
         if let Some(why) = owner.state.distrust().or_else(|| self.blind.clone()) {
             return Some(why);
         }
+        if self.rivals.contains(&owner.id) {
+            return Some("an owner of the same name in the hub may list it".to_owned());
+        }
         let keys = owner.scheme.member_keys;
         let wrote = |writer: &&crate::object::Writer| {
             writer.labels.iter().chain(&writer.annotations).any(|key| keys.iter().any(|mark| mark.name() == &**key))

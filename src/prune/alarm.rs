@@ -78,7 +78,8 @@ fn why(plan: &Plan, owner: &OwnerId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{FullObject, Object, ObjectId};
+    use crate::object::{FullObject, ObjectId};
+    use crate::ownership::testing;
     use crate::prune::plan::{Actor, Certainty, Change, Target};
     use crate::snapshot::{ClusterIdentity, Snapshot};
 
@@ -101,20 +102,7 @@ mod tests {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let entries: Vec<_> =
             (0..10).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
-        let object = Object {
-            id: ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps"),
-            version: "v1".into(),
-            uid: "u".into(),
-            resource_version: "1".into(),
-            generation: 1,
-            created: None,
-            deleting: None,
-            finalizers: vec![],
-            labels: Default::default(),
-            annotations: Default::default(),
-            references: vec![],
-            writers: vec![],
-        };
+        let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
         let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
         snapshot.full.push(FullObject { object, content });
         let change = |n: usize| Change {

@@ -100,6 +100,7 @@ impl<'a> Cascade<'a> {
 mod tests {
     use super::*;
     use crate::object::Reference;
+    use crate::ownership::testing;
     use crate::snapshot::ClusterIdentity;
 
     fn object(id: ObjectId, references: &[&str]) -> Object {
@@ -111,20 +112,9 @@ mod tests {
             controller: false,
             block_owner_deletion: false,
         };
-        Object {
-            uid: format!("{}/{}", id.namespace, id.name).into(),
-            id,
-            version: "v1".into(),
-            resource_version: "1".into(),
-            generation: 0,
-            created: None,
-            deleting: None,
-            finalizers: vec![],
-            labels: Default::default(),
-            annotations: Default::default(),
-            references: references.iter().map(reference).collect(),
-            writers: vec![],
-        }
+        let uid = format!("{}/{}", id.namespace, id.name).into();
+        let references = references.iter().map(reference).collect();
+        Object { uid, references, ..testing::object(&id.group, &id.kind, &id.namespace, &id.name) }
     }
 
     fn taken(objects: Vec<Object>, root: &str) -> Vec<String> {

@@ -142,6 +142,11 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
 }
 
 fn state(row: &OwnerSummary) -> String {
+    let state = own_state(row);
+    if row.in_hub { format!("{state} (in the hub)") } else { state }
+}
+
+fn own_state(row: &OwnerSummary) -> String {
     if let Some(why) = &row.unreadable {
         return format!("Unreadable: {why}");
     }

@@ -2,5 +2,7 @@
 
 mod applyset;
 mod flux_v1;
+#[path = "../support/objects.rs"]
+mod objects;
 mod qbec;
 mod support;

@@ -6,6 +6,8 @@ use kubectl_gitops::prune::gc::local::{Local, Origin, read};
 use kubectl_gitops::prune::gc::{Collection, Ours, Theirs};
 use kubectl_gitops::snapshot::{ClusterIdentity, Snapshot};
 
+use crate::objects::bare;
+
 /// apiVersion, kind, plural, namespaced: what the cluster serves.
 pub(crate) const TYPES: [(&str, &str, &str, bool); 16] = [
     ("v1", "Namespace", "namespaces", false),
@@ -37,20 +39,8 @@ pub(crate) fn live(api_version: &str, kind: &str, place: &str) -> Live {
     let (group, version) = split(api_version);
     let (namespace, name) = place.split_once('/').unwrap_or(("", place));
     let id = ObjectId::new(group, kind, namespace, name);
-    Live(Object {
-        uid: format!("uid-{id}").into(),
-        version: version.into(),
-        resource_version: "1".into(),
-        generation: 0,
-        created: Some(DateTime::UNIX_EPOCH),
-        deleting: None,
-        finalizers: vec![],
-        labels: Default::default(),
-        annotations: Default::default(),
-        references: vec![],
-        writers: vec![],
-        id,
-    })
+    let created = Some(DateTime::UNIX_EPOCH);
+    Live(Object { uid: format!("uid-{id}").into(), version: version.into(), created, ..bare(id) })
 }
 
 impl Live {

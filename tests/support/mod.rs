@@ -5,6 +5,7 @@ pub mod chart;
 pub mod fake_api;
 pub mod folder;
 pub mod live;
+pub mod objects;
 pub mod oracle;
 pub mod random;
 pub mod suspension;

@@ -14,7 +14,7 @@ use crate::flux::objects::{self, Built};
 use crate::flux::substitute::Lookup;
 use crate::object::{ResourceType, Writer};
 use crate::ownership::flux_kustomization::{NAME, NAMESPACE};
-use crate::ownership::inventory_id;
+use crate::ownership::{inventory_id, testing};
 use crate::prune::plan::Action;
 use crate::snapshot::ClusterIdentity;
 
@@ -125,16 +125,9 @@ impl Lab {
         self.snapshot.objects.push(Object {
             uid: id.to_string().into(),
             id: id.clone(),
-            version: "v1".into(),
-            resource_version: "1".into(),
-            generation: 1,
-            created: None,
-            deleting: None,
-            finalizers: vec![],
             labels: labels.into_iter().collect(),
             annotations: pairs("annotations").into_iter().collect(),
-            references: vec![],
-            writers: vec![],
+            ..testing::object("", "", "", "")
         });
         id
     }

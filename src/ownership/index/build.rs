@@ -43,7 +43,13 @@ impl<'a> Index<'a> {
         }
     }
 
-    pub(super) fn enter(&mut self, n: usize, record: Record, object: Option<&'a Object>, full: Option<&'a FullObject>) {
+    pub(in crate::ownership) fn enter(
+        &mut self,
+        n: usize,
+        record: Record,
+        object: Option<&'a Object>,
+        full: Option<&'a FullObject>,
+    ) {
         let Record { id, aliases, opaque, secret, members, prunable, state, finished, rank } = record;
         if opaque {
             self.opaque |= 1 << n;
@@ -70,6 +76,7 @@ impl<'a> Index<'a> {
             state,
             finished,
             rank,
+            in_hub: false,
         };
         match self.owners.remove(&id) {
             None => _ = self.owners.insert(id, new),

@@ -392,7 +392,7 @@ fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
     check(objects(), vec![fluxd.clone()], &[&first[..], &rest[..]].concat());
 
     let snapshot_of_both = snapshot(objects(), vec![fluxd]);
-    let given = Given { flux_v1: vec![source("git@other:o/r")] };
+    let given = Given { flux_v1: vec![source("git@other:o/r")], ..Given::default() };
     let said = say(&Index::build_with(&snapshot_of_both, &given));
     assert_eq!(said[2], "c-foreign managed source/ssh://git@other/o/r master");
 

@@ -122,6 +122,9 @@ pub struct OwnerSummary {
     pub state: OwnerState,
     /// How it knows its members.
     pub record: RecordKind,
+    /// Whether it lives in the hub cluster that was asked for owners, not in this one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_hub: bool,
     /// Why its record cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,

@@ -31,6 +31,7 @@ impl<'a> Views<'_, 'a> {
             revision: why::revision(owner),
             objects: 0,
             matching: None,
+            in_hub: owner.in_hub,
             ready: 0,
             unread: 0,
             missing: 0,
