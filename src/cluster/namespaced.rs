@@ -42,8 +42,10 @@ impl Namespaces {
             [one] => one.to_string(),
             _ => count(read, "namespace"),
         };
-        let gap = gaps.iter_mut().find(|gap| gap.subject == resource).filter(|_| read > 0);
-        gap.into_iter().for_each(|gap| gap.message.push_str(&format!("; read in {which} only")));
+        // A type that was listed in parts has a gap for each part.
+        for gap in gaps.iter_mut().filter(|gap| gap.subject == resource && read > 0) {
+            gap.message.push_str(&format!("; read in {which} only"));
+        }
     }
 }
 
