@@ -109,20 +109,21 @@ impl Checkout {
         });
         let kept: Vec<u8> = kept.flat_map(|line| [line, &[0]].concat()).collect();
         let mut tree = self.blobs(&kept, index_entry)?;
+        let converts = self.converts();
         for path in changed.into_iter().filter(|path| !deleted.contains(path)) {
             if path.ends_with('/') {
                 // An untracked checkout inside this one: git would add it as a submodule.
                 tree.insert(path.trim_end_matches('/'), File::Submodule);
             } else {
-                let file = self.file(&path)?;
+                let file = self.file(&path, converts)?;
                 tree.insert(path, file);
             }
         }
         Ok(tree)
     }
 
-    /// A changed file as git would store it.
-    fn file(&self, path: &str) -> Result<File> {
+    /// A changed file as git would store it; `converts` says whether git may store something else than the file holds.
+    fn file(&self, path: &str, converts: bool) -> Result<File> {
         let at = self.directory.join(path);
         let failed = |error: std::io::Error| Error::failed(format!("cannot read {}: {error}", at.display()));
         let kind = std::fs::symlink_metadata(&at).map_err(failed)?;
@@ -134,7 +135,7 @@ impl Checkout {
         }
         let raw = std::fs::read(&at).map_err(failed)?;
         // Only attributes or autocrlf make a blob differ from the file; asking git for each file would be slow.
-        if self.converts() {
+        if converts {
             return self.converted(path).map(|content| File::Regular(content.into()));
         }
         Ok(File::Regular(raw.into()))

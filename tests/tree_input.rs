@@ -255,7 +255,7 @@ fn a_tree_of_five_thousand_files_is_read() {
     tree.git(&["init", "-q", "-b", "main"]);
     let start = Instant::now();
     assert_eq!(Recording::new().plan(&tree.0).2, ["b"]);
-    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(120), "{:?}", start.elapsed());
 }
 
 #[test]
