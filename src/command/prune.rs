@@ -72,7 +72,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         Some(request) => Basis::Marks(Box::new(request)),
         None => Basis::Cluster(wishes(args, session, &snapshot)?),
     };
-    let Answer { mut plan, order, staying, preview, warnings } = basis.plan(&snapshot)?;
+    let Answer { mut plan, waves, staying, preview, warnings } = basis.plan(&snapshot)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
@@ -95,14 +95,14 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     }
     guarded(args, &plan, &snapshot, &basis, staying)?;
     let cluster = session.cluster().await?;
-    rehearsed(&cluster, &plan, &snapshot).await?;
+    rehearsed(&cluster, &plan, &snapshot, args.parallel).await?;
     confirmed(args, session, &plan)?;
     let judge = |snapshot: &Snapshot, id: &ObjectId| basis.keeps(snapshot, id);
     let terminal = &mut session.terminal;
     let mut tell = |row: &_| {
         let _ = terminal.data(&show::step(row));
     };
-    let execution = Execution { timeout: args.timeout, order };
+    let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
     let result = cluster.execute(&plan, &mut snapshot, &judge, &execution, &mut tell).await;
     session.terminal.status(&show::outcome(&result));
     Ok(if result.is_complete() { gaps } else { ExitCode::Partial })
@@ -167,8 +167,8 @@ fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &Basis, st
 }
 
 /// Rule 7: what the server would refuse is found before the first real deletion.
-async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot) -> Result<()> {
-    let refused = cluster.rehearse(plan, snapshot).await;
+async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, parallel: usize) -> Result<()> {
+    let refused = cluster.rehearse(plan, snapshot, parallel).await;
     if refused.is_empty() {
         return Ok(());
     }

@@ -4,3 +4,4 @@ mod applyset;
 mod flux_v1;
 mod qbec;
 mod support;
+mod waves;

@@ -139,7 +139,7 @@ fn this_tool_finishes_the_job_in_qbecs_order() {
     let elsewhere = cm("c").replace("{name: c}", "{name: finish-c, namespace: default}");
     app.component("gone", &elsewhere).apply(&[]).remove("gone");
     let file = app.rendered();
-    let verb = ["prune", "--yes", "--max-percent=100", "-f", &file];
+    let verb = ["prune", "--yes", "--parallel=4", "--max-percent=100", "-f", &file];
     let run = app.gitops(&verb);
     assert_eq!(run.code, 0, "{run:?}");
     let steps: Vec<&str> = run.stdout.lines().filter(|line| line.ends_with(" deleted")).collect();

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::alias::Kinds;
-use super::flux_v1_order::deletion_order;
+use super::flux_v1_order::{deletion_order, rank};
 use super::glob;
 use super::local::Local;
 use super::safety::{self, Allow};
@@ -162,6 +162,10 @@ impl<'a> Collect<'a> for Collector<'a> {
             warnings: flux_v1_notes::warnings(&self.input, snapshot, &verdicts),
             verdicts,
         }
+    }
+
+    fn same_wave(&self, left: &Object, right: &Object) -> bool {
+        rank(&left.id.kind) == rank(&right.id.kind)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::alias::{self, Kinds};
 use super::local::Local;
 use super::qbec_filter::Filters;
-use super::qbec_order::deletion_order;
+use super::qbec_order::{deletion_order, place};
 use super::qbec_scope::{App, Scope};
 use super::safety::{self, Allow};
 use super::{Collect, Collection, Ours, Reason, Theirs, Verdict};
@@ -173,6 +173,10 @@ impl<'a> Collect<'a> for Collector<'a> {
             warnings: super::qbec_notes::warnings(self, &verdicts),
             verdicts,
         }
+    }
+
+    fn same_wave(&self, left: &Object, right: &Object) -> bool {
+        left.id.kind == right.id.kind && place(left, &self.kinds) == place(right, &self.kinds)
     }
 }
 

@@ -79,7 +79,7 @@ pub fn preview<'a>(
     let outcome = OwnerOutcome { owner, outcome: Outcome::Applies, reason: String::new(), fidelity: Fidelity::Unknown };
     Answer {
         plan: Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), vec![outcome], changes),
-        order: vec![],
+        waves: vec![],
         staying: 0,
         preview: true,
         warnings,
