@@ -256,11 +256,11 @@ fn kinds_and_versions() {
     expect("Q13", &same, 0, &[]);
     table.add("Q13 an older version that is served", &same);
     q13.component("hpa", &hpa("v2beta2"));
-    let recorded = snapshot(cluster(), "q13");
-    let theirs = q13.dry_run(&recorded, &[]).len();
-    let ours = q13.plan(&[]);
-    assert_eq!((theirs, rows(&ours).len()), (1, 0), "Q14 {ours:?}");
-    table.note("Q14 a version that is served no more", "qbec deletes and creates; ours knows it by group and kind");
+    let version = q13.compare(&[], &[]);
+    expect("Q14 version", &version, 0, &[("HorizontalPodAutoscaler/web", "desired")]);
+    let warning = "the cluster does not serve horizontalpodautoscaler.autoscaling in version v2beta2";
+    assert!(q13.plan(&[]).stderr.contains(warning), "{}", q13.plan(&[]).stderr);
+    table.add("Q14 a version that is served no more", &version);
 
     let q14 = App::new("q14");
     let ingress = |api: &str| {
@@ -334,6 +334,21 @@ fn deleting_whole_applications_and_namespaces() {
     assert_eq!(rows(&old).values().filter(|judged| judged.is_ok()).count(), 1, "under its old name it can be planned");
     table.note("Q21 renamed application", "0 and 0; its garbage is unreachable for qbec, named by ours");
     table.tell("qbec-deleting.txt");
+}
+
+#[test]
+fn q24_a_tag_that_is_too_long_is_refused_before_anything_is_asked() {
+    let app = with_garbage("q24", &cm("x"));
+    let tag = "x".repeat(70);
+    let theirs = app.qbec(&["apply", "-n", "dev", "--show-details=false", "--app-tag", &tag]);
+    let said = String::from_utf8_lossy(&theirs.stderr).into_owned();
+    assert_eq!(theirs.status.code(), Some(1), "{said}");
+    assert!(said.contains("list errors:") && said.contains("must be no more than 63"), "{said}");
+    let ours = app.plan(&["--app-tag", &tag]);
+    assert_eq!(ours.code, 2, "{ours:?}");
+    assert!(ours.stderr.contains("--app-tag has 70 characters, and a label value at most 63"), "{}", ours.stderr);
+    let whole = "x".repeat(63);
+    expect("63 characters", &app.compare(&["--app-tag", &whole], &["--app-tag", &whole]), 0, &[]);
 }
 
 #[test]

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::local::Local;
 use crate::object::{GroupKind, ObjectId, ResourceType};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{OtherVersion, Snapshot};
 
 /// Kind, the group that stands for it here, and the group that means the same.
 const EQUIVALENT: [(&str, &str, &str); 7] = [
@@ -35,6 +36,7 @@ pub fn key(id: &ObjectId) -> ObjectId {
 pub struct Kinds<'a> {
     exact: HashMap<GroupKind, &'a ResourceType>,
     alias: HashMap<GroupKind, &'a ResourceType>,
+    other_versions: &'a [OtherVersion],
 }
 
 impl<'a> Kinds<'a> {
@@ -42,7 +44,16 @@ impl<'a> Kinds<'a> {
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let exact: HashMap<_, _> = snapshot.types.iter().map(|served| (served.group_kind(), served)).collect();
         let alias = exact.iter().map(|(what, served)| (canonical(what), *served)).collect();
-        Self { exact, alias }
+        Self { exact, alias, other_versions: &snapshot.other_versions }
+    }
+
+    /// Whether a manifest's very API is served, group, version and kind; `Some(namespaced)`.
+    pub fn serves(&self, local: &Local) -> Option<bool> {
+        let what = local.id.group_kind();
+        let served = self.exact.get(&what)?;
+        let version = |other: &OtherVersion| other.what == what && *other.version == *local.version;
+        let known = self.other_versions.is_empty() || *served.version == *local.version;
+        (known || self.other_versions.iter().any(version)).then_some(served.namespaced)
     }
 
     /// Whether a group and kind are served under this very group; `Some(namespaced)`.

@@ -59,7 +59,7 @@ impl<'a> Collector<'a> {
         let scope = Scope::of(input.locals, &input.default_namespace, input.cluster_scoped_lists, &kinds);
         let mut desired = HashMap::new();
         for local in input.locals.iter().filter(|local| local.generate_name.is_none()) {
-            let recognised = kinds.namespaced(&local.id.group_kind()).is_some();
+            let recognised = kinds.serves(local).is_some();
             *desired.entry(kinds.applied(&local.id, &input.default_namespace)).or_insert(false) |= recognised;
         }
         let mut collector = Self { input, allow, snapshot, index, kinds, scope, desired, newest: HashSet::new() };
