@@ -244,15 +244,15 @@ fn missing(flag: &str, system: &str) -> Error {
     Error::usage(format!("--by {system} needs {flag}"))
 }
 
-/// Paths as fluxd reads them: an empty one alone is none at all; an empty one among others makes fluxd load the whole
-/// repository while the hash stays the same, and going back then deletes all of it (reference B4, C14).
+/// Paths as fluxd reads them: an empty one alone is none at all; with an empty one among others, which the hash does not
+/// show, fluxd loads the whole repository beside the paths, and Git refuses it (reference B4, C14).
 fn paths(flag: &str, given: &[String]) -> Result<Vec<String>> {
     if given.iter().all(String::is_empty) {
         return Ok(vec![]);
     }
     if given.iter().any(String::is_empty) {
         return Err(Error::usage(format!("{flag} is given with and without a path"))
-            .hint("to fluxd an empty path among others is the whole repository; leave it out"));
+            .hint("an empty path among others is the whole repository to fluxd and an error to git: nothing would be synced; leave it out"));
     }
     if let Some(absolute) = given.iter().find(|path| path.starts_with('/')) {
         return Err(Error::usage(format!("{flag} {absolute} begins with /")).hint("fluxd takes relative paths only"));

@@ -10,26 +10,27 @@ use crate::fluxd::{Collection, Config, Repository, cluster, paths};
 use crate::support::live::Run;
 use crate::support::oracle::{Table, compare, snapshot};
 
-fn manifest(api: &str, kind: &str, namespace: &str, name: &str) -> String {
+pub(crate) fn manifest(api: &str, kind: &str, namespace: &str, name: &str) -> String {
     let namespace = if namespace.is_empty() { String::new() } else { format!(", namespace: {namespace}") };
     format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}{namespace}}}\n")
 }
 
-fn cm(namespace: &str, name: &str) -> String {
+pub(crate) fn cm(namespace: &str, name: &str) -> String {
     manifest("v1", "ConfigMap", namespace, name)
 }
 
-fn namespace(name: &str) -> String {
+pub(crate) fn namespace(name: &str) -> String {
     manifest("v1", "Namespace", "", name)
 }
 
-fn kubectl(args: &str) -> String {
+pub(crate) fn kubectl(args: &str) -> String {
     cluster().kubectl(&args.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
 /// Creates an object that carries the mark of a resource id under a configuration, and annotations.
-fn plant(yaml: &str, repository: &Repository, config: &Config, id: &str, annotations: &str) {
-    let source = Source { url: repository.url(), branch: config.branch.to_owned(), paths: config.paths.clone() };
+pub(crate) fn plant(yaml: &str, repository: &Repository, config: &Config, id: &str, annotations: &str) {
+    let source =
+        Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() };
     let labels = format!("{{labels: {{{MARK}: {}}}, annotations: {{{annotations}}}, ", mark(&source.sync_set(), id));
     cluster().kubectl_stdin(&["create", "-f", "-"], &yaml.replacen('{', &labels, 1)).unwrap();
 }
@@ -54,11 +55,19 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 ";
 
+/// The definitions that several tests need, once.
+pub(crate) fn crds() {
+    static DONE: std::sync::Once = std::sync::Once::new();
+    DONE.call_once(|| {
+        cluster().kubectl_stdin(&["create", "-f", "-"], CRDS).unwrap();
+        kubectl("wait --for=condition=Established crd --all --timeout=30s");
+    });
+}
+
 #[test]
 fn objects_that_fluxd_treats_apart() {
     let mut table = Table::default();
-    cluster().kubectl_stdin(&["create", "-f", "-"], CRDS).unwrap();
-    kubectl("wait --for=condition=Established crd --all --timeout=30s");
+    crds();
     let repository = Repository::new("apart");
     let config = paths(&[]);
     kubectl("create namespace apart");
@@ -138,7 +147,7 @@ fn objects_that_fluxd_treats_apart() {
 }
 
 /// What the plan says of each resource id: the reason, with `+` before those that go in their own right.
-fn by_id(snapshot: &Snapshot, run: &Run) -> BTreeMap<String, String> {
+pub(crate) fn by_id(snapshot: &Snapshot, run: &Run) -> BTreeMap<String, String> {
     let rows = crate::support::oracle::rows(run);
     let id =
         |uid: &str| snapshot.objects.iter().find(|object| *object.uid == *uid).map(|object| resource_id(&object.id));
@@ -186,17 +195,21 @@ fn happened(before: &Snapshot, after: &Snapshot, name: &str) -> BTreeMap<String,
 }
 
 /// One change of a source: previewed from the old configuration, done by fluxd, compared.
-struct Change<'a> {
-    repository: &'a Repository,
-    table: Table,
-    namespace: &'a str,
+pub(crate) struct Change<'a> {
+    pub(crate) repository: &'a Repository,
+    pub(crate) table: Table,
+    pub(crate) namespace: &'a str,
 }
 
 impl Change<'_> {
-    fn case(&mut self, case: &str, old: &Config, new: &Config, left_behind: &[&str]) {
+    pub(crate) fn case(&mut self, case: &str, old: &Config, new: &Config, left_behind: &[&str]) {
         let files = self.repository.files(&new.paths);
         let mut args: Vec<String> = new.paths.iter().map(|path| format!("--new-git-path={path}")).collect();
-        args.extend([format!("--new-git-branch={}", new.branch), "--new-git-url".to_owned(), self.repository.url()]);
+        args.extend([
+            format!("--new-git-branch={}", new.branch),
+            "--new-git-url".to_owned(),
+            self.repository.url_of(new),
+        ]);
         if new.paths.is_empty() {
             args.push("--new-git-path=".to_owned());
         }
@@ -257,8 +270,8 @@ fn every_configuration_change() {
     change.table.tell("fluxd-changes.txt");
 }
 
-fn set(repository: &Repository, config: &Config) -> String {
-    Source { url: repository.url(), branch: config.branch.to_owned(), paths: config.paths.clone() }.sync_set()
+pub(crate) fn set(repository: &Repository, config: &Config) -> String {
+    Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() }.sync_set()
 }
 
 #[test]
