@@ -315,7 +315,7 @@ fn a_preview_is_planned_and_never_executed() {
     let args = "--by flux-v1 --git-url git@h:o/r --git-path a --new-git-path b -f one.yaml";
     let plan = place.plan(args);
     assert_eq!(plan.code, 0, "{plan:?}");
-    assert!(plan.stdout.contains("created: in the manifests of the new source"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("in the new manifests and not in the cluster"), "{}", plan.stdout);
     let collision = place.plan("--by flux-v1 --git-url git@h:o/r --git-path a,b --new-git-path ab -f one.yaml");
     assert!(collision.stderr.contains("both sources hash to the same set"), "C7: {}", collision.stderr);
 }

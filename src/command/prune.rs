@@ -16,7 +16,7 @@ use crate::prune::guard::{self, Limits};
 use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::narrow;
 use crate::prune::plan::Plan;
-use crate::render::{count, plan as show, sanitize};
+use crate::render::{count, plan as show, preview, sanitize};
 use crate::snapshot::Snapshot;
 
 /// What a plan is made from.
@@ -72,19 +72,26 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         Some(request) => Basis::Marks(Box::new(request)),
         None => Basis::Cluster(wishes(args, session, &snapshot)?),
     };
-    let Answer { mut plan, waves, staying, preview, warnings } = basis.plan(&snapshot)?;
+    let Answer { mut plan, waves, staying, preview: change, warnings } = basis.plan(&snapshot)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
-    if preview && !args.plan {
+    if change.is_some() && !args.plan {
         return Err(Error::refused("refused: fluxd itself will do this once its source changes")
             .hint("look at it with --plan; without the --new-git flags this tool deletes in fluxd's place"));
     }
     if let Some(file) = &args.apply {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
-    session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
-    session.terminal.status(&show::summary(&plan));
+    if let Some(change) = &change {
+        session.terminal.status(&sanitize::one_line(change));
+        session.terminal.data(&preview::render(&plan, args.output, !args.no_headers)?)?;
+        session.terminal.status(&preview::summary(&plan));
+        preview::advice(&plan).into_iter().for_each(|advice| session.terminal.status(advice));
+    } else {
+        session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
+        session.terminal.status(&show::summary(&plan));
+    }
     let gaps = session.report_gaps(&plan.gaps);
     if args.plan {
         args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;

@@ -6,6 +6,7 @@ pub mod document;
 pub mod duration;
 pub mod inventory;
 pub mod plan;
+pub mod preview;
 pub mod sanitize;
 pub mod suspensions;
 pub mod table;

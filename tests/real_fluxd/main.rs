@@ -6,3 +6,4 @@ mod fluxd;
 mod random;
 #[path = "../support/mod.rs"]
 mod support;
+mod table;

@@ -86,8 +86,9 @@ pub struct Answer {
     pub waves: Vec<Vec<ObjectId>>,
     /// How many objects of the set stay because the manifests hold them.
     pub staying: usize,
-    /// Whether the plan says what somebody else will do, so that there is nothing for this tool to execute.
-    pub preview: bool,
+    /// Where the plan says what fluxd will do once its source changes, and there is nothing for this tool to execute:
+    /// the change in words.
+    pub preview: Option<String>,
     /// Warnings; they may hold text written by others.
     pub warnings: Vec<String>,
 }
@@ -95,7 +96,7 @@ pub struct Answer {
 impl Answer {
     /// A plan that needs no more said.
     pub fn of(plan: Plan) -> Self {
-        Self { plan, waves: vec![], staying: 0, preview: false, warnings: vec![] }
+        Self { plan, waves: vec![], staying: 0, preview: None, warnings: vec![] }
     }
 }
 
@@ -122,7 +123,7 @@ impl Request {
             plan: plan::plan(snapshot, &index, &collection, &owner),
             waves: waves.map(|wave| wave.iter().map(|object| object.id.clone()).collect()).collect(),
             staying: collection.staying,
-            preview: false,
+            preview: None,
             warnings: collection.warnings,
         })
     }
