@@ -9,10 +9,13 @@ use super::owners;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::object::{FullObject, Object};
+use crate::ownership::census::Census;
 use crate::ownership::index::Index;
-use crate::ownership::view::{Body, OwnerObjects, Question, Views};
-use crate::ownership::{Members, OwnerId};
+use crate::ownership::view::{Body, Document, OwnerObjects, Question, Views};
+use crate::ownership::{self, Members, OwnerId};
+use crate::render::census;
 use crate::render::inventory::{self as show, Format};
+use crate::render::sanitize;
 use crate::snapshot::Snapshot;
 
 /// Show what manages the cluster's objects, and what is leaked or orphaned
@@ -81,9 +84,14 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
     };
     let views = Views::new(&index, &contents);
     let body = answer(args, session, &snapshot, &views, &index, &chosen)?;
-    let document = views.document(body);
+    let document = Document { census: census_of(args, session, &index), ..views.document(body) };
     session.terminal.data(&show::render(&document, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&document));
+    document
+        .census
+        .iter()
+        .flat_map(census::notes)
+        .for_each(|note| session.terminal.warning(&sanitize::one_line(&note)));
     Ok(session.report_gaps(&snapshot.gaps))
 }
 
@@ -148,6 +156,14 @@ fn question(args: &InventoryArgs) -> Option<Question> {
     ]
     .into_iter()
     .find_map(|(asked, question)| asked.then_some(question))
+}
+
+/// What marks say of a whole system that keeps no record.
+fn census_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<Census> {
+    let whole = args.owners.is_empty() && args.why.is_none() && question(args).is_none();
+    let namespace = session.connection.namespace.as_deref();
+    let here = |object: &Object| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
+    ownership::census::of(args.by.as_deref().filter(|_| whole)?, index, &here)
 }
 
 /// The object that `TYPE/NAME` names, in the namespace of `-n` or cluster-scoped.

@@ -94,6 +94,7 @@ impl<'i, 'a> Views<'i, 'a> {
             gaps: snapshot.gaps.clone(),
             totals: self.totals(),
             body,
+            census: None,
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Every function here gives back text; [`crate::terminal::Terminal`] alone writes it.
 
+pub mod census;
 pub mod document;
 pub mod duration;
 pub mod inventory;
