@@ -337,6 +337,51 @@ fn deleting_whole_applications_and_namespaces() {
 }
 
 #[test]
+fn the_inventory_groups_by_application_environment_tag_and_component() {
+    let app = App::new("census");
+    app.component("web", &[cm("web"), cm("web-b")].concat()).component("mail", &cm("mail")).apply(&[]);
+    app.component("pr", &cm("pr")).apply(&["-c", "pr", "--app-tag", "pr-1"]).remove("pr");
+    app.component("p", &cm("p")).apply_to("prod", &["-c", "p"]).remove("p");
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n";
+    app.component("secret", secret).apply(&["-c", "secret"]);
+    let original = kubectl("get configmap mail -n census -o yaml");
+    let own = ["  uid:", "  resourceVersion:", "  creationTimestamp:"];
+    let lines: Vec<&str> = original.lines().filter(|line| !own.iter().any(|key| line.starts_with(key))).collect();
+    plant(&lines.join("\n").replace("name: mail", "name: copy"));
+    plant(&cm("bare").replace("{name: bare}", &format!("{{name: bare, namespace: census, {}}}", labels("census"))));
+    kubectl("label configmap web-b -n census qbec.io/tag=");
+    let say = |output: &str| {
+        let args = ["inventory", "--by", "qbec", "-n", "census", "--no-headers", "-o", output];
+        let run = crate::support::live::gitops(cluster(), &args);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(!run.stdout.contains("hunter2") && !run.stdout.contains("aHVudGVyMg"), "no content of a Secret");
+        run.stdout
+    };
+    let words =
+        |line: &str| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("|");
+    let rows: Vec<String> = say("table").lines().map(words).collect();
+    let expected = [
+        "census|dev|<none>|<none>|0|0|1",
+        "census|dev|<none>|mail|1|1|0",
+        "census|dev|<none>|secret|1|0|0",
+        "census|dev|<none>|web|1|0|0",
+        "census|dev|\"\"|web|1|0|0|qbec cannot select an empty tag",
+        "census|dev|pr-1|pr|1|0|0",
+        "census|prod|<none>|p|1|0|0",
+    ];
+    assert_eq!(rows, expected);
+    let wide = say("wide");
+    let of = |name: &str| wide.lines().map(words).find(|line| line.contains(&format!("|{name}|"))).unwrap();
+    assert!(of("copy").contains("|copied|") && of("copy").ends_with("last-applied names another object"), "{wide}");
+    assert!(
+        of("bare").contains("|unproven|") && of("mail").starts_with("census|dev|<none>|mail|census|ConfigMap|"),
+        "{wide}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&say("json")).unwrap();
+    assert_eq!(json["census"]["qbec"].as_array().unwrap().len(), expected.len());
+}
+
+#[test]
 fn q24_a_tag_that_is_too_long_is_refused_before_anything_is_asked() {
     let app = with_garbage("q24", &cm("x"));
     let tag = "x".repeat(70);
