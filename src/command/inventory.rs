@@ -23,6 +23,12 @@ use crate::snapshot::Snapshot;
 /// Without arguments every owner is listed with its counts. With an owner, its objects and their state. The flags list
 /// the objects that are leaked (labelled by a live owner that does not list them), orphaned (their owner does not
 /// exist), contested by several owners, or managed by nothing.
+///
+/// qbec and Flux v1 record nothing, so marks are all there is. --by qbec groups them by application, environment, tag
+/// and component, and tells copied metadata from genuine. --by flux-v1 says what each mark is worth: of a fluxd in this
+/// cluster (synced), of an earlier configuration of it as far as URL forms, branch master or main and its own paths go
+/// (drifted), copied, malformed, of an unknown source, or under the key of old versions. Which synced objects are in no
+/// manifest any more says prune --plan --by flux-v1 alone, since only manifests can tell.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   # Every owner in the cluster
@@ -30,6 +36,10 @@ use crate::snapshot::Snapshot;
 
   # One owner's objects, as a tree down to Pods
   kubectl gitops inventory -o tree kustomization/apps
+
+  # What qbec and a Flux v1 marked, each object in a line of its own
+  kubectl gitops inventory --by qbec
+  kubectl gitops inventory --by flux-v1 -o wide
 
   # What its owner will never prune
   kubectl gitops inventory --leaked

@@ -188,6 +188,11 @@ impl GcArgs {
                 session.terminal.warning(&warning);
             }
         }
+        for (flag, branch) in [("--git-branch", &self.git_branch), ("--new-git-branch", &self.new_git_branch)] {
+            if branch.as_ref().is_some_and(|branch| branch.trim().is_empty()) {
+                return Err(Error::usage(format!("{flag} is empty")).hint("fluxd's own default is master"));
+            }
+        }
         let source = self.git_url.as_ref().map(|url| -> Result<Source> {
             let branch = self.git_branch.clone().unwrap_or_else(|| "master".to_owned());
             Ok(Source { url: url.clone(), branch, paths: paths("--git-path", &self.git_path)? })

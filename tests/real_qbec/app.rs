@@ -23,7 +23,8 @@ pub(crate) fn cluster() -> &'static Cluster {
     static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
     CLUSTER.get_or_init(|| {
         xtask::controlplane::ensure(&["qbec"]).expect("qbec is built");
-        Cluster::up(xtask::cluster::Options::default()).expect("the test cluster comes up")
+        Cluster::up(xtask::cluster::Options { audit: true, ..xtask::cluster::Options::default() })
+            .expect("the test cluster comes up")
     })
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::local::Local;
 use super::qbec::{Collector, DELETE_POLICY};
 use super::qbec_order::APPLY_ORDER;
 use super::{Theirs, Verdict};
@@ -22,15 +21,8 @@ pub fn warnings(collector: &Collector<'_>, verdicts: &[Verdict<'_>]) -> Vec<Stri
 }
 
 fn unserved(collector: &Collector<'_>) -> Vec<String> {
-    let unserved = collector.input.locals.iter().filter(|local| collector.kinds.serves(local).is_none());
-    let api = |local: &Local| {
-        let what = local.id.group_kind();
-        let known = collector.kinds.namespaced(&what).is_some();
-        if known { format!("{what} in version {}", local.version) } else { what.to_string() }
-    };
-    let apis: BTreeSet<String> = unserved.map(api).collect();
     let line = |api| format!("the cluster does not serve {api}: such manifests are kept by identity, never planned");
-    apis.into_iter().map(line).collect()
+    collector.kinds.unserved(collector.input.locals).into_iter().map(line).collect()
 }
 
 fn directives(object: &Object) -> Vec<String> {
