@@ -86,11 +86,12 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result
 
 impl Row {
     fn local(self, origin: Origin) -> Local {
-        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
         let prefix = self.name.strip_suffix(GENERATED);
         let name = if prefix.is_some() { "" } else { &self.name };
         Local {
             id: ObjectId::new(group, &self.kind, &self.namespace, name),
+            version: version.to_owned(),
             generate_name: prefix.map(str::to_owned),
             component: self.component,
             exported_mark: None,

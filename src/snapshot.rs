@@ -48,6 +48,16 @@ pub struct Gap {
     pub message: String,
 }
 
+/// A version in which a kind is served beside the one that it is read in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OtherVersion {
+    /// Group and kind.
+    #[serde(flatten)]
+    pub what: GroupKind,
+    /// Version, without group.
+    pub version: Box<str>,
+}
+
 /// Which cluster this is: plans are pinned to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterIdentity {
@@ -68,6 +78,9 @@ pub struct Snapshot {
     pub cluster: ClusterIdentity,
     /// The types that were looked for.
     pub types: Vec<ResourceType>,
+    /// Further versions of these types. Every cluster has some: where there is none, nobody looked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_versions: Vec<OtherVersion>,
     /// Every object, metadata only, sorted by identity.
     pub objects: Vec<Object>,
     /// Owners, sources and whatever can be suspended, with content; read after `objects`.
@@ -84,13 +97,25 @@ impl Snapshot {
     /// An empty snapshot of a cluster.
     pub fn new(taken: DateTime<Utc>, cluster: ClusterIdentity) -> Self {
         let schema = SCHEMA.to_owned();
-        Self { schema, taken, cluster, types: vec![], objects: vec![], full: vec![], moved: vec![], gaps: vec![] }
+        Self {
+            schema,
+            taken,
+            cluster,
+            types: vec![],
+            other_versions: vec![],
+            objects: vec![],
+            full: vec![],
+            moved: vec![],
+            gaps: vec![],
+        }
     }
 
     /// Puts everything in order, so that two readings of one cluster are equal, and drops doubles: some servers show
     /// one stored object under two groups with one uid.
     pub fn normalise(&mut self) {
         self.types.sort();
+        self.other_versions.sort();
+        self.other_versions.dedup();
         self.objects.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let mut seen = std::collections::HashSet::with_capacity(self.objects.len());
         let mut first = self.objects.iter().map(|object| seen.insert(&*object.uid)).collect::<Vec<_>>().into_iter();

@@ -71,6 +71,10 @@ fn every_bad_input() {
     let place = Place::new("usage");
     place.file("empty.yaml", "# nothing\n---\n");
     place.file("kindless.yaml", &format!("{CM}---\napiVersion: v1\nmetadata: {{name: b}}\n"));
+    place.file("emptylist.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+    let item = CM.trim_end().replace('\n', "\n  ");
+    place.file("namelesslist.yaml", &format!("kind: List\nitems:\n- {item}\n- {{apiVersion: v1, kind: ConfigMap}}\n"));
+    place.file("broken.yaml", "a: [\n");
     place.file("nameless.yaml", "apiVersion: v1\nkind: ConfigMap\n");
     place.file("twice.yaml", &format!("{CM}---\n{}", CM.replace(", namespace: shop", "")));
     place.file("qbec.yaml", "apiVersion: qbec.io/v1alpha1\nkind: App\nmetadata: {name: shop}\nspec: {}\n");
@@ -78,7 +82,8 @@ fn every_bad_input() {
     let long = format!("--by qbec --app shop --env dev --app-tag {tag} -f one.yaml");
     let qbec = "--by qbec --app shop --env dev --default-namespace shop";
     let flux = "--by flux-v1 --git-url git@h:o/r";
-    let rows: [(&str, String, i32, &str, &str); 34] = [
+    let set = "--by applyset --applyset shop -n shop";
+    let rows: [(&str, String, i32, &str, &str); 47] = [
         (
             "an app that is no label value",
             "--by qbec --app a/b --env dev -f one.yaml".to_owned(),
@@ -100,6 +105,73 @@ fn every_bad_input() {
             2,
             "--app-tag has 70 characters, and a label value at most 63",
             "shorten it",
+        ),
+        (
+            "an app of 64 characters",
+            format!("--by qbec --app {} --env dev -f one.yaml", "x".repeat(64)),
+            2,
+            "--app has 64 characters, and a label value at most 63",
+            "shorten it",
+        ),
+        (
+            "a tag that is no label value",
+            format!("{qbec} --app-tag pr/1 -f one.yaml"),
+            2,
+            "--app-tag \"pr/1\" cannot be a label value",
+            "use letters",
+        ),
+        (
+            "no object for an ApplySet",
+            format!("{set} -f empty.yaml"),
+            6,
+            "the manifests hold no object",
+            "--allow-empty",
+        ),
+        ("an empty list", format!("{qbec} -f emptylist.yaml"), 6, "the manifests hold no object", "--allow-empty"),
+        (
+            "no name in a list",
+            format!("{qbec} -f namelesslist.yaml"),
+            1,
+            "namelesslist.yaml, document 1: item 2 of the List has no metadata.name (ConfigMap)",
+            "",
+        ),
+        ("no YAML", format!("{qbec} -f broken.yaml"), 1, "broken.yaml, document 1: not YAML", ""),
+        ("standard input twice", format!("{qbec} -f - -f -"), 2, "-f - is given twice", "read once"),
+        (
+            "twice for an ApplySet",
+            format!("{set} -f twice.yaml"),
+            1,
+            "configmap/a -n shop stands twice in the manifests",
+            "remove one",
+        ),
+        ("an empty branch", format!("{flux} --git-branch= -f one.yaml"), 2, "--git-branch is empty", "master"),
+        (
+            "an empty new branch",
+            format!("{flux} --new-git-branch= -f one.yaml"),
+            2,
+            "--new-git-branch is empty",
+            "master",
+        ),
+        (
+            "an empty new URL",
+            format!("{flux} --new-git-url= -f one.yaml"),
+            2,
+            "--new-git-url \"\" is no URL",
+            "as fluxd",
+        ),
+        (
+            "C14 a new path with and without one",
+            format!("{flux} --git-path a --new-git-path a, -f one.yaml"),
+            2,
+            "--new-git-path is given with and without a path",
+            "the whole repository",
+        ),
+        (
+            "the same component in and out",
+            format!("{qbec} -f one.yaml --component web --exclude-component web"),
+            2,
+            "cannot include as well as exclude components",
+            "one or the other",
         ),
         ("no object", format!("{qbec} -f empty.yaml"), 6, "the manifests hold no object", "--allow-empty"),
         ("no object for fluxd", format!("{flux} -f empty.yaml"), 6, "the manifests hold no object", "--allow-empty"),
@@ -295,6 +367,11 @@ fn what_only_looks_bad_is_said_and_planned() {
             "warning: the cluster does not serve widget.new.example.com: such manifests are kept by identity",
         ),
         (
+            "an unknown kind for fluxd",
+            "--by flux-v1 --git-url git@h:o/r -f unknown.yaml".to_owned(),
+            "warning: the cluster does not serve widget.new.example.com: fluxd forgets such manifests",
+        ),
+        (
             "an odd URL",
             "--by flux-v1 --git-url org-1@github.com:o/r -f one.yaml".to_owned(),
             "is no URL to fluxd, which hashes it as a local path",
@@ -315,7 +392,7 @@ fn a_preview_is_planned_and_never_executed() {
     let args = "--by flux-v1 --git-url git@h:o/r --git-path a --new-git-path b -f one.yaml";
     let plan = place.plan(args);
     assert_eq!(plan.code, 0, "{plan:?}");
-    assert!(plan.stdout.contains("created: in the manifests of the new source"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("in the new manifests and not in the cluster"), "{}", plan.stdout);
     let collision = place.plan("--by flux-v1 --git-url git@h:o/r --git-path a,b --new-git-path ab -f one.yaml");
     assert!(collision.stderr.contains("both sources hash to the same set"), "C7: {}", collision.stderr);
 }

@@ -1,17 +1,21 @@
-//! Carries out a plan: dry-run of everything first, then one object after another, each judged again right before.
+//! Carries out a plan: dry-run of everything first, then one object after another (or some of one wave side by side),
+//! each judged again right before.
 //!
 //! Source: design 3.4, rule 7. Nothing here decides what may go; `judge` does, on a fresh reading.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::stream::{self, FuturesUnordered};
+use futures::{StreamExt, future};
 use tokio::signal::ctrl_c;
 
 use super::delete::{Gone, is_path_segment};
 use super::{Cluster, Failure, FailureKind};
 use crate::object::{FullObject, Object, ObjectId, ResourceType};
 use crate::ownership::OwnerId;
-use crate::prune::order::delete_order;
+use crate::prune::order::waves;
 use crate::prune::outcome::{PruneResult, Step, StepResult};
 use crate::prune::plan::{Change, Plan};
 use crate::snapshot::Snapshot;
@@ -27,15 +31,17 @@ pub type Judge<'a> = dyn Fn(&Snapshot, &ObjectId) -> Option<String> + 'a;
 pub struct Execution {
     /// How long to wait for each object to be gone.
     pub timeout: Duration,
-    /// What goes first; what is not named comes after it, in Flux's order.
-    pub order: Vec<ObjectId>,
+    /// What goes first, wave by wave; what is not named comes after it, in Flux's order.
+    pub waves: Vec<Vec<ObjectId>>,
+    /// How many objects of one wave go side by side.
+    pub parallel: usize,
 }
 
 impl Cluster {
-    /// Sends every deletion as a server dry-run; what the server would refuse is returned, and then nothing was done.
-    pub async fn rehearse(&self, plan: &Plan, snapshot: &Snapshot) -> Vec<(ObjectId, String)> {
-        let mut refused = vec![];
-        for change in plan.roots() {
+    /// Sends every deletion as a server dry-run, `parallel` side by side; what the server would refuse is returned, and
+    /// then nothing was done.
+    pub async fn rehearse(&self, plan: &Plan, snapshot: &Snapshot, parallel: usize) -> Vec<(ObjectId, String)> {
+        let rehearsals = plan.roots().map(|change| async {
             let id = &change.object.id;
             let answer = match (kind_of(snapshot, id), snapshot.object(id)) {
                 (Some(kind), Some(object)) => {
@@ -43,12 +49,13 @@ impl Cluster {
                 }
                 _ => Err("its type is not served".to_owned()),
             };
-            refused.extend(answer.err().map(|why| (id.clone(), why)));
-        }
-        refused
+            answer.err().map(|why| (id.clone(), why))
+        });
+        stream::iter(rehearsals).buffered(parallel).filter_map(future::ready).collect().await
     }
 
-    /// Deletes the plan's roots in delete order. `tell` hears of every step as it ends. Ctrl-C ends it between steps.
+    /// Deletes the plan's roots in delete order, wave after wave. `tell` hears of every step as soon as it and all
+    /// before it have ended. Ctrl-C ends it: nothing more is begun.
     pub async fn execute(
         &self,
         plan: &Plan,
@@ -57,39 +64,55 @@ impl Cluster {
         execution: &Execution,
         tell: &mut dyn FnMut(&StepResult),
     ) -> PruneResult {
-        let mut roots: Vec<&Change> = plan.roots().collect();
-        let place: HashMap<&ObjectId, usize> =
-            execution.order.iter().enumerate().map(|(place, id)| (id, place)).collect();
-        let place = |id: &ObjectId| place.get(id).copied().unwrap_or(usize::MAX);
-        roots.sort_by(|a, b| {
-            let (a, b) = (&a.object.id, &b.object.id);
-            place(a).cmp(&place(b)).then_with(|| delete_order(a, b))
-        });
+        let snapshot = RefCell::new(snapshot);
         let mut result = PruneResult::new();
-        let mut interrupted = std::pin::pin!(ctrl_c());
+        let mut interrupted = pin!(ctrl_c());
         let mut stop = false;
-        for change in roots {
-            let step = if stop {
-                Step::NotTried
-            } else {
-                tokio::select! {
-                    step = self.delete_one(change, snapshot, judge, execution.timeout) => step,
-                    _ = &mut interrupted => {
-                        stop = true;
-                        Step::Failed("interrupted: the deletion may have been sent".to_owned())
+        for wave in waves(plan, &execution.waves) {
+            let mut steps: Vec<Option<Step>> = vec![None; wave.len()];
+            let mut running = FuturesUnordered::new();
+            let (mut begun, mut told) = (0, 0);
+            while told < wave.len() {
+                while !stop && begun < wave.len() && running.len() < execution.parallel {
+                    let (at, change) = (begun, wave[begun]);
+                    let timeout = execution.timeout;
+                    let snapshot = &snapshot;
+                    running.push(async move { (at, self.delete_one(change, snapshot, judge, timeout).await) });
+                    begun += 1;
+                }
+                if stop {
+                    for (at, step) in steps.iter_mut().enumerate().filter(|(_, step)| step.is_none()) {
+                        let sent = || Step::Failed("interrupted: the deletion may have been sent".to_owned());
+                        *step = Some(if at < begun { sent() } else { Step::NotTried });
+                    }
+                } else {
+                    tokio::select! {
+                        Some((at, step)) = running.next() => steps[at] = Some(step),
+                        _ = &mut interrupted => stop = true,
                     }
                 }
-            };
-            let row = StepResult { object: change.object.clone(), step };
-            tell(&row);
-            result.steps.push(row);
+                while let Some(step) = steps.get_mut(told).and_then(Option::take) {
+                    let row = StepResult { object: wave[told].object.clone(), step };
+                    tell(&row);
+                    result.steps.push(row);
+                    told += 1;
+                }
+            }
         }
         result
     }
 
-    async fn delete_one(&self, change: &Change, snapshot: &mut Snapshot, judge: &Judge<'_>, timeout: Duration) -> Step {
+    /// Between the last reading of the object and its owner and the judgement nothing else runs: what others read in the
+    /// meantime never takes the place of it.
+    async fn delete_one(
+        &self,
+        change: &Change,
+        snapshot: &RefCell<&mut Snapshot>,
+        judge: &Judge<'_>,
+        timeout: Duration,
+    ) -> Step {
         let id = &change.object.id;
-        let Some(kind) = kind_of(snapshot, id).cloned().filter(|_| is_path_segment(&id.name)) else {
+        let Some(kind) = kind_of(&snapshot.borrow(), id).cloned().filter(|_| is_path_segment(&id.name)) else {
             return Step::Failed("its type is not served".to_owned());
         };
         for _ in 0..CONFLICTS {
@@ -101,7 +124,7 @@ impl Cluster {
             if *fresh.uid != *change.object.uid {
                 return Step::Changed("another object has taken its name".to_owned());
             }
-            if let Some(why) = judge(snapshot, id) {
+            if let Some(why) = judge(&snapshot.borrow(), id) {
                 return Step::Changed(why);
             }
             match self.delete(&kind, &fresh, false).await {
@@ -127,21 +150,18 @@ impl Cluster {
         &self,
         kind: &ResourceType,
         change: &Change,
-        snapshot: &mut Snapshot,
+        snapshot: &RefCell<&mut Snapshot>,
     ) -> Result<Option<Object>, Failure> {
         let id = &change.object.id;
         let fresh = self.fetch_metadata(kind, id).await?;
-        snapshot.renew(id, fresh.clone());
+        snapshot.borrow_mut().renew(id, fresh.clone());
         if fresh.is_none() {
             return Ok(None);
         }
-        let owner =
-            change.owner.as_ref().and_then(|owner| owner_object(snapshot, owner)).map(|full| full.object.id.clone());
-        if let Some(owner) = owner
-            && let Some(kind) = kind_of(snapshot, &owner).cloned()
-        {
+        let owner = change.owner.as_ref().and_then(|owner| owner_to_read(&snapshot.borrow(), owner));
+        if let Some((kind, owner)) = owner {
             let newer: Option<FullObject> = self.fetch(&kind, &owner).await?;
-            snapshot.renew_full(&owner, newer);
+            snapshot.borrow_mut().renew_full(&owner, newer);
         }
         Ok(fresh)
     }
@@ -151,10 +171,12 @@ fn kind_of<'a>(snapshot: &'a Snapshot, id: &ObjectId) -> Option<&'a ResourceType
     snapshot.resource_type(&id.group_kind())
 }
 
-fn owner_object<'a>(snapshot: &'a Snapshot, owner: &OwnerId) -> Option<&'a FullObject> {
+/// The object that an owner is, where it was read in full.
+fn owner_to_read(snapshot: &Snapshot, owner: &OwnerId) -> Option<(ResourceType, ObjectId)> {
     let same = |full: &&FullObject| {
         let id = &full.object.id;
         *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
     };
-    snapshot.full.iter().find(same)
+    let id = &snapshot.full.iter().find(same)?.object.id;
+    Some((kind_of(snapshot, id)?.clone(), id.clone()))
 }

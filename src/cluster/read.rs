@@ -77,6 +77,7 @@ impl Cluster {
             snapshot.gaps.extend(gaps);
         }
         snapshot.types = discovered.types;
+        snapshot.other_versions = discovered.other_versions;
         snapshot.normalise();
         let system = ObjectId::new("", "Namespace", "", "kube-system");
         snapshot.cluster.uid = snapshot.object(&system).map(|object| object.uid.to_string()).unwrap_or_default();

@@ -9,8 +9,8 @@ use futures::stream::{StreamExt, iter};
 use serde::Deserialize;
 
 use super::{Cluster, Failure};
-use crate::object::ResourceType;
-use crate::snapshot::{Gap, GapKind};
+use crate::object::{GroupKind, ResourceType};
+use crate::snapshot::{Gap, GapKind, OtherVersion};
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
@@ -23,6 +23,8 @@ const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")]
 pub struct Discovered {
     /// Every type that can be listed and deleted, each in one version.
     pub types: Vec<ResourceType>,
+    /// Further versions of kinds that can be listed and deleted.
+    pub other_versions: Vec<OtherVersion>,
     /// Groups whose types are not known.
     pub gaps: Vec<Gap>,
 }
@@ -79,7 +81,7 @@ impl Cluster {
             match list {
                 Ok(list) => {
                     let listed = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
-                    listed.for_each(|resource| add(&mut found.types, &group, &version, resource));
+                    listed.for_each(|resource| add(&mut found, &group, &version, resource));
                 }
                 Err(gap) => found.gaps.push(gap),
             }
@@ -110,20 +112,24 @@ fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Discovered 
                     verbs: resource.verbs,
                     short_names: resource.short_names,
                 };
-                add(&mut found.types, &name, &version.version, resource);
+                add(&mut found, &name, &version.version, resource);
             }
         }
     }
     found
 }
 
-fn add(types: &mut Vec<ResourceType>, group: &str, version: &str, resource: Resource) {
+fn add(found: &mut Discovered, group: &str, version: &str, resource: Resource) {
     let usable = ["list", "delete"].iter().all(|verb| resource.verbs.iter().any(|has| has == verb));
-    let known = types.iter().rev().any(|known| &*known.group == group && *known.plural == resource.name);
-    if !usable || known || IGNORED.contains(&(group, &resource.name)) {
+    if !usable || IGNORED.contains(&(group, &resource.name)) {
         return;
     }
-    types.push(ResourceType {
+    if found.types.iter().rev().any(|known| &*known.group == group && *known.plural == resource.name) {
+        let what = GroupKind::new(group, &resource.kind);
+        found.other_versions.push(OtherVersion { what, version: version.into() });
+        return;
+    }
+    found.types.push(ResourceType {
         group: Arc::from(group),
         version: Arc::from(version),
         kind: Arc::from(resource.kind),

@@ -10,10 +10,13 @@ use super::{filters, owners, targets};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::object::{FullObject, Object};
+use crate::ownership::census::Census;
 use crate::ownership::index::Index;
 use crate::ownership::view::{Body, Document, Filter, OwnerObjects, Question, Views};
-use crate::ownership::{Members, OwnerId};
+use crate::ownership::{self, Members, OwnerId};
+use crate::render::census;
 use crate::render::inventory::{self as show, Format};
+use crate::render::sanitize;
 use crate::snapshot::Snapshot;
 
 /// Show what manages the cluster's objects, and what is leaked or orphaned
@@ -21,6 +24,12 @@ use crate::snapshot::Snapshot;
 /// Without arguments every owner is listed with its counts. With an owner, its objects and their state. The flags list
 /// the objects that are leaked (labelled by a live owner that does not list them), orphaned (their owner does not
 /// exist), contested by several owners, or managed by nothing.
+///
+/// qbec and Flux v1 record nothing, so marks are all there is. --by qbec groups them by application, environment, tag
+/// and component, and tells copied metadata from genuine. --by flux-v1 says what each mark is worth: of a fluxd in this
+/// cluster (synced), of an earlier configuration of it as far as URL forms, branch master or main and its own paths go
+/// (drifted), copied, malformed, of an unknown source, or under the key of old versions. Which synced objects are in no
+/// manifest any more says prune --plan --by flux-v1 alone, since only manifests can tell.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   # Every owner in the cluster
@@ -28,6 +37,10 @@ use crate::snapshot::Snapshot;
 
   # One owner's objects, as a tree down to Pods
   kubectl gitops inventory -o tree kustomization/apps
+
+  # What qbec and a Flux v1 marked, each object in a line of its own
+  kubectl gitops inventory --by qbec
+  kubectl gitops inventory --by flux-v1 -o wide
 
   # What its owner will never prune
   kubectl gitops inventory --leaked
@@ -106,10 +119,12 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
     };
     let views = Views::new(&index, &contents);
     let body = answer(args, session, &snapshot, &views, &index, &chosen)?;
-    let document = Document { narrowed, ..views.document(body, &filter) };
+    let document = Document { narrowed, census: census_of(args, session, &index), ..views.document(body, &filter) };
     session.terminal.data(&show::render(&document, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&document));
     show::hidden(&document).into_iter().for_each(|line| session.terminal.status(&line));
+    let notes = document.census.iter().flat_map(census::notes);
+    notes.for_each(|note| session.terminal.warning(&sanitize::one_line(&note)));
     Ok(session.report_gaps(&snapshot.gaps))
 }
 
@@ -178,6 +193,14 @@ fn question(args: &InventoryArgs) -> Option<Question> {
     ]
     .into_iter()
     .find_map(|(asked, question)| asked.then_some(question))
+}
+
+/// What marks say of a whole system that keeps no record.
+fn census_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<Census> {
+    let whole = args.owners.is_empty() && args.why.is_none() && question(args).is_none();
+    let namespace = session.connection.namespace.as_deref();
+    let here = |object: &Object| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
+    ownership::census::of(args.by.as_deref().filter(|_| whole)?, index, &here)
 }
 
 /// The object that `TYPE/NAME` names, in the namespace of `-n` or cluster-scoped.

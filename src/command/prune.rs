@@ -19,7 +19,7 @@ use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::narrow;
 use crate::prune::plan::Plan;
 use crate::render::duration::human;
-use crate::render::{plan as show, sanitize};
+use crate::render::{plan as show, preview, sanitize};
 use crate::snapshot::Snapshot;
 use crate::words::count;
 
@@ -86,19 +86,26 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         Some(request) => Basis::Marks(Box::new(request)),
         None => Basis::Cluster(wishes(args, session, &snapshot)?),
     };
-    let Answer { mut plan, order, staying, preview, warnings } = basis.plan(&snapshot)?;
+    let Answer { mut plan, waves, staying, preview: change, warnings } = basis.plan(&snapshot)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
-    if preview && !args.plan {
+    if change.is_some() && !args.plan {
         return Err(Error::refused("refused: fluxd itself will do this once its source changes")
             .hint("look at it with --plan; without the --new-git flags this tool deletes in fluxd's place"));
     }
     if let Some(file) = &args.apply {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
-    session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &[])?)?;
-    session.terminal.status(&show::summary(&plan));
+    if let Some(change) = &change {
+        session.terminal.status(&sanitize::one_line(change));
+        session.terminal.data(&preview::render(&plan, args.output, !args.no_headers)?)?;
+        session.terminal.status(&preview::summary(&plan));
+        preview::advice(&plan).into_iter().for_each(|advice| session.terminal.status(advice));
+    } else {
+        session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &[])?)?;
+        session.terminal.status(&show::summary(&plan));
+    }
     let gaps = session.report_gaps(&plan.gaps);
     if args.plan {
         args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
@@ -109,14 +116,14 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     }
     guarded(args, &plan, &snapshot, &basis, staying)?;
     let cluster = session.cluster().await?;
-    rehearsed(&cluster, &plan, &snapshot).await?;
+    rehearsed(&cluster, &plan, &snapshot, args.parallel).await?;
     confirmed(args, session, &plan)?;
     let judge = |snapshot: &Snapshot, id: &ObjectId| basis.keeps(snapshot, id);
     let terminal = &mut session.terminal;
     let mut tell = |row: &_| {
         let _ = terminal.data(&show::step(row));
     };
-    let execution = Execution { timeout: args.timeout, order };
+    let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
     let result = cluster.execute(&plan, &mut snapshot, &judge, &execution, &mut tell).await;
     session.terminal.status(&show::outcome(&result));
     Ok(if result.is_complete() { gaps } else { ExitCode::Partial })
@@ -206,8 +213,8 @@ fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &Basis, st
 }
 
 /// Rule 7: what the server would refuse is found before the first real deletion.
-async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot) -> Result<()> {
-    let refused = cluster.rehearse(plan, snapshot).await;
+async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, parallel: usize) -> Result<()> {
+    let refused = cluster.rehearse(plan, snapshot, parallel).await;
     if refused.is_empty() {
         return Ok(());
     }

@@ -10,12 +10,15 @@ use super::prune_tree::TreeArgs;
 use crate::prune::guard::Limits;
 use crate::render::plan::PlanFormat;
 
+/// The most of `--parallel`: more would only wait for a free place among the requests in flight.
+const MOST: usize = 32;
+
 /// Plan and delete what its owner will never prune
 ///
 /// Finds leaked objects: those that a live owner's controller labelled, but that the owner's inventory does not list, so
 /// that it will never prune them. With --plan the plan is printed and nothing is changed. Without it the plan is shown,
-/// the server is asked to rehearse every deletion, you are asked, and then the objects are deleted one after another,
-/// each only if it is still what the plan saw.
+/// the server is asked to rehearse every deletion, you are asked, and then the objects are deleted one after another
+/// (or some side by side with --parallel), each only if it is still what the plan saw.
 ///
 /// Orphaned objects, whose owner does not exist, are shown as kept; --include orphaned plans them too.
 #[derive(Debug, Args)]
@@ -92,6 +95,9 @@ pub struct PruneArgs {
     /// How long to wait for each object to be gone, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = crate::connection::request_timeout)]
     pub timeout: Duration,
+    /// How many objects to delete side by side; kinds still go one after another in their order
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parallel)]
+    pub parallel: usize,
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
@@ -113,6 +119,10 @@ pub struct PruneArgs {
     /// A working tree, where Flux is to be previewed.
     #[command(flatten)]
     pub tree: TreeArgs,
+}
+
+fn parallel(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| (1..=MOST).contains(number)).ok_or(format!("give a number from 1 to {MOST}"))
 }
 
 /// What `--include` takes.

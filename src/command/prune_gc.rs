@@ -188,6 +188,11 @@ impl GcArgs {
                 session.terminal.warning(&warning);
             }
         }
+        for (flag, branch) in [("--git-branch", &self.git_branch), ("--new-git-branch", &self.new_git_branch)] {
+            if branch.as_ref().is_some_and(|branch| branch.trim().is_empty()) {
+                return Err(Error::usage(format!("{flag} is empty")).hint("fluxd's own default is master"));
+            }
+        }
         let source = self.git_url.as_ref().map(|url| -> Result<Source> {
             let branch = self.git_branch.clone().unwrap_or_else(|| "master".to_owned());
             Ok(Source { url: url.clone(), branch, paths: paths("--git-path", &self.git_path)? })
@@ -244,15 +249,15 @@ fn missing(flag: &str, system: &str) -> Error {
     Error::usage(format!("--by {system} needs {flag}"))
 }
 
-/// Paths as fluxd reads them: an empty one alone is none at all; an empty one among others makes fluxd load the whole
-/// repository while the hash stays the same, and going back then deletes all of it (reference B4, C14).
+/// Paths as fluxd reads them: an empty one alone is none at all; with an empty one among others, which the hash does not
+/// show, fluxd loads the whole repository beside the paths, and Git refuses it (reference B4, C14).
 fn paths(flag: &str, given: &[String]) -> Result<Vec<String>> {
     if given.iter().all(String::is_empty) {
         return Ok(vec![]);
     }
     if given.iter().any(String::is_empty) {
         return Err(Error::usage(format!("{flag} is given with and without a path"))
-            .hint("to fluxd an empty path among others is the whole repository; leave it out"));
+            .hint("an empty path among others is the whole repository to fluxd and an error to git: nothing would be synced; leave it out"));
     }
     if let Some(absolute) = given.iter().find(|path| path.starts_with('/')) {
         return Err(Error::usage(format!("{flag} {absolute} begins with /")).hint("fluxd takes relative paths only"));

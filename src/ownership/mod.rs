@@ -5,6 +5,7 @@
 
 pub mod applyset;
 pub mod argocd;
+pub mod census;
 pub mod claim;
 pub mod cli_utils;
 pub mod config_sync;

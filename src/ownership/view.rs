@@ -84,6 +84,7 @@ impl<'i, 'a> Views<'i, 'a> {
             narrowed: None,
             filter,
             body,
+            census: None,
         }
     }
 

@@ -3,7 +3,9 @@
 //! Source: reference kustomize-controller 1.5. Webhooks first, namespaces and definitions last.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
+use super::plan::{Change, Plan};
 use crate::object::ObjectId;
 
 /// Kinds applied before all others, in order.
@@ -47,6 +49,24 @@ pub fn delete_order(a: &ObjectId, b: &ObjectId) -> Ordering {
     apply_order(b, a)
 }
 
+/// Whether two objects may go side by side: the order of deletion is then only about their names.
+pub fn same_wave(a: &ObjectId, b: &ObjectId) -> bool {
+    (&a.group, &a.kind) == (&b.group, &b.kind)
+}
+
+/// What a plan deletes in its own right, in waves: one begins when all of the one before is done, and what is in one may
+/// go side by side. `given` comes first, in its order; what it does not name follows in the order of this module.
+pub fn waves<'p>(plan: &'p Plan, given: &[Vec<ObjectId>]) -> Vec<Vec<&'p Change>> {
+    let mut rest: HashMap<&ObjectId, &Change> = plan.roots().map(|change| (&change.object.id, change)).collect();
+    let mut waves: Vec<Vec<&Change>> =
+        given.iter().map(|wave| wave.iter().filter_map(|id| rest.remove(id)).collect()).collect();
+    waves.retain(|wave| !wave.is_empty());
+    let mut rest: Vec<&Change> = rest.into_values().collect();
+    rest.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
+    waves.extend(rest.chunk_by(|a, b| same_wave(&a.object.id, &b.object.id)).map(<[_]>::to_vec));
+    waves
+}
+
 fn rank(kind: &str) -> usize {
     if let Some(first) = FIRST.iter().position(|name| *name == kind) {
         return first;
@@ -57,6 +77,8 @@ fn rank(kind: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prune::plan::{Action, Actor, Certainty, Target};
+    use crate::snapshot::ClusterIdentity;
 
     #[test]
     fn webhooks_go_first_and_definitions_last() {
@@ -68,6 +90,31 @@ mod tests {
             order,
             ["ValidatingWebhookConfiguration", "Widget", "Deployment", "Namespace", "CustomResourceDefinition"]
         );
+    }
+
+    #[test]
+    fn what_is_given_comes_first_and_the_rest_kind_by_kind() {
+        let id = |kind: &str, name: &str| ObjectId::new("", kind, "n", name);
+        let change = |kind: &str, name: &str| Change {
+            action: Action::Delete,
+            certainty: Certainty::Certain,
+            object: Target { id: id(kind, name), uid: name.to_owned(), resource_version: String::new() },
+            owner: None,
+            by: Actor::KubectlGitops,
+            reason: String::new(),
+            cause: None,
+        };
+        let taken = Change { cause: Some(id("Namespace", "n")), ..change("Secret", "taken") };
+        let kinds = [("ConfigMap", "a"), ("ConfigMap", "b"), ("Namespace", "n"), ("Secret", "c"), ("Secret", "d")];
+        let changes = kinds.map(|(kind, name)| change(kind, name)).into_iter().chain([taken]).collect();
+        let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], changes);
+        let names = |given: &[Vec<ObjectId>]| -> Vec<String> {
+            let waves = waves(&plan, given);
+            waves.iter().map(|wave| wave.iter().map(|change| &*change.object.id.name).collect()).collect()
+        };
+        assert_eq!(names(&[]), ["dc", "ba", "n"]);
+        let given = [vec![id("Secret", "gone")], vec![id("ConfigMap", "a"), id("Secret", "c")]];
+        assert_eq!(names(&given), ["ac", "d", "b", "n"]);
     }
 
     #[test]

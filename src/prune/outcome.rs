@@ -37,7 +37,7 @@ pub struct StepResult {
 pub struct PruneResult {
     /// Always `kubectl-gitops/result/v1`.
     pub schema: String,
-    /// What happened, in the order in which it was tried.
+    /// What happened, in the order of deletion.
     pub steps: Vec<StepResult>,
 }
 

@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use clap::ValueEnum;
 
-use super::document;
-use super::owner;
 use super::sanitize::one_line;
 use super::table::Table;
+use super::{census, document, owner};
 use crate::error::Result;
 use crate::object::ObjectId;
 use crate::ownership::OwnerState;
+use crate::ownership::census::Census;
 use crate::ownership::readiness::Readiness;
 use crate::ownership::tree::Node;
 use crate::ownership::view::{Body, Document, Finding, MemberView, OwnerObjects, OwnerSummary, RecordKind};
@@ -48,12 +48,23 @@ pub fn render(answer: &Document, format: Format, header: bool) -> Result<String>
         _ => {}
     }
     Ok(match &answer.body {
-        Body::Owners(owners) => owner_table(owners, wide, header),
+        Body::Owners(owners) => with_census(owner_table(owners, wide, header), answer, wide, header),
         Body::Objects(owners) => object_table(owners, wide, header),
         Body::Findings(findings) => finding_table(findings, wide, header),
         Body::Tree(nodes) => tree(nodes),
         Body::Why(why) => explain(why),
     })
+}
+
+/// The owners and what marks say: qbec's owners are its marks, and shown once.
+fn with_census(owners: String, answer: &Document, wide: bool, header: bool) -> String {
+    let Some(census) = &answer.census else { return owners };
+    let marks = census::table(census, wide, header);
+    match census {
+        Census::Qbec(_) => marks,
+        Census::FluxV1(_) if owners.is_empty() => marks,
+        Census::FluxV1(_) => format!("{owners}\n{marks}"),
+    }
 }
 
 /// One line that says what everything that was read comes to.

@@ -2,11 +2,13 @@
 //!
 //! Every function here gives back text; [`crate::terminal::Terminal`] alone writes it.
 
+pub mod census;
 pub mod document;
 pub mod duration;
 pub mod inventory;
 pub mod markdown;
 pub mod plan;
+pub mod preview;
 pub mod sanitize;
 pub mod suspensions;
 pub mod table;

@@ -23,7 +23,7 @@ fn marked_for(set: &str, api_version: &str, kind: &str, place: &str) -> Live {
 }
 
 /// An object marked for the source of these tests.
-fn marked(api_version: &str, kind: &str, place: &str) -> Live {
+pub(crate) fn marked(api_version: &str, kind: &str, place: &str) -> Live {
     marked_for(&set("master", &[]), api_version, kind, place)
 }
 

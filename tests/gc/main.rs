@@ -6,3 +6,4 @@ mod flux_v1;
 mod objects;
 mod qbec;
 mod support;
+mod waves;

@@ -13,7 +13,7 @@ use kubectl_gitops::prune::gc::qbec_scope::App;
 use kubectl_gitops::prune::gc::safety::Allow;
 
 /// An object that qbec applied for app shop, environment dev.
-fn ours(api_version: &str, kind: &str, place: &str) -> Live {
+pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> Live {
     let bare = labelled(api_version, kind, place);
     let id = &bare.0.id;
     let applied = format!("{}/{}/{}/{}", id.group, id.kind, id.namespace, id.name);

@@ -11,26 +11,27 @@ use crate::fluxd::{Collection, Config, Repository, paths};
 use crate::support::live::Run;
 use crate::support::oracle::{Table, compare, snapshot};
 
-fn manifest(api: &str, kind: &str, namespace: &str, name: &str) -> String {
+pub(crate) fn manifest(api: &str, kind: &str, namespace: &str, name: &str) -> String {
     let namespace = if namespace.is_empty() { String::new() } else { format!(", namespace: {namespace}") };
     format!("---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}{namespace}}}\n")
 }
 
-fn cm(namespace: &str, name: &str) -> String {
+pub(crate) fn cm(namespace: &str, name: &str) -> String {
     manifest("v1", "ConfigMap", namespace, name)
 }
 
-fn namespace(name: &str) -> String {
+pub(crate) fn namespace(name: &str) -> String {
     manifest("v1", "Namespace", "", name)
 }
 
-fn kubectl(args: &str) -> String {
+pub(crate) fn kubectl(args: &str) -> String {
     cluster().kubectl(&args.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
 /// Creates an object that carries the mark of a resource id under a configuration, and annotations.
-fn plant(yaml: &str, repository: &Repository, config: &Config, id: &str, annotations: &str) {
-    let source = Source { url: repository.url(), branch: config.branch.to_owned(), paths: config.paths.clone() };
+pub(crate) fn plant(yaml: &str, repository: &Repository, config: &Config, id: &str, annotations: &str) {
+    let source =
+        Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() };
     let labels = format!("{{labels: {{{MARK}: {}}}, annotations: {{{annotations}}}, ", mark(&source.sync_set(), id));
     cluster().kubectl_stdin(&["create", "-f", "-"], &yaml.replacen('{', &labels, 1)).unwrap();
 }
@@ -55,11 +56,19 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 ";
 
+/// The definitions that several tests need, once.
+pub(crate) fn crds() {
+    static DONE: std::sync::Once = std::sync::Once::new();
+    DONE.call_once(|| {
+        cluster().kubectl_stdin(&["create", "-f", "-"], CRDS).unwrap();
+        kubectl("wait --for=condition=Established crd --all --timeout=30s");
+    });
+}
+
 #[test]
 fn objects_that_fluxd_treats_apart() {
     let mut table = Table::default();
-    cluster().kubectl_stdin(&["create", "-f", "-"], CRDS).unwrap();
-    kubectl("wait --for=condition=Established crd --all --timeout=30s");
+    crds();
     let repository = Repository::new("apart");
     let config = paths(&[]);
     kubectl("create namespace apart");
@@ -139,7 +148,7 @@ fn objects_that_fluxd_treats_apart() {
 }
 
 /// What the plan says of each resource id: the reason, with `+` before those that go in their own right.
-fn by_id(snapshot: &Snapshot, run: &Run) -> BTreeMap<String, String> {
+pub(crate) fn by_id(snapshot: &Snapshot, run: &Run) -> BTreeMap<String, String> {
     let rows = crate::support::oracle::rows(run);
     let id =
         |uid: &str| snapshot.objects.iter().find(|object| *object.uid == *uid).map(|object| resource_id(&object.id));
@@ -187,17 +196,21 @@ fn happened(before: &Snapshot, after: &Snapshot, name: &str) -> BTreeMap<String,
 }
 
 /// One change of a source: previewed from the old configuration, done by fluxd, compared.
-struct Change<'a> {
-    repository: &'a Repository,
-    table: Table,
-    namespace: &'a str,
+pub(crate) struct Change<'a> {
+    pub(crate) repository: &'a Repository,
+    pub(crate) table: Table,
+    pub(crate) namespace: &'a str,
 }
 
 impl Change<'_> {
-    fn case(&mut self, case: &str, old: &Config, new: &Config, left_behind: &[&str]) {
+    pub(crate) fn case(&mut self, case: &str, old: &Config, new: &Config, left_behind: &[&str]) {
         let files = self.repository.files(&new.paths);
         let mut args: Vec<String> = new.paths.iter().map(|path| format!("--new-git-path={path}")).collect();
-        args.extend([format!("--new-git-branch={}", new.branch), "--new-git-url".to_owned(), self.repository.url()]);
+        args.extend([
+            format!("--new-git-branch={}", new.branch),
+            "--new-git-url".to_owned(),
+            self.repository.url_of(new),
+        ]);
         if new.paths.is_empty() {
             args.push("--new-git-path=".to_owned());
         }
@@ -258,8 +271,8 @@ fn every_configuration_change() {
     change.table.tell("fluxd-changes.txt");
 }
 
-fn set(repository: &Repository, config: &Config) -> String {
-    Source { url: repository.url(), branch: config.branch.to_owned(), paths: config.paths.clone() }.sync_set()
+pub(crate) fn set(repository: &Repository, config: &Config) -> String {
+    Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() }.sync_set()
 }
 
 #[test]
@@ -317,50 +330,4 @@ fn sources_that_fail_are_empty_or_are_limited() {
     assert_eq!((run.code, run.stdout.contains("configmap/ecm -n limited deleted")), (0, true), "{run:?}");
     assert!(repository.sync(&nothing, Collection::Dry).deleted().is_empty());
     table.tell("fluxd-limits.txt");
-}
-
-/// A Deployment of fluxd with these arguments, which never runs: there is no node.
-fn deploy(name: &str, args: &[&str], env: &str) {
-    let args: Vec<String> = args.iter().map(|arg| format!("'{arg}'")).collect();
-    let manifest = format!(
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: deployed}}\n\
-         spec:\n  selector: {{matchLabels: {{name: {name}}}}}\n  template:\n    metadata: {{labels: {{name: {name}}}}}\n    \
-         spec:\n      containers:\n      - name: flux\n        image: docker.io/fluxcd/flux:1.25.4\n        \
-         args: [{}]\n        env: [{env}]\n",
-        args.join(", ")
-    );
-    cluster().kubectl_stdin(&["create", "-f", "-"], &manifest).unwrap();
-}
-
-#[test]
-fn the_source_is_read_from_the_clusters_fluxd() {
-    let repository = Repository::new("deployed");
-    repository.write("a/ns.yaml", &namespace("deployed")).write("a/cm.yaml", &cm("deployed", "acm")).push();
-    let config = paths(&["a"]);
-    repository.sync(&config, Collection::Off);
-    repository.remove("a/cm.yaml").push();
-    let url = format!("--git-url={}", repository.url());
-    let folder = repository.work().join("a").display().to_string();
-    let plan = || {
-        let words = ["prune", "--plan", "-o", "json", "--by", "flux-v1", "-f", &folder];
-        crate::support::live::gitops(cluster(), &words)
-    };
-    deploy("fluxd", &[&url, "--git-branch=master", "--git-path=a"], "");
-    let theirs = repository.sync(&config, Collection::Dry);
-    let recorded = snapshot(cluster(), "deployed");
-    let difference = compare(&recorded, &theirs.deleted_uids(&recorded), &plan());
-    assert_eq!((difference.both, difference.only_theirs.len()), (1, 0), "{difference:?}");
-
-    deploy("another", &[&url], "");
-    let several = plan();
-    assert_eq!(several.code, 2, "{several:?}");
-    assert!(several.stderr.contains("the cluster runs several fluxds: "), "{}", several.stderr);
-
-    kubectl("delete deployment fluxd another -n deployed");
-    let hidden = "{name: GIT_USER, valueFrom: {secretKeyRef: {name: git, key: user}}}";
-    deploy("secretive", &["--git-url=https://$(GIT_USER)@example.com/o/r"], hidden);
-    let unknown = plan();
-    assert_eq!(unknown.code, 1, "{unknown:?}");
-    assert!(unknown.stderr.contains("need the variable GIT_USER, which is not a plain value"), "{}", unknown.stderr);
-    kubectl("delete deployment secretive -n deployed");
 }

@@ -12,7 +12,7 @@ use kubectl_gitops::snapshot::Snapshot;
 use xtask::controlplane::bin;
 
 use crate::cluster;
-use crate::support::live::{Run, folder, gitops};
+use crate::support::live::{Run, folder, gitops_as};
 
 /// How long one sync may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -20,6 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A bare repository, a clone to edit, and a home for fluxd.
 pub(crate) struct Repository {
     root: PathBuf,
+    kubeconfig: PathBuf,
 }
 
 /// How fluxd collects.
@@ -33,6 +34,8 @@ pub(crate) enum Collection {
 /// The flags that make a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
+    /// That of the repository when there is none.
+    pub(crate) url: Option<&'static str>,
     pub(crate) branch: &'static str,
     pub(crate) paths: Vec<String>,
     pub(crate) allow_namespaces: Vec<&'static str>,
@@ -41,7 +44,7 @@ pub(crate) struct Config {
 /// A configuration of master with these paths.
 pub(crate) fn paths(paths: &[&str]) -> Config {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-    Config { branch: "master", paths, allow_namespaces: vec![] }
+    Config { url: None, branch: "master", paths, allow_namespaces: vec![] }
 }
 
 /// What one run of fluxd left in its log.
@@ -59,15 +62,30 @@ impl Drop for Running {
 impl Repository {
     pub(crate) fn new(name: &str) -> Self {
         let root = folder(name);
-        let repository = Self { root };
+        let repository = Self { root, kubeconfig: cluster().kubeconfig() };
         let bare = repository.bare();
         git(&repository.root, &["init", "-q", "--bare", "--initial-branch=master", &bare]);
         git(&repository.root, &["clone", "-q", &bare, "work"]);
         git(&repository.work(), &["checkout", "-q", "-B", "master"]);
         fs::create_dir_all(repository.root.join("home/.kube")).unwrap();
         fs::create_dir_all(repository.root.join("tmp")).unwrap();
-        fs::copy(cluster().kubeconfig(), repository.root.join("home/.kube/config")).unwrap();
+        fs::copy(&repository.kubeconfig, repository.root.join("home/.kube/config")).unwrap();
         repository
+    }
+
+    /// The same repository with fluxd and the binary as another user.
+    pub(crate) fn of_user(self, user: &str) -> Self {
+        let kubeconfig = cluster().kubeconfig_for(user);
+        fs::copy(&kubeconfig, self.root.join("home/.kube/config")).unwrap();
+        Self { kubeconfig, ..self }
+    }
+
+    /// Lets Git find this repository under further URLs.
+    pub(crate) fn known_as(&self, urls: &[&str]) -> &Self {
+        let lines: String = urls.iter().map(|url| format!("\tinsteadOf = {url}\n")).collect();
+        let text = format!("[url \"{}\"]\n{lines}", self.url());
+        fs::write(self.root.join("home/.gitconfig"), text).unwrap();
+        self
     }
 
     fn bare(&self) -> String {
@@ -77,6 +95,11 @@ impl Repository {
     /// The `--git-url`.
     pub(crate) fn url(&self) -> String {
         format!("file://{}", self.bare())
+    }
+
+    /// The `--git-url` of a configuration.
+    pub(crate) fn url_of(&self, config: &Config) -> String {
+        config.url.map_or_else(|| self.url(), str::to_owned)
     }
 
     /// The clone.
@@ -129,14 +152,17 @@ impl Repository {
                 "--sync-interval=1s",
                 "--git-poll-interval=1s",
             ])
-            .arg(format!("--git-url={}", self.url()))
+            .arg(format!("--git-url={}", self.url_of(config)))
             .arg(format!("--git-branch={}", config.branch))
             .arg(format!("--listen=127.0.0.1:{port}"))
             .arg(format!("--ssh-keygen-dir={}", home.display()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).unwrap());
-        command.args(config.paths.iter().map(|path| format!("--git-path={path}")));
+        // An empty path counts only in a list.
+        if !config.paths.is_empty() {
+            command.arg(format!("--git-path={}", config.paths.join(",")));
+        }
         command.args(config.allow_namespaces.iter().map(|namespace| format!("--k8s-allow-namespace={namespace}")));
         match collection {
             Collection::Off => &mut command,
@@ -147,7 +173,8 @@ impl Repository {
         let end = Instant::now() + LIMIT;
         // The first sync is over when the second begins, or when it failed.
         let over = |text: &str| {
-            text.matches("trying to sync git changes").count() > 1 || text.contains("component=sync-loop err=\"loading")
+            text.matches("trying to sync git changes").count() > 1
+                || ["loading", "fatal"].iter().any(|word| text.contains(&format!("component=sync-loop err=\"{word}")))
         };
         loop {
             let text = fs::read_to_string(&log).unwrap();
@@ -163,25 +190,18 @@ impl Repository {
 
     /// The binary's plan for the manifests of a configuration.
     pub(crate) fn plan(&self, config: &Config, args: &[&str]) -> Run {
-        gitops(
-            cluster(),
-            &self
-                .words(config, &["prune", "--plan", "-o", "json", "--allow-namespaces", "--allow-crds"], args)
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>(),
-        )
+        self.gitops(config, &["prune", "--plan", "-o", "json", "--allow-namespaces", "--allow-crds"], args)
     }
 
     /// Runs the binary for the manifests of a configuration.
     pub(crate) fn gitops(&self, config: &Config, verb: &[&str], args: &[&str]) -> Run {
-        gitops(cluster(), &self.words(config, verb, args).iter().map(String::as_str).collect::<Vec<_>>())
+        gitops_as(&self.kubeconfig, &self.words(config, verb, args).iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     fn words(&self, config: &Config, verb: &[&str], args: &[&str]) -> Vec<String> {
         let mut words: Vec<String> =
             verb.iter().chain(&["--by", "flux-v1", "--git-url"]).map(|word| (*word).to_owned()).collect();
-        words.extend([self.url(), format!("--git-branch={}", config.branch)]);
+        words.extend([self.url_of(config), format!("--git-branch={}", config.branch)]);
         words.extend(config.paths.iter().map(|path| format!("--git-path={path}")));
         words.extend(config.allow_namespaces.iter().map(|namespace| format!("--k8s-allow-namespace={namespace}")));
         words.extend(args.iter().map(|word| (*word).to_owned()));

@@ -140,7 +140,7 @@ fn this_tool_finishes_the_job_in_qbecs_order() {
     let elsewhere = cm("c").replace("{name: c}", "{name: finish-c, namespace: default}");
     app.component("gone", &elsewhere).apply(&[]).remove("gone");
     let file = app.rendered();
-    let verb = ["prune", "--yes", "--max-percent=100", "-f", &file];
+    let verb = ["prune", "--yes", "--parallel=4", "--max-percent=100", "-f", &file];
     let run = app.gitops(&verb);
     assert_eq!(run.code, 0, "{run:?}");
     let steps: Vec<&str> = run.stdout.lines().filter(|line| line.ends_with(" deleted")).collect();
@@ -257,11 +257,11 @@ fn kinds_and_versions() {
     expect("Q13", &same, 0, &[]);
     table.add("Q13 an older version that is served", &same);
     q13.component("hpa", &hpa("v2beta2"));
-    let recorded = snapshot(cluster(), "q13");
-    let theirs = q13.dry_run(&recorded, &[]).len();
-    let ours = q13.plan(&[]);
-    assert_eq!((theirs, rows(&ours).len()), (1, 0), "Q14 {ours:?}");
-    table.note("Q14 a version that is served no more", "qbec deletes and creates; ours knows it by group and kind");
+    let version = q13.compare(&[], &[]);
+    expect("Q14 version", &version, 0, &[("HorizontalPodAutoscaler/web", "desired")]);
+    let warning = "the cluster does not serve horizontalpodautoscaler.autoscaling in version v2beta2";
+    assert!(q13.plan(&[]).stderr.contains(warning), "{}", q13.plan(&[]).stderr);
+    table.add("Q14 a version that is served no more", &version);
 
     let q14 = App::new("q14");
     let ingress = |api: &str| {
@@ -335,6 +335,66 @@ fn deleting_whole_applications_and_namespaces() {
     assert_eq!(rows(&old).values().filter(|judged| judged.is_ok()).count(), 1, "under its old name it can be planned");
     table.note("Q21 renamed application", "0 and 0; its garbage is unreachable for qbec, named by ours");
     table.tell("qbec-deleting.txt");
+}
+
+#[test]
+fn the_inventory_groups_by_application_environment_tag_and_component() {
+    let app = App::new("census");
+    app.component("web", &[cm("web"), cm("web-b")].concat()).component("mail", &cm("mail")).apply(&[]);
+    app.component("pr", &cm("pr")).apply(&["-c", "pr", "--app-tag", "pr-1"]).remove("pr");
+    app.component("p", &cm("p")).apply_to("prod", &["-c", "p"]).remove("p");
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n";
+    app.component("secret", secret).apply(&["-c", "secret"]);
+    let original = kubectl("get configmap mail -n census -o yaml");
+    let own = ["  uid:", "  resourceVersion:", "  creationTimestamp:"];
+    let lines: Vec<&str> = original.lines().filter(|line| !own.iter().any(|key| line.starts_with(key))).collect();
+    plant(&lines.join("\n").replace("name: mail", "name: copy"));
+    plant(&cm("bare").replace("{name: bare}", &format!("{{name: bare, namespace: census, {}}}", labels("census"))));
+    kubectl("label configmap web-b -n census qbec.io/tag=");
+    let say = |output: &str| {
+        let args = ["inventory", "--by", "qbec", "-n", "census", "--no-headers", "-o", output];
+        let run = crate::support::live::gitops(cluster(), &args);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(!run.stdout.contains("hunter2") && !run.stdout.contains("aHVudGVyMg"), "no content of a Secret");
+        run.stdout
+    };
+    let words =
+        |line: &str| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("|");
+    let rows: Vec<String> = say("table").lines().map(words).collect();
+    let expected = [
+        "census|dev|<none>|<none>|0|0|1",
+        "census|dev|<none>|mail|1|1|0",
+        "census|dev|<none>|secret|1|0|0",
+        "census|dev|<none>|web|1|0|0",
+        "census|dev|\"\"|web|1|0|0|qbec cannot select an empty tag",
+        "census|dev|pr-1|pr|1|0|0",
+        "census|prod|<none>|p|1|0|0",
+    ];
+    assert_eq!(rows, expected);
+    let wide = say("wide");
+    let of = |name: &str| wide.lines().map(words).find(|line| line.contains(&format!("|{name}|"))).unwrap();
+    assert!(of("copy").contains("|copied|") && of("copy").ends_with("last-applied names another object"), "{wide}");
+    assert!(
+        of("bare").contains("|unproven|") && of("mail").starts_with("census|dev|<none>|mail|census|ConfigMap|"),
+        "{wide}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&say("json")).unwrap();
+    assert_eq!(json["census"]["qbec"].as_array().unwrap().len(), expected.len());
+}
+
+#[test]
+fn q24_a_tag_that_is_too_long_is_refused_before_anything_is_asked() {
+    let app = with_garbage("q24", &cm("x"));
+    let tag = "x".repeat(70);
+    let theirs = app.qbec(&["apply", "-n", "dev", "--show-details=false", "--app-tag", &tag]);
+    let said = String::from_utf8_lossy(&theirs.stderr).into_owned();
+    assert_eq!(theirs.status.code(), Some(1), "{said}");
+    assert!(said.contains("list errors:") && said.contains("must be no more than 63"), "{said}");
+    let ours = app.plan(&["--app-tag", &tag]);
+    assert_eq!(ours.code, 2, "{ours:?}");
+    assert!(ours.stderr.contains("--app-tag has 70 characters, and a label value at most 63"), "{}", ours.stderr);
+    let whole = "x".repeat(63);
+    expect("63 characters", &app.compare(&["--app-tag", &whole], &["--app-tag", &whole]), 0, &[]);
 }
 
 #[test]

@@ -46,6 +46,8 @@ fn two_thousand_objects_in_twelve_namespaces() {
     let recorded = snapshot(cluster(), "large");
     let marked = recorded.objects.iter().filter(|object| object.labels.get("qbec.io/application").is_some()).count();
     let mut table = Table::default();
+    let requests = || cluster().requests_of("admin", "gitops").unwrap();
+    let mut parallel = ["1", "2", "4", "8"].into_iter().cycle();
     for (app, environment) in apps {
         for tag in ["none", "t1"] {
             let prefix = format!("{}-{environment}-{tag}-", app.name);
@@ -61,6 +63,7 @@ fn two_thousand_objects_in_twelve_namespaces() {
                 .collect();
             let tagged: &[&str] = if tag == "none" { &[] } else { &["--app-tag", tag] };
             let file = app.rendered_of(environment);
+            let before = requests().len();
             let start = Instant::now();
             let fixed = ["prune", "--plan", "-o", "json", "--by", "qbec", "--app", &app.name, "--env", environment];
             let run = crate::support::live::gitops(cluster(), &[&fixed, tagged, &["-f", &file]].concat());
@@ -69,9 +72,23 @@ fn two_thousand_objects_in_twelve_namespaces() {
                 rows(&run).into_iter().filter(|(_, judged)| judged.is_ok()).map(|(uid, _)| uid).collect();
             assert_eq!(planned, truth, "{prefix}");
             assert_eq!(truth.len(), 10);
+            let asked = requests().split_off(before);
+            assert!(asked.iter().all(|request| !request.writes()), "a plan only reads");
+            assert!(asked.len() < 150, "about one list per kind, whatever there is to plan: {}", asked.len());
+            let (start, parallel) = (Instant::now(), parallel.next().unwrap());
+            let verb =
+                ["prune", "--yes", "--parallel", parallel, "--by", "qbec", "--app", &app.name, "--env", environment];
+            let run = crate::support::live::gitops(cluster(), &[&verb, tagged, &["-f", &file]].concat());
+            assert_eq!(run.code, 0, "{run:?}");
             table.note(
                 &prefix,
-                &format!("{} planned = {} in truth, of {marked} marked, {time:.0?}", planned.len(), truth.len()),
+                &format!(
+                    "{} planned = {} in truth, of {marked} marked, {time:.0?}, {} requests; deleted in {:.0?} with --parallel {parallel}",
+                    planned.len(),
+                    truth.len(),
+                    asked.len(),
+                    start.elapsed()
+                ),
             );
         }
     }

@@ -14,6 +14,6 @@ pub(crate) fn cluster() -> &'static Cluster {
     static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
     CLUSTER.get_or_init(|| {
         xtask::controlplane::ensure(&["qbec"]).expect("qbec is built");
-        Cluster::up(Options::default()).expect("the test cluster comes up")
+        Cluster::up(Options { audit: true, ..Options::default() }).expect("the test cluster comes up")
     })
 }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -40,6 +40,7 @@ struct State {
     routes: Mutex<Vec<Route>>,
     requests: Mutex<Vec<Recorded>>,
     connections: Mutex<Vec<TcpStream>>,
+    spans: Mutex<Vec<(Recorded, Instant, Instant)>>,
     in_flight: AtomicUsize,
     peak: AtomicUsize,
     stopped: AtomicBool,
@@ -218,6 +219,14 @@ impl FakeApi {
         self.state.peak.load(Ordering::SeqCst)
     }
 
+    /// The same of the requests that a pattern matches and that were answered.
+    pub fn peak_of(&self, pattern: &str) -> usize {
+        let spans = lock(&self.state.spans);
+        let own: Vec<_> = spans.iter().filter(|(request, ..)| matches(pattern, request)).collect();
+        let open = |at: Instant| own.iter().filter(|(_, start, end)| *start <= at && at < *end).count();
+        own.iter().map(|(_, start, _)| open(*start)).max().unwrap_or_default()
+    }
+
     /// Writes a kubeconfig whose only context `fake`, in namespace `shop`, leads here with the token `t`.
     pub fn kubeconfig(&self, folder: &Folder) -> PathBuf {
         self.kubeconfig_for(folder, "token: t")
@@ -266,7 +275,10 @@ fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
         };
         let now = state.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         state.peak.fetch_max(now, Ordering::SeqCst);
+        let start = Instant::now();
         thread::sleep(answer.delay);
+        // The client may ask anew before this thread goes on: the span ends with the wait, not with the answer.
+        lock(&state.spans).push((request, start, Instant::now()));
         let done = respond(&answer, &mut writer, &mut reader);
         state.in_flight.fetch_sub(1, Ordering::SeqCst);
         done?;

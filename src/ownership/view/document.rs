@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::object::ObjectId;
+use crate::ownership::census::Census;
 use crate::ownership::readiness::Readiness;
 use crate::ownership::{KeepMark, OwnerId, OwnerState, Strength, tree, why};
 use crate::snapshot::{ClusterIdentity, Gap};
@@ -35,6 +36,9 @@ pub struct Document {
     /// The answer.
     #[serde(flatten)]
     pub body: Body,
+    /// What the marks of the system asked for say, where it keeps no record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub census: Option<Census>,
 }
 
 /// Kinds and labels that narrowed what is shown, and by how much.

@@ -3,11 +3,12 @@
 //! Source: reference qbec-and-flux-v1 A2.3. qbec picks the group that discovery lists first; for matching any fixed
 //! choice gives the same answer, and unlike qbec's it never depends on a version (edge case Q12).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::local::Local;
 use crate::object::{GroupKind, ObjectId, ResourceType};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{OtherVersion, Snapshot};
 
 /// Kind, the group that stands for it here, and the group that means the same.
 const EQUIVALENT: [(&str, &str, &str); 7] = [
@@ -35,6 +36,7 @@ pub fn key(id: &ObjectId) -> ObjectId {
 pub struct Kinds<'a> {
     exact: HashMap<GroupKind, &'a ResourceType>,
     alias: HashMap<GroupKind, &'a ResourceType>,
+    other_versions: &'a [OtherVersion],
 }
 
 impl<'a> Kinds<'a> {
@@ -42,12 +44,31 @@ impl<'a> Kinds<'a> {
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let exact: HashMap<_, _> = snapshot.types.iter().map(|served| (served.group_kind(), served)).collect();
         let alias = exact.iter().map(|(what, served)| (canonical(what), *served)).collect();
-        Self { exact, alias }
+        Self { exact, alias, other_versions: &snapshot.other_versions }
+    }
+
+    /// Whether a manifest's very API is served, group, version and kind; `Some(namespaced)`.
+    pub fn serves(&self, local: &Local) -> Option<bool> {
+        let what = local.id.group_kind();
+        let served = self.exact.get(&what)?;
+        let version = |other: &OtherVersion| other.what == what && *other.version == *local.version;
+        let known = self.other_versions.is_empty() || *served.version == *local.version;
+        (known || self.other_versions.iter().any(version)).then_some(served.namespaced)
     }
 
     /// Whether a group and kind are served under this very group; `Some(namespaced)`.
     pub fn namespaced(&self, what: &GroupKind) -> Option<bool> {
         self.exact.get(what).map(|served| served.namespaced)
+    }
+
+    /// What manifests ask for and the cluster does not serve: kinds, or versions of them.
+    pub fn unserved(&self, locals: &[Local]) -> BTreeSet<String> {
+        let api = |local: &Local| {
+            let what = local.id.group_kind();
+            let known = self.exact.contains_key(&what);
+            if known { format!("{what} in version {}", local.version) } else { what.to_string() }
+        };
+        locals.iter().filter(|local| self.serves(local).is_none()).map(api).collect()
     }
 
     /// The identity of a manifest once applied: the default namespace filled in for namespaced kinds, none for the
@@ -66,6 +87,33 @@ impl<'a> Kinds<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_version_is_served_or_not_once_versions_are_known() {
+        let served = |version: &str| ResourceType {
+            group: "apps".into(),
+            version: version.into(),
+            kind: "Deployment".into(),
+            plural: "deployments".into(),
+            singular: "".into(),
+            short_names: vec![],
+            namespaced: true,
+        };
+        let mut snapshot = Snapshot::new(Default::default(), Default::default());
+        snapshot.types = vec![served("v1")];
+        let local = |api: &str, kind: &str| {
+            let manifest = serde_json::json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x"}});
+            super::super::local::read(&manifest, &Default::default()).unwrap().remove(0)
+        };
+        let locals = ["apps/v1", "apps/v1beta2", "apps/v1beta1"].map(|api| local(api, "Deployment"));
+        assert!(Kinds::of(&snapshot).unserved(&locals).is_empty(), "nobody looked");
+        let what = GroupKind::new("apps", "Deployment");
+        snapshot.other_versions = vec![OtherVersion { what, version: "v1beta2".into() }];
+        let kinds = Kinds::of(&snapshot);
+        assert_eq!(kinds.unserved(&locals).into_iter().collect::<Vec<_>>(), ["deployment.apps in version v1beta1"]);
+        assert_eq!((kinds.serves(&locals[1]), kinds.serves(&locals[2])), (Some(true), None));
+        assert_eq!(kinds.unserved(&[local("x.io/v1", "New")]).into_iter().collect::<Vec<_>>(), ["new.x.io"]);
+    }
 
     #[test]
     fn every_equivalence_of_the_reference_and_no_other() {

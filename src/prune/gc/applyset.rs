@@ -16,7 +16,7 @@ use crate::object::{GroupKind, Object, ObjectId};
 use crate::ownership::applyset::{id_of, tool};
 use crate::ownership::identity;
 use crate::ownership::index::Index;
-use crate::prune::order::delete_order;
+use crate::prune::order::{self, delete_order};
 use crate::snapshot::Snapshot;
 
 /// Label of members: the parent's ID.
@@ -106,6 +106,10 @@ impl<'a> Collect<'a> for Collector<'a> {
         verdicts.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
         verdicts.sort_by_key(|verdict| Reverse(verdict.deletes()));
         Collection { verdicts, staying: super::staying(self, snapshot), warnings: vec![] }
+    }
+
+    fn same_wave(&self, left: &Object, right: &Object) -> bool {
+        order::same_wave(&left.id, &right.id)
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::alias::Kinds;
-use super::flux_v1_order::deletion_order;
+use super::flux_v1_order::{deletion_order, rank};
 use super::glob;
 use super::local::Local;
 use super::safety::{self, Allow};
@@ -87,7 +87,7 @@ impl<'a> Collector<'a> {
     /// The id and identity of a manifest that fluxd applies.
     pub fn created(&self, local: &Local) -> Option<(String, ObjectId)> {
         let kinds = Kinds::of(self.snapshot);
-        let namespaced = kinds.namespaced(&local.id.group_kind())?;
+        let namespaced = kinds.serves(local)?;
         let namespace = match (namespaced, local.id.namespace.is_empty()) {
             (false, _) => Arc::from(""),
             (true, true) => self.input.default_namespace.clone(),
@@ -163,6 +163,10 @@ impl<'a> Collect<'a> for Collector<'a> {
             verdicts,
         }
     }
+
+    fn same_wave(&self, left: &Object, right: &Object) -> bool {
+        rank(&left.id.kind) == rank(&right.id.kind)
+    }
 }
 
 impl Input<'_> {
@@ -177,7 +181,7 @@ impl Input<'_> {
         let written = if local.id.namespace.is_empty() { &self.default_namespace } else { &local.id.namespace };
         let cluster: Arc<str> = "".into();
         let constrained = |free: bool| if free { Knowledge::Known } else { Knowledge::Constrained };
-        match kinds.namespaced(&local.id.group_kind()) {
+        match kinds.serves(local) {
             Some(namespaced) if local.id.kind.ends_with("List") => {
                 vec![(place(if namespaced { written } else { &cluster }), Knowledge::Listlike)]
             }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::Verdict;
+use super::alias::Kinds;
 use super::flux_v1::{IGNORE, Input};
 use crate::object::Object;
 use crate::ownership::flux_v1::{LEGACY_MARK, MARK, mark, resource_id};
@@ -13,7 +14,8 @@ use crate::snapshot::Snapshot;
 /// Every warning, in a fixed order. They hold text written by others.
 pub fn warnings(input: &Input<'_>, snapshot: &Snapshot, verdicts: &[Verdict<'_>]) -> Vec<String> {
     let own = |object: &Object| mark(&input.sync_set, &resource_id(&object.id));
-    let mut warnings = exported(input);
+    let mut warnings = unserved(input, snapshot);
+    warnings.extend(exported(input));
     warnings.extend(verdicts.iter().filter_map(|verdict| two_policies(verdict.object)));
     warnings.extend(twins(verdicts));
     let legacy = |object: &&Object| {
@@ -32,6 +34,12 @@ pub fn warnings(input: &Input<'_>, snapshot: &Snapshot, verdicts: &[Verdict<'_>]
         (copies > 0).then(|| format!("{copies} object(s) carry a mark that was copied from an object of this source")),
     );
     warnings
+}
+
+fn unserved(input: &Input<'_>, snapshot: &Snapshot) -> Vec<String> {
+    let line =
+        |api| format!("the cluster does not serve {api}: fluxd forgets such manifests; here they are kept by identity");
+    Kinds::of(snapshot).unserved(input.locals).into_iter().map(line).collect()
 }
 
 fn exported(input: &Input<'_>) -> Vec<String> {

@@ -41,7 +41,8 @@ pub fn deletion_order(left: &Object, right: &Object) -> Ordering {
     key(left).cmp(&key(right))
 }
 
-fn rank(kind: &str) -> u8 {
+/// Place of a kind in the order of application; in one place fluxd goes by names alone.
+pub fn rank(kind: &str) -> u8 {
     let kind = kind.to_lowercase();
     RANKS.iter().find(|(name, _)| *name == kind).map_or(4, |(_, rank)| *rank)
 }

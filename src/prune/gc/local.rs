@@ -28,6 +28,8 @@ impl fmt::Display for Origin {
 pub struct Local {
     /// Identity with the namespace as written (empty when it has none); the name is empty when it is generated.
     pub id: ObjectId,
+    /// Version, without group.
+    pub version: String,
     /// `metadata.generateName`, when there is no name.
     pub generate_name: Option<String>,
     /// qbec's component, where the manifest names one.
@@ -70,7 +72,7 @@ fn single(document: &Value, kind: &str, origin: &Origin) -> Result<Local, String
         return Err("has no kind".to_owned());
     }
     let api_version = text("/apiVersion").ok_or_else(|| format!("has no apiVersion ({kind})"))?;
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let generate_name = owned("/metadata/generateName");
     let name = match (text("/metadata/name"), &generate_name) {
         (Some(name), _) => name,
@@ -79,6 +81,7 @@ fn single(document: &Value, kind: &str, origin: &Origin) -> Result<Local, String
     };
     Ok(Local {
         id: ObjectId::new(group, kind, text("/metadata/namespace").unwrap_or_default(), name),
+        version: version.to_owned(),
         generate_name: generate_name.filter(|_| name.is_empty()),
         component: owned("/metadata/annotations/qbec.io~1component"),
         exported_mark: owned(EXPORTED_MARK),
@@ -154,6 +157,7 @@ mod tests {
     fn duplicates_are_named_with_both_places() {
         let local = |file: &str| Local {
             id: ObjectId::new("", "ConfigMap", "a", "b"),
+            version: "v1".to_owned(),
             generate_name: None,
             component: None,
             exported_mark: None,

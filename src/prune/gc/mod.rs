@@ -169,6 +169,9 @@ pub trait Collect<'a> {
 
     /// All verdicts, in the order in which the system deletes.
     fn collect(&self) -> Collection<'a>;
+
+    /// Whether two neighbours in that order may go side by side.
+    fn same_wave(&self, left: &Object, right: &Object) -> bool;
 }
 
 /// The answer of a collector: verdicts in the order in which the system deletes, and what a person should know.

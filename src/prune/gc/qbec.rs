@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::alias::{self, Kinds};
 use super::local::Local;
 use super::qbec_filter::Filters;
-use super::qbec_order::deletion_order;
+use super::qbec_order::{deletion_order, place};
 use super::qbec_scope::{App, Scope};
 use super::safety::{self, Allow};
 use super::{Collect, Collection, Ours, Reason, Theirs, Verdict};
@@ -59,7 +59,7 @@ impl<'a> Collector<'a> {
         let scope = Scope::of(input.locals, &input.default_namespace, input.cluster_scoped_lists, &kinds);
         let mut desired = HashMap::new();
         for local in input.locals.iter().filter(|local| local.generate_name.is_none()) {
-            let recognised = kinds.namespaced(&local.id.group_kind()).is_some();
+            let recognised = kinds.serves(local).is_some();
             *desired.entry(kinds.applied(&local.id, &input.default_namespace)).or_insert(false) |= recognised;
         }
         let mut collector = Self { input, allow, snapshot, index, kinds, scope, desired, newest: HashSet::new() };
@@ -173,6 +173,10 @@ impl<'a> Collect<'a> for Collector<'a> {
             warnings: super::qbec_notes::warnings(self, &verdicts),
             verdicts,
         }
+    }
+
+    fn same_wave(&self, left: &Object, right: &Object) -> bool {
+        left.id.kind == right.id.kind && place(left, &self.kinds) == place(right, &self.kinds)
     }
 }
 

@@ -21,10 +21,8 @@ pub fn warnings(collector: &Collector<'_>, verdicts: &[Verdict<'_>]) -> Vec<Stri
 }
 
 fn unserved(collector: &Collector<'_>) -> Vec<String> {
-    let kinds: BTreeSet<_> = collector.input.locals.iter().map(|local| local.id.group_kind()).collect();
-    let unserved = kinds.into_iter().filter(|what| collector.kinds.namespaced(what).is_none());
-    let line = |what| format!("the cluster does not serve {what}: such manifests are kept by identity, never planned");
-    unserved.map(line).collect()
+    let line = |api| format!("the cluster does not serve {api}: such manifests are kept by identity, never planned");
+    collector.kinds.unserved(collector.input.locals).into_iter().map(line).collect()
 }
 
 fn directives(object: &Object) -> Vec<String> {

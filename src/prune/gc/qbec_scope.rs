@@ -99,7 +99,7 @@ impl Scope {
         let mut namespaces = BTreeSet::from([default_namespace.clone()]);
         let mut cluster = false;
         for local in locals {
-            match kinds.namespaced(&local.id.group_kind()) {
+            match kinds.serves(local) {
                 Some(true) if local.id.namespace.is_empty() => {}
                 Some(true) => drop(namespaces.insert(local.id.namespace.clone())),
                 Some(false) => cluster = true,

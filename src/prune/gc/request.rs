@@ -13,7 +13,7 @@ use super::qbec_scope::App;
 use super::safety::Allow;
 use super::{Collect, source};
 use crate::error::{Error, Result};
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 use crate::ownership::OwnerId;
 use crate::ownership::flux_v1::{Source, resource_id};
 use crate::ownership::index::Index;
@@ -82,12 +82,13 @@ pub struct Request {
 pub struct Answer {
     /// The plan.
     pub plan: Plan,
-    /// What goes, in the system's own order.
-    pub order: Vec<ObjectId>,
+    /// What goes, in the system's own order; what is in one wave may go side by side.
+    pub waves: Vec<Vec<ObjectId>>,
     /// How many objects of the set stay because the manifests hold them.
     pub staying: usize,
-    /// Whether the plan says what somebody else will do, so that there is nothing for this tool to execute.
-    pub preview: bool,
+    /// Where the plan says what fluxd will do once its source changes, and there is nothing for this tool to execute:
+    /// the change in words.
+    pub preview: Option<String>,
     /// Warnings; they may hold text written by others.
     pub warnings: Vec<String>,
 }
@@ -95,7 +96,7 @@ pub struct Answer {
 impl Answer {
     /// A plan that needs no more said.
     pub fn of(plan: Plan) -> Self {
-        Self { plan, order: vec![], staying: 0, preview: false, warnings: vec![] }
+        Self { plan, waves: vec![], staying: 0, preview: None, warnings: vec![] }
     }
 }
 
@@ -114,12 +115,15 @@ impl Request {
             return Ok(source::preview(&index, &old, &new, &collector, &self.locals));
         }
         let owner = self.owner(snapshot)?;
-        let collection = self.collector(snapshot, &index)?.collect();
+        let collector = self.collector(snapshot, &index)?;
+        let collection = collector.collect();
+        let going: Vec<&Object> = collection.deletions().collect();
+        let waves = going.chunk_by(|left, right| collector.same_wave(left, right));
         Ok(Answer {
             plan: plan::plan(snapshot, &index, &collection, &owner),
-            order: collection.deletions().map(|object| object.id.clone()).collect(),
+            waves: waves.map(|wave| wave.iter().map(|object| object.id.clone()).collect()).collect(),
             staying: collection.staying,
-            preview: false,
+            preview: None,
             warnings: collection.warnings,
         })
     }

@@ -11,6 +11,7 @@ use crate::object::Object;
 use crate::ownership::OwnerId;
 use crate::ownership::flux_v1::{Source, resource_id};
 use crate::ownership::flux_v1_args::FluxdArgs;
+use crate::ownership::flux_v1_url::safe_url;
 use crate::ownership::index::Index;
 use crate::prune::cascade::Cascade;
 use crate::prune::plan::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, Plan, Target};
@@ -69,31 +70,52 @@ pub fn preview<'a>(
     for (id, target) in locals.iter().filter_map(|local| collector.created(local)) {
         if !exists(&id) {
             let target = Target { id: target, uid: String::new(), resource_version: String::new() };
-            changes.push(row(Action::Create, target, &owner, "created: in the manifests of the new source"));
+            changes.push(row(Action::Create, target, &owner, "created: in the new manifests and not in the cluster"));
         }
     }
     let mut warnings = vec![];
     if old_set == new_set && old != new {
-        warnings.push("both sources hash to the same set (their parts are joined without separators), so whatever the new manifests lack is deleted".to_owned());
+        let same = "both sources hash to the same set (URLs without passwords, parts without separators): nothing is \
+                    relabelled, and whatever the new manifests lack is deleted";
+        warnings.push(same.to_owned());
     }
     let outcome = OwnerOutcome { owner, outcome: Outcome::Applies, reason: String::new(), fidelity: Fidelity::Unknown };
     Answer {
         plan: Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), vec![outcome], changes),
-        order: vec![],
+        waves: vec![],
         staying: 0,
-        preview: true,
+        preview: Some(described(old, new)),
         warnings,
     }
+}
+
+/// What differs between two sources, as `--git-…` names it.
+fn described(old: &Source, new: &Source) -> String {
+    let paths = |source: &Source| if source.paths.is_empty() { "none".to_owned() } else { source.paths.join(", ") };
+    let parts = [
+        ("URL", safe_url(&old.url), safe_url(&new.url)),
+        ("branch", old.branch.clone(), new.branch.clone()),
+        ("paths", paths(old), paths(new)),
+    ];
+    let changed: Vec<String> = parts
+        .iter()
+        .filter(|(_, old, new)| old != new)
+        .map(|(part, old, new)| format!("{part} {old} -> {new}"))
+        .collect();
+    if changed.is_empty() {
+        return "fluxd's source stays the same".to_owned();
+    }
+    format!("fluxd's source changes: {}", changed.join("; "))
 }
 
 fn words(fate: Fate) -> Option<(Action, &'static str)> {
     Some(match fate {
         Fate::Unchanged => return None,
-        Fate::Relabelled => (Action::Update, "relabelled: gets the mark of the new source"),
-        Fate::Deleted => (Action::Delete, "not-in-manifests: carries the mark of the new source"),
-        Fate::Spared => (Action::Keep, "spared: fluxd's own rules keep it"),
-        Fate::NotApplied => (Action::Keep, "left-behind: an ignore annotation keeps fluxd from relabelling it"),
-        Fate::MissedForEver => (Action::Keep, "left-behind: no sync from the new source ever finds it"),
+        Fate::Relabelled => (Action::Update, "relabelled: in the new manifests, gets the mark of the new source"),
+        Fate::Deleted => (Action::Delete, "not-in-manifests: in no new manifest, and has the mark of the new source"),
+        Fate::Spared => (Action::Keep, "spared: in no new manifest, but fluxd's own rules keep it"),
+        Fate::NotApplied => (Action::Keep, "not-applied: an ignore annotation in the cluster keeps fluxd from it"),
+        Fate::MissedForEver => (Action::Keep, "left-behind: in no new manifest, and keeps the mark of the old source"),
     })
 }
 

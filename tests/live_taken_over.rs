@@ -1,0 +1,47 @@
+//! What Flux v1 left behind and Flux v2 took over is no orphan of Flux v1 (edge case F23): the real kustomize-controller.
+
+mod support;
+
+use kubectl_gitops::object::ObjectId;
+use kubectl_gitops::ownership::flux_v1::{MARK, Source, mark, resource_id};
+use support::live::{cluster, config_maps, deploy, folder, gitops};
+
+#[test]
+fn what_flux_v2_took_over_is_no_orphan() {
+    let cluster = cluster();
+    cluster.kubectl(&["create", "namespace", "taken"]).unwrap();
+    let source = Source { url: "git@example.com:o/r".to_owned(), branch: "master".to_owned(), paths: vec![] };
+    for name in ["cm-0", "left"] {
+        let id = resource_id(&ObjectId::new("", "ConfigMap", "taken", name));
+        let label = format!("{MARK}={}", mark(&source.sync_set(), &id));
+        cluster.kubectl(&["create", "configmap", name, "-n", "taken"]).unwrap();
+        cluster.kubectl(&["label", "configmap", name, "-n", "taken", &label]).unwrap();
+        cluster.kubectl(&["annotate", "configmap", name, "-n", "taken", "fluxcd.io/sync-checksum=abc"]).unwrap();
+    }
+    let orphans = || {
+        let run = gitops(cluster, &["inventory", "--by", "flux-v1", "-n", "taken", "-o", "wide", "--no-headers"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        (run.stdout.matches("orphan: ").count(), run)
+    };
+    assert_eq!(orphans().0, 2);
+    let tree = folder("taken");
+    config_maps(&tree, 1);
+    deploy(cluster, "taken", &tree);
+    let labels = cluster.kubectl(&["get", "configmap", "cm-0", "-n", "taken", "-o", "jsonpath={.metadata.labels}"]);
+    assert!(!labels.unwrap().contains(MARK), "kustomize-controller strips the mark");
+    let (number, run) = orphans();
+    assert_eq!(number, 1, "{run:?}");
+    assert!(run.stdout.contains("left") && !run.stdout.contains("cm-0"), "{}", run.stdout);
+
+    // Even where the mark came back, as from a backup.
+    let id = resource_id(&ObjectId::new("", "ConfigMap", "taken", "cm-0"));
+    let label = format!("{MARK}={}", mark(&source.sync_set(), &id));
+    cluster.kubectl(&["label", "configmap", "cm-0", "-n", "taken", &label]).unwrap();
+    let (number, run) = orphans();
+    assert_eq!(number, 1, "{run:?}");
+    assert!(run.stdout.contains("taken over"), "{}", run.stdout);
+    let args = ["prune", "--plan", "--by", "flux-v1", "--git-url", "git@example.com:o/r", "--allow-empty"];
+    let plan = gitops(cluster, &args);
+    let row = plan.stdout.lines().find(|line| line.contains("cm-0")).unwrap_or_else(|| panic!("{plan:?}"));
+    assert!(row.starts_with("keep ") && row.contains("recorded: kustomization/apps -n taken lists it"), "{row}");
+}
