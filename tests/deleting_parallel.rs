@@ -3,7 +3,8 @@
 
 mod support;
 
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::fake_api::{Answer, FakeApi, Recorded};
@@ -173,4 +174,36 @@ fn absurd_numbers_are_usage_errors() {
         assert!(run.stderr.contains("give a number from 1 to 32"), "{number}: {}", run.stderr);
     }
     assert!(api.requests().is_empty());
+}
+
+#[test]
+fn an_interrupt_begins_nothing_more() {
+    let api = cluster();
+    for number in 0..EACH {
+        api.on(&format!("DELETE {}", path("secrets", number)), [accepted(), Answer::hang()]);
+    }
+    let folder = Folder::new("parallel");
+    let child = Command::new(env!("CARGO_BIN_EXE_kubectl-gitops"))
+        .args(["prune", "--yes", "--timeout=2s", "--parallel=4"])
+        .env("KUBECONFIG", api.kubeconfig(&folder))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    // Each of the twenty is rehearsed once; what follows is meant.
+    while api.requests_to("DELETE *").len() < 2 * EACH + 4 {
+        assert!(Instant::now() < end, "four deletions were not sent within a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(5), "{out} {err}");
+    assert_eq!(out.matches("interrupted: the deletion may have been sent").count(), 4, "{out}");
+    assert_eq!(out.matches(" not tried\n").count(), 2 * EACH - 4, "{out}");
+    assert!(err.contains("interrupted: 0 of 20 objects deleted; plan again to see what is left"), "{err}");
+    assert_eq!(api.requests_to("DELETE *").len(), 2 * EACH + 4);
 }

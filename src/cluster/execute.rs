@@ -81,7 +81,8 @@ impl Cluster {
                     begun += 1;
                 }
                 if stop {
-                    for (at, step) in steps.iter_mut().enumerate().filter(|(_, step)| step.is_none()) {
+                    let open = |(_, step): &(usize, &mut Option<Step>)| step.is_none();
+                    for (at, step) in steps.iter_mut().enumerate().skip(told).filter(open) {
                         let sent = || Step::Failed("interrupted: the deletion may have been sent".to_owned());
                         *step = Some(if at < begun { sent() } else { Step::NotTried });
                     }
