@@ -201,7 +201,7 @@ fn an_interrupt_begins_nothing_more() {
     assert!(signal.success());
     let output = child.wait_with_output().unwrap();
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!(output.status.code(), Some(5), "{out} {err}");
+    assert_eq!(output.status.code(), Some(130), "{out} {err}");
     assert_eq!(out.matches("interrupted: the deletion may have been sent").count(), 4, "{out}");
     assert_eq!(out.matches(" not tried\n").count(), 2 * EACH - 4, "{out}");
     assert!(err.contains("interrupted: 0 of 20 objects deleted; plan again to see what is left"), "{err}");

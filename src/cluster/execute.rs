@@ -100,6 +100,7 @@ impl Cluster {
                 }
             }
         }
+        result.interrupted = stop;
         result
     }
 

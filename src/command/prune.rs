@@ -126,7 +126,11 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
     let result = cluster.execute(&plan, &mut snapshot, &judge, &execution, &mut tell).await;
     session.terminal.status(&show::outcome(&result));
-    Ok(if result.is_complete() { gaps } else { ExitCode::Partial })
+    Ok(match result.is_complete() {
+        _ if result.interrupted => ExitCode::Interrupted,
+        true => gaps,
+        false => ExitCode::Partial,
+    })
 }
 
 /// Shows what Flux will do with a tree; a broken limit is the exit code.

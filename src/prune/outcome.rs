@@ -39,12 +39,15 @@ pub struct PruneResult {
     pub schema: String,
     /// What happened, in the order of deletion.
     pub steps: Vec<StepResult>,
+    /// Whether Ctrl-C ended it early.
+    #[serde(default)]
+    pub interrupted: bool,
 }
 
 impl PruneResult {
     /// An empty result.
     pub fn new() -> Self {
-        Self { schema: "kubectl-gitops/result/v1".to_owned(), steps: vec![] }
+        Self { schema: "kubectl-gitops/result/v1".to_owned(), steps: vec![], interrupted: false }
     }
 
     /// Whether every object is gone.
