@@ -176,9 +176,12 @@ fn an_empty_directory_is_no_checkout_and_as_a_source_has_no_path() {
     assert!(reason.contains("./apps") || reason.contains("path"), "{reason}");
 }
 
+/// What is wrong, the files, and what the message has to name.
+type Broken = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
+
 #[test]
 fn what_does_not_build_blocks_with_the_message_and_the_file() {
-    let rows: [(&str, &[(&str, &str)], &[&str]); 5] = [
+    let rows: [Broken; 5] = [
         ("broken YAML", &[("apps/a.yaml", "apiVersion: v1\nkind: [")], &["a.yaml"]),
         ("no object", &[("apps/values.yaml", "replicas: 1\n")], &["values.yaml"]),
         ("a file that is not there", &[("apps/kustomization.yaml", "resources: [none.yaml]")], &["none.yaml"]),

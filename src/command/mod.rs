@@ -13,6 +13,7 @@ pub mod pick;
 pub mod prune;
 pub mod prune_args;
 pub mod prune_diff;
+mod prune_diff_rows;
 pub mod prune_gc;
 pub mod prune_tree;
 pub mod reading;

@@ -55,9 +55,19 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
 }
 
 /// The HelmChart that the controller makes for a release: it carries the owner labels and is in no inventory.
-fn helm_chart(content: &Value) -> Option<ObjectId> {
+pub fn helm_chart(content: &Value) -> Option<ObjectId> {
     let (namespace, name) = content.pointer("/status/helmChart")?.as_str()?.split_once('/')?;
     Some(ObjectId::new("source.toolkit.fluxcd.io", "HelmChart", namespace, name))
+}
+
+/// Whether a Secret is one of the records that Helm keeps of this release, by the name and place in the status.
+pub fn is_record(content: &Value, object: &Object) -> bool {
+    let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (Some(name), Some(stored)) = (text("/status/history/0/name"), text("/status/storageNamespace")) else {
+        return false;
+    };
+    let labelled = |key: &str, value: &str| object.labels.get(key) == Some(value);
+    object.id.is("", "Secret") && *object.id.namespace == *stored && labelled("owner", "helm") && labelled("name", name)
 }
 
 /// The Helm release as Helm itself knows it, by the namespace it is installed in and the one its record is stored in.

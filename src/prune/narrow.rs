@@ -49,3 +49,43 @@ pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapsh
     let rows = plan.owners.into_iter().filter(|row| owners.contains(&row.owner)).collect();
     Plan::new(plan.cluster, plan.gaps, rows, changes).with_updates(vec![], diffs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prune::plan::{Action, Actor, Certainty, Fidelity, Outcome, OwnerOutcome, Target};
+    use crate::snapshot::ClusterIdentity;
+
+    #[test]
+    fn what_goes_along_at_any_depth_stays_in_the_part() {
+        let owner = |name: &str| OwnerId::new("flux", "Kustomization", "n", name);
+        let id = |kind: &str, name: &str| ObjectId::new("", kind, "n", name);
+        let row = |id: ObjectId, owner: Option<OwnerId>, cause: Option<ObjectId>| Change {
+            action: Action::Delete,
+            certainty: Certainty::Certain,
+            object: Target { id, uid: "u".to_owned(), resource_version: "1".to_owned() },
+            owner,
+            by: Actor::GarbageCollector,
+            reason: "dependent".to_owned(),
+            cause,
+        };
+        let outcome = |name: &str| OwnerOutcome {
+            owner: owner(name),
+            outcome: Outcome::Applies,
+            reason: String::new(),
+            fidelity: Fidelity::Unknown,
+        };
+        let changes = vec![
+            row(id("Deployment", "web"), Some(owner("apps")), None),
+            row(id("ReplicaSet", "web-1"), None, Some(id("Deployment", "web"))),
+            row(id("Pod", "web-1-a"), None, Some(id("ReplicaSet", "web-1"))),
+            row(id("Pod", "theirs"), None, Some(id("ReplicaSet", "other"))),
+            row(id("ReplicaSet", "other"), Some(owner("other")), None),
+        ];
+        let plan = Plan::new(ClusterIdentity::default(), vec![], vec![outcome("apps"), outcome("other")], changes);
+        let snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let part = narrowed(plan, &|asked| asked.name == "apps", &snapshot);
+        let names: Vec<&str> = part.changes.iter().map(|change| &*change.object.id.name).collect();
+        assert_eq!(names, ["web", "web-1-a", "web-1"]);
+    }
+}

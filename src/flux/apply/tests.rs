@@ -79,6 +79,20 @@ fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_go() {
 }
 
 #[test]
+fn what_kubectl_keeps_for_itself_is_no_news() {
+    let last = "kubectl.kubernetes.io/last-applied-configuration";
+    let mut live = config_map(json!({"a": "1"}));
+    live["metadata"]["annotations"] = json!({last: "{}"});
+    let marks = json!({"f:metadata": {"f:annotations": {".": {}, format!("f:{last}"): {}}}, "f:data": {"f:a": {}}});
+    let entries = [(MANAGER, "Apply", data(&["a"])), ("kubectl-client-side-apply", "Update", marks)];
+    let plain = application(config_map(json!({})), &json!({}));
+    assert_eq!(update(&plain, None, &live, &with_fields(live.clone(), &entries)), None);
+    let mut after = with_fields(live.clone(), &entries);
+    after["data"]["a"] = json!("2");
+    assert_eq!(update(&plain, None, &live, &after).unwrap().reason, "changed");
+}
+
+#[test]
 fn an_item_of_a_list_goes_whole() {
     let containers = json!({"f:spec": {"f:containers": {
         "k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}}, "k:{\"name\":\"d\"}": {".": {}, "f:name": {}}}}});

@@ -30,7 +30,7 @@ pub fn update(application: &Application, seen: Option<&Object>, live: &Value, ap
     let mut taken = vec![];
     if application.takes_over(seen) {
         for (manager, path) in fields::stale(applied) {
-            if fields::remove(&mut result, &path) {
+            if fields::remove(&mut result, &path) && !is_bookkeeping(&path) {
                 taken.push((manager, path));
             }
         }
@@ -55,12 +55,8 @@ pub fn update(application: &Application, seen: Option<&Object>, live: &Value, ap
 /// `changed`, `drift: …` where somebody else's value is overwritten, `taken-over: …` where a field of kubectl goes.
 fn reason(taken: &[(String, fields::Path)], overridden: &[(String, fields::Path)]) -> String {
     let words = |found: &[(String, fields::Path)], verb: &str| {
-        let named = |path: &(String, fields::Path)| fields::shown(&path.1) != "metadata.annotations";
-        let all: Vec<String> = found
-            .iter()
-            .filter(|path| named(path))
-            .map(|(by, path)| format!("{} {verb} {by}", fields::shown(path)))
-            .collect();
+        let word = |(by, path): &(String, fields::Path)| format!("{} {verb} {by}", fields::shown(path));
+        let all: Vec<String> = found.iter().map(word).collect();
         let more = if all.len() > NAMED { format!(" and {} more", all.len() - NAMED) } else { String::new() };
         all[..all.len().min(NAMED)].join(", ") + &more
     };
@@ -72,6 +68,13 @@ fn reason(taken: &[(String, fields::Path)], overridden: &[(String, fields::Path)
             format!("drift: {}; {}", words(overridden, "was set by"), words(taken, "is removed, it was set by"))
         }
     }
+}
+
+/// What kubectl keeps for itself goes from every object that it applied; nobody needs to be told.
+fn is_bookkeeping(path: &[String]) -> bool {
+    let annotations =
+        matches!(path, [metadata, annotations, ..] if metadata == "f:metadata" && annotations == "f:annotations");
+    annotations && path.get(2).is_none_or(|key| key.strip_prefix("f:") == Some(LAST_APPLIED))
 }
 
 fn drop_marks(object: &mut Value) {

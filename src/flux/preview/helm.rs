@@ -6,16 +6,17 @@ use std::collections::BTreeMap;
 
 use super::Preview;
 use super::fate::Fate;
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 use crate::ownership::Members;
-use crate::ownership::flux_helmrelease::{GROUP, KIND};
+use crate::ownership::flux_helmrelease::{GROUP, KIND, helm_chart, is_record};
 use crate::ownership::flux_kustomization::inventory_members;
 use crate::prune::cascade::Taken;
 use crate::prune::plan::Actor;
 
 impl<'a> Preview<'a> {
     /// The objects of every release that goes, unless it is suspended or lives elsewhere. What `helm.sh/resource-policy`
-    /// keeps is left out, whatever its value; so is what goes in its own right.
+    /// keeps is left out, whatever its value; so is what goes in its own right. Helm's records of the release go unless
+    /// `uninstall.keepHistory` is set.
     pub(super) fn uninstalled(
         &self,
         fates: &BTreeMap<ObjectId, Fate>,
@@ -31,6 +32,16 @@ impl<'a> Preview<'a> {
                     let cause = release.object.id.clone();
                     found.insert(object.id.clone(), Taken { object, cause, by: Actor::HelmController });
                 }
+            }
+            // Helm's own records of the release, and the chart that was made for it, go last.
+            let chart = helm_chart(&release.content);
+            let keeps = release.flag("/spec/uninstall/keepHistory");
+            let is_left = |object: &&Object| {
+                Some(&object.id) == chart.as_ref() || (!keeps && is_record(&release.content, object))
+            };
+            for object in self.world.snapshot.objects.iter().filter(is_left).filter(|object| !goes(&object.id)) {
+                let cause = release.object.id.clone();
+                found.insert(object.id.clone(), Taken { object, cause, by: Actor::HelmController });
             }
         }
         found

@@ -26,7 +26,8 @@ use super::features::Features;
 use super::spec::{Key, Spec};
 use super::tree_source::SourceId;
 use crate::object::{FullObject, Object, ObjectId};
-use crate::ownership::flux_kustomization::{GROUP, KIND};
+use crate::ownership::Members;
+use crate::ownership::flux_kustomization::{self, GROUP, KIND};
 use crate::prune::cascade::{Cascade, Taken};
 use crate::prune::plan::{Fidelity, Plan};
 use crate::snapshot::Snapshot;
@@ -180,8 +181,18 @@ impl<'a> Preview<'a> {
             (None, None) => return None,
         };
         let spec = spec_of(live);
-        let finalization = match (spec.finalizer_deletes(self.world.features.deletion_policy), spec.service_account()) {
+        let leaves = spec.finalizer_deletes(self.world.features.deletion_policy);
+        let unreadable = match flux_kustomization::inventory_members(&live.content) {
+            Members::Unreadable(why) => Some(why),
+            _ => None,
+        };
+        let finalization = match (leaves, spec.service_account()) {
             (Err(why), _) => Finalization::Leaves(why),
+            // Without a list the finalizer deletes nothing; one more reconciliation before it makes a new list.
+            (Ok(()), _) if unreadable.is_some() => {
+                let why = unreadable.unwrap_or_default();
+                Finalization::Depends(format!("its inventory is unreadable until it reconciles once more: {why}"))
+            }
             (Ok(()), None) => Finalization::Deletes,
             (Ok(()), Some(account)) => {
                 let account = ObjectId::new("", "ServiceAccount", &key.namespace, account);

@@ -120,6 +120,9 @@ pub struct Node {
     pub removal: Option<Removal>,
     /// Identities that its live inventory lists in this cluster.
     pub inventory: BTreeSet<ObjectId>,
+    /// Why its live inventory cannot be read: the controller then applies, writes a new inventory, fails once, and never
+    /// deletes what only the old one listed (observed).
+    pub unreadable: Option<String>,
 }
 
 impl Node {

@@ -80,11 +80,12 @@ impl Preview<'_> {
         if object.deleting.is_some() {
             passes.clear();
         }
-        let inventory = match flux_kustomization::inventory_members(&live.content) {
-            Members::Listed(ids) => ids.into_iter().collect(),
-            _ => BTreeSet::new(),
+        let (inventory, unreadable) = match flux_kustomization::inventory_members(&live.content) {
+            Members::Listed(ids) => (ids.into_iter().collect(), None),
+            Members::Unreadable(why) => (BTreeSet::new(), Some(why)),
+            _ => (BTreeSet::new(), None),
         };
-        Node { id, passes, removal, inventory }
+        Node { id, passes, removal, inventory, unreadable }
     }
 
     pub(super) fn fresh_node(
@@ -111,7 +112,7 @@ impl Preview<'_> {
             passes.push(Pass { spec: desired.clone(), trigger, outcome, optional: !sure });
         }
         let id = NodeId { key: key.clone(), fresh: true };
-        (!passes.is_empty()).then_some(Node { id, passes, removal: None, inventory: BTreeSet::new() })
+        (!passes.is_empty()).then_some(Node { id, passes, removal: None, inventory: BTreeSet::new(), unreadable: None })
     }
 
     /// How many Kustomizations a new revision puts in the queue.

@@ -235,6 +235,10 @@ fn outcome(node: &Node) -> (Outcome, String) {
     }
     let last = node.last();
     match last.map(|pass| &pass.outcome) {
+        Some(PassOutcome::Applied(_)) if node.unreadable.is_some() => {
+            let why = node.unreadable.as_deref().unwrap_or_default();
+            (Outcome::Blocked, format!("its inventory is unreadable: {why}; it is replaced, and nothing is deleted"))
+        }
         Some(PassOutcome::Applied(_)) if last.is_some_and(|pass| pass.optional) => {
             (Outcome::Applies, "race: it depends on what this change deletes".to_owned())
         }
