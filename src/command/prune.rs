@@ -15,6 +15,7 @@ use crate::prune::alarm;
 use crate::prune::gc::request::{Answer, Request};
 use crate::prune::gc::safety::Allow;
 use crate::prune::guard::{self, Limits};
+use crate::prune::held;
 use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::narrow;
 use crate::prune::plan::Plan;
@@ -97,6 +98,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     if let Some(file) = &args.apply {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
+    plan.held = held::of(&plan, &snapshot);
     if let Some(change) = &change {
         session.terminal.status(&sanitize::one_line(change));
         session.terminal.data(&preview::render(&plan, args.output, !args.no_headers)?)?;
@@ -105,6 +107,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     } else {
         session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &[])?)?;
         session.terminal.status(&show::summary(&plan));
+        show::held(&plan).iter().for_each(|line| session.terminal.warning(line));
     }
     let gaps = session.report_gaps(&plan.gaps);
     if args.plan {
@@ -140,9 +143,11 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     if wishes.narrow() {
         plan = narrow::narrowed(plan, &|owner| wishes.include(owner), snapshot);
     }
+    plan.held = held::of(&plan, snapshot);
     let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
     session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &broken)?)?;
     session.terminal.status(&show::summary(&plan));
+    show::held(&plan).iter().for_each(|line| session.terminal.warning(line));
     let gaps = session.report_gaps(&plan.gaps);
     args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
     let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };

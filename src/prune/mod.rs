@@ -4,6 +4,7 @@ pub mod alarm;
 pub mod cascade;
 pub mod gc;
 pub mod guard;
+pub mod held;
 pub mod leaked;
 pub mod narrow;
 pub mod order;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::held::Held;
 use crate::object::{Object, ObjectId};
 use crate::ownership::OwnerId;
 use crate::snapshot::{ClusterIdentity, Gap};
@@ -31,6 +32,9 @@ pub struct Plan {
     /// How objects that are updated change, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diffs: Vec<Diff>,
+    /// What goes and is held by finalizers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
 }
 
 /// How one object changes.
@@ -220,7 +224,7 @@ impl Plan {
             unknown: count(Action::Unknown),
         };
         let (schema, complete) = (SCHEMA.to_owned(), gaps.is_empty());
-        Self { schema, complete, gaps, cluster, owners, changes, summary, diffs: vec![] }
+        Self { schema, complete, gaps, cluster, owners, changes, summary, diffs: vec![], held: vec![] }
     }
 
     /// The same plan with more that could not be read.

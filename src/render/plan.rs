@@ -7,6 +7,7 @@ use super::table::Table;
 use super::{document, markdown, owner};
 use crate::error::Result;
 use crate::prune::guard::Violation;
+use crate::prune::held::Held;
 use crate::prune::outcome::{PruneResult, Step, StepResult};
 use crate::prune::plan::{Certainty, Change, Plan};
 use crate::words::count;
@@ -110,6 +111,26 @@ pub fn summary(plan: &Plan) -> String {
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
     let text = if parts.is_empty() { "nothing to prune".to_owned() } else { parts.join(", ") };
     if plan.complete { text } else { format!("{text}; the plan is incomplete") }
+}
+
+/// How many held objects are told one by one.
+const HELD: usize = 5;
+
+/// What will stay in Terminating for a while, or for ever.
+pub fn held(plan: &Plan) -> Vec<String> {
+    let line = |held: &Held| {
+        let (id, finalizers) = (&held.object, held.finalizers.join(", "));
+        let text = match &held.controller {
+            Some(controller) => {
+                format!("{id} will hang: {finalizers} is removed by {controller}, which this deletes too")
+            }
+            None => format!("{id} will be terminating until a controller removes {finalizers}"),
+        };
+        one_line(&text).into_owned()
+    };
+    let rest = plan.held.len().saturating_sub(HELD);
+    let more = (rest > 0).then(|| format!("{} more held by finalizers; -o json lists them", count(rest, "object")));
+    plan.held.iter().take(HELD).map(line).chain(more).collect()
 }
 
 /// Whether a plan takes along what a manifest in Git does not bring back: data, namespaces, definitions, cascades.
