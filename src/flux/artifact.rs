@@ -119,6 +119,18 @@ impl Artifact {
         self.directories.iter().map(String::as_str)
     }
 
+    /// The digest of a part: files by name, and directories with all that is below them.
+    pub fn digest_below(&self, paths: &BTreeSet<String>) -> String {
+        let below = |at: &str| {
+            paths
+                .iter()
+                .any(|path| at.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+        };
+        let files = self.files.iter().filter(|(at, _)| below(at)).map(|(at, content)| (at.clone(), content.clone()));
+        let directories = self.directories.iter().filter(|at| below(at)).cloned();
+        Self::new(files.collect(), directories.collect()).digest
+    }
+
     /// Hash of paths and contents: two artifacts with one digest build to the same objects.
     pub fn digest(&self) -> &str {
         &self.digest

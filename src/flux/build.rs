@@ -12,6 +12,7 @@ use super::artifact::{self, Artifact};
 use super::features::Features;
 use super::generator::{self, Generated};
 use super::objects::{self, Built, Document};
+use super::references;
 use super::spec::{Key, Spec};
 use super::substitute::{self, Lookup, Variables};
 
@@ -164,9 +165,14 @@ fn prepare<'a>(
     Some(variables.map(|variables| (documents.as_slice(), variables)).map_err(|failure| failure.to_string()))
 }
 
+/// What changes elsewhere in the tree is no reason to build again.
 fn run_key(artifact: &Artifact, generated: &Generated) -> String {
+    let digest = match references::inputs(artifact, generated) {
+        Some(inputs) => artifact.digest_below(&inputs),
+        None => artifact.digest().to_owned(),
+    };
     let mut hash = Sha256::new();
-    for part in [artifact.digest(), &generated.directory, &generated.file, &generated.content.to_string()] {
+    for part in [&digest, &generated.directory, &generated.file, &generated.content.to_string()] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

@@ -24,37 +24,84 @@ const REFERENCES: [&str; 9] = [
     "patchesStrategicMerge",
 ];
 
+/// Fields that run programs or read files which are named elsewhere than in a kustomization file.
+const OPAQUE: [&str; 6] =
+    ["generators", "transformers", "validators", "helmCharts", "helmChartInflationGenerator", "helmGlobals"];
+
 /// The first reference, in any kustomization file that the build can reach, that leaves the artifact.
 pub fn leaving(artifact: &Artifact, generated: &Generated) -> Option<String> {
-    reachable(artifact, generated).1
+    Reach::of(artifact, generated).leaving
 }
 
 /// What the build fetches from the network.
 pub fn remote(artifact: &Artifact, generated: &Generated) -> Vec<String> {
-    reachable(artifact, generated).0
+    Reach::of(artifact, generated).remote
 }
 
-/// The remote references up to the first that leaves the artifact, and that one.
-fn reachable(artifact: &Artifact, generated: &Generated) -> (Vec<String>, Option<String>) {
-    let (mut seen, mut remote) = (BTreeSet::new(), vec![]);
-    let mut queue = vec![(generated.directory.clone(), generated.content.clone())];
-    while let Some((directory, content)) = queue.pop() {
-        for reference in references(&content) {
-            if is_remote(&reference) {
-                remote.push(reference);
-                continue;
-            }
-            let Some(at) = path::resolve(&directory, &reference) else { return (remote, Some(reference)) };
-            if !artifact.has_directory(&at) || !seen.insert(at.clone()) {
-                continue;
-            }
-            let file = generator::NAMES.iter().find_map(|name| artifact.file(&path::join(&at, name)));
-            if let Some(Ok(content)) = file.map(kustomization_file::read) {
-                queue.push((at, Value::Object(content)));
+/// Files, and directories with all that is below them, that hold everything the build can read of the artifact; `None`
+/// when that may be anything.
+pub fn inputs(artifact: &Artifact, generated: &Generated) -> Option<BTreeSet<String>> {
+    let reach = Reach::of(artifact, generated);
+    let known = !reach.opaque && reach.leaving.is_none() && !reach.inputs.contains("");
+    known.then_some(reach.inputs)
+}
+
+/// Everything that the kustomization files of a build refer to, theirs and those of the directories they name.
+#[derive(Default)]
+struct Reach {
+    /// What comes from the network, up to the first reference that leaves the artifact.
+    remote: Vec<String>,
+    /// The first reference that leaves the artifact.
+    leaving: Option<String>,
+    /// The build's directory and every file and directory that is referred to.
+    inputs: BTreeSet<String>,
+    /// Whether files may be read that no kustomization file names.
+    opaque: bool,
+}
+
+impl Reach {
+    fn of(artifact: &Artifact, generated: &Generated) -> Self {
+        let mut reach = Self { inputs: [generated.directory.clone()].into(), ..Self::default() };
+        let mut seen = BTreeSet::new();
+        let mut queue = vec![(generated.directory.clone(), generated.content.clone())];
+        while let Some((directory, content)) = queue.pop() {
+            let named = references(&content);
+            reach.opaque |= OPAQUE.iter().any(|field| content.get(field).is_some()) || climbs(&content, &named);
+            for reference in named {
+                if is_remote(&reference) {
+                    reach.remote.push(reference);
+                    continue;
+                }
+                let Some(at) = path::resolve(&directory, &reference) else {
+                    reach.leaving = Some(reference);
+                    return reach;
+                };
+                reach.opaque |= reference.contains(['*', '?', '[']);
+                reach.inputs.insert(at.clone());
+                if !artifact.has_directory(&at) || !seen.insert(at.clone()) {
+                    continue;
+                }
+                let file = generator::NAMES.iter().find_map(|name| artifact.file(&path::join(&at, name)));
+                if let Some(Ok(content)) = file.map(kustomization_file::read) {
+                    queue.push((at, Value::Object(content)));
+                }
             }
         }
+        reach
     }
-    (remote, None)
+}
+
+/// Whether a text that is no known reference could lead out of its directory.
+fn climbs(content: &Value, named: &[String]) -> bool {
+    match content {
+        Value::String(text) => {
+            let plain = text.split_once('=').map_or(text.as_str(), |(_, path)| path);
+            text.contains("..") && !named.iter().any(|name| name == text || name == plain)
+        }
+        Value::Array(items) => items.iter().any(|item| climbs(item, named)),
+        Value::Object(fields) => fields.values().any(|value| climbs(value, named)),
+        _ => false,
+    }
 }
 
 /// Every file or directory that a kustomization file names.
@@ -130,5 +177,28 @@ mod tests {
         ];
         let (artifact, generated) = generated(&files);
         assert_eq!(remote(&artifact, &generated), ["https://example.com/a.yaml", "git@example.com:x.git"]);
+    }
+
+    #[test]
+    fn inputs_are_the_directory_and_what_is_referred_to_or_anything() {
+        let base = ("base/kustomization.yaml", "resources: [x.yaml, ../deep/y.yaml]");
+        let rows: [(&str, Option<&[&str]>); 8] = [
+            ("resources: [a.yaml]", Some(&["app", "app/a.yaml"])),
+            ("resources: [../base]", Some(&["app", "base", "base/x.yaml", "deep/y.yaml"])),
+            ("configMapGenerator: [{name: a, files: [k=../v/values.txt]}]", Some(&["app", "v/values.txt"])),
+            ("patches: [{path: ../p.yaml}]", Some(&["app", "p.yaml"])),
+            ("resources: ['../*.yaml']", None),
+            ("transformers: [t.yaml]", None),
+            ("helmCharts: [{name: c, valuesFile: ../v.yaml}]", None),
+            ("vars: [{name: ../v.yaml}]", None),
+        ];
+        for (file, expected) in rows {
+            let (artifact, generated) = generated(&[("app/kustomization.yaml", file), base]);
+            let found = inputs(&artifact, &generated);
+            assert_eq!(
+                found.as_ref().map(|found| found.iter().map(String::as_str).collect()),
+                expected.map(<[_]>::to_vec)
+            );
+        }
     }
 }
