@@ -164,9 +164,16 @@ impl<'a> Preview<'a> {
                 fate.ends.iter().any(|end| matches!(end, fate::End::Appears | fate::End::ComesBack))
             });
             let replaced = fate.is_some_and(|fate| fate.wanted) && consequences.taken.contains_key(&id);
-            if (created || replaced) && !consequences.loses_home(&id) {
-                nodes.extend(self.fresh_node(&key, changes, &scopes, answers, needs));
+            if consequences.loses_home(&id) {
+                continue;
             }
+            let fresh =
+                if created || replaced { self.fresh_node(&key, changes, &scopes, answers, needs) } else { None };
+            let passing = |fate: &fate::Fate| {
+                let brought = !self.live.contains_key(&key) && !fate.appliers.is_empty();
+                if brought { self.passing_node(&key, changes, fate, &scopes, answers, needs) } else { None }
+            };
+            nodes.extend(fresh.or_else(|| fate.and_then(passing)));
         }
         nodes
     }

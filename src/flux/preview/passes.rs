@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Node, NodeId, Pass, PassOutcome};
+use super::fate::{End, Fate};
+use super::model::{Event, Finalization, Node, NodeId, Pass, PassOutcome, Removal};
 use super::scope::Scopes;
 use super::{Consequences, OrNull, Preview, fate, key_of, spec_of};
 use crate::flux::build::{self, Answers, Needs};
@@ -113,6 +114,34 @@ impl Preview<'_> {
         }
         let id = NodeId { key: key.clone(), fresh: true };
         (!passes.is_empty()).then_some(Node { id, passes, removal: None, inventory: BTreeSet::new(), unreadable: None })
+    }
+
+    /// A Kustomization that only such bring as go themselves. It may come and act before they go; then it goes with them,
+    /// or stays where they leave their objects, and what it may not delete stays in either case.
+    pub(super) fn passing_node(
+        &self,
+        key: &Key,
+        changes: &[(NodeId, usize, Spec)],
+        fate: &Fate,
+        scopes: &Scopes<'_>,
+        answers: &Answers,
+        needs: &mut Needs,
+    ) -> Option<Node> {
+        let mut passes: Vec<Pass> = Vec::new();
+        for (parent, number, desired) in changes {
+            let (outcome, _) = self.outcome(key, desired, scopes, answers, needs);
+            let trigger = Some((parent.clone(), *number));
+            passes.push(Pass { spec: desired.clone(), trigger, outcome, optional: true });
+        }
+        let deletes = passes.last()?.spec.finalizer_deletes(self.world.features.deletion_policy);
+        let goes = fate.ends.contains(&End::Never);
+        let removal = goes.then(|| Removal {
+            triggers: changes.iter().map(|(parent, ..)| Event::Finalize(parent.clone())).collect(),
+            sure: !fate.ends.contains(&End::Appears),
+            finalization: deletes.map_or_else(Finalization::Leaves, |()| Finalization::Deletes),
+        });
+        let id = NodeId { key: key.clone(), fresh: true };
+        Some(Node { id, passes, removal, inventory: BTreeSet::new(), unreadable: None })
     }
 
     /// How many Kustomizations a new revision puts in the queue.

@@ -205,7 +205,8 @@ impl Preview<'_> {
 
     fn owners(&self) -> Vec<OwnerOutcome> {
         let mut owners: BTreeMap<&Key, OwnerOutcome> = BTreeMap::new();
-        for node in &self.nodes {
+        // What comes and goes at once is no owner that anyone loses.
+        for node in self.nodes.iter().filter(|node| !node.id.fresh || node.removal.is_none()) {
             let key = &node.id.key;
             let (outcome, reason) = outcome(node);
             let fidelity = self.world.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);

@@ -495,3 +495,19 @@ fn two_previews_of_one_cluster_are_equal() {
     let text = || serde_json::to_string(&lab.plan(&after)).unwrap();
     assert_eq!(text(), text());
 }
+
+#[test]
+fn a_child_that_comes_and_goes_with_its_parent_may_leave_behind_what_is_guarded() {
+    let before = one_child(json!({}));
+    let guarded = marked(cm("guarded"), "prune", "disabled");
+    let after = vec![
+        ("root/x.yaml", vec![cm("x")]),
+        ("p/c.yaml", vec![ks("c", "./q", json!({}))]),
+        ("q/d.yaml", vec![guarded, cm("plain")]),
+    ];
+    let plan = Lab::new(&before).plan(&after);
+    let created = plan.changes.iter().filter(|change| change.action == Action::Create);
+    let created: Vec<_> = created.map(|change| (&*change.object.id.name, change.certainty)).collect();
+    assert_eq!(created, [("guarded", crate::prune::plan::Certainty::Race)]);
+    assert!(plan.owners.iter().all(|row| row.owner.name != "c"), "{:?}", plan.owners);
+}

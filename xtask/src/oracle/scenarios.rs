@@ -423,6 +423,13 @@ const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
+        name: "new-child-of-a-child-that-goes",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a"],
+        after: &["-root/k.yaml", "p/c.yaml: ks c ./q", "q/b.yaml: cm b prune=disabled", "q/d.yaml: cm d"],
+        expect: &["create configmap/b"],
+        ..BASE
+    },
+    Row {
         name: "component-removed",
         before: &[
             "root/k.yaml: ks k ./p components=../c",
