@@ -118,6 +118,8 @@ enum Toggle {
     Pass(usize),
     Removal(usize),
     Finalization(usize),
+    /// Whether the finalizer knows what the last reconciliation has just created; it may read an older inventory.
+    Listing(usize),
     StaleInventory(usize, usize),
 }
 
@@ -134,6 +136,10 @@ impl Toggle {
                 }
                 if matches!(removal.finalization, Finalization::Depends(_)) {
                     toggles.push(Self::Finalization(at));
+                }
+                let builds = |pass: &super::model::Pass| pass.desired().is_some_and(|desired| desired.contains_key(id));
+                if !node.inventory.contains(id) && node.passes.iter().any(builds) {
+                    toggles.push(Self::Listing(at));
                 }
             }
             let flips = |pair: &[super::model::Pass]| !pair[0].spec.prunes() && pair[1].spec.prunes();
@@ -191,7 +197,8 @@ impl Script {
                 Finalization::Leaves(_) => false,
                 Finalization::Depends(_) => on(&Toggle::Finalization(at)),
             };
-            if listed && deletes {
+            let known = node.inventory.contains(id) || on(&Toggle::Listing(at));
+            if listed && deletes && known {
                 script.events.push((Event::Finalize(node.id.clone()), Effect::Delete(key.clone())));
             }
         }
