@@ -3,6 +3,7 @@
 //! Source: reference kustomize-controller 3.1.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -78,15 +79,8 @@ impl Artifact {
                 directory = path::parent(directory);
             }
         }
-        let mut hash = Sha256::new();
-        for (at, content) in &files {
-            hash.update((at.len() as u64).to_le_bytes());
-            hash.update(at);
-            hash.update((content.len() as u64).to_le_bytes());
-            hash.update(content);
-        }
-        directories.iter().for_each(|directory| hash.update(directory));
-        Self { files, directories, digest: hex(&hash.finalize()) }
+        let digest = hash(&files, &directories);
+        Self { files, directories, digest }
     }
 
     /// An artifact of one file, for what is built a second time.
@@ -121,14 +115,11 @@ impl Artifact {
 
     /// The digest of a part: files by name, and directories with all that is below them.
     pub fn digest_below(&self, paths: &BTreeSet<String>) -> String {
-        let below = |at: &str| {
-            paths
-                .iter()
-                .any(|path| at.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-        };
-        let files = self.files.iter().filter(|(at, _)| below(at)).map(|(at, content)| (at.clone(), content.clone()));
-        let directories = self.directories.iter().filter(|at| below(at)).cloned();
-        Self::new(files.collect(), directories.collect()).digest
+        let files =
+            paths.iter().flat_map(|at| self.files.get_key_value(at).into_iter().chain(self.files.range(below(at))));
+        let directories =
+            paths.iter().flat_map(|at| self.directories.get(at).into_iter().chain(self.directories.range(below(at))));
+        hash(files, directories)
     }
 
     /// Hash of paths and contents: two artifacts with one digest build to the same objects.
@@ -153,6 +144,26 @@ fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Patterns {
     }
     patterns.add("", options.ignore.as_deref().unwrap_or_default());
     if options.filter == Filter::Full { patterns.with_defaults() } else { patterns }
+}
+
+/// The keys below a directory; `0` is the character after `/`.
+fn below(directory: &str) -> Range<String> {
+    format!("{directory}/")..format!("{directory}0")
+}
+
+fn hash<'a>(
+    files: impl IntoIterator<Item = (&'a String, &'a Arc<[u8]>)>,
+    directories: impl IntoIterator<Item = &'a String>,
+) -> String {
+    let mut hash = Sha256::new();
+    for (at, content) in files {
+        hash.update((at.len() as u64).to_le_bytes());
+        hash.update(at);
+        hash.update((content.len() as u64).to_le_bytes());
+        hash.update(content);
+    }
+    directories.into_iter().for_each(|directory| hash.update(directory));
+    hex(&hash.finalize())
 }
 
 /// Lower-case hexadecimal text.
