@@ -198,7 +198,7 @@ fn uid(cluster: &Cluster, namespace: &str, what: &str) -> String {
 }
 
 #[test]
-fn a_refusal_blocks_its_kustomization_and_the_deletions_are_listed_all_the_same() {
+fn a_refusal_blocks_its_kustomization_and_holds_back_what_that_would_delete() {
     let (cluster, namespace, tree) = (cluster(), "refused", folder("diff-refused"));
     write(&tree, "web.yaml", &deployment("one", ""));
     write(&tree, "gone.yaml", &config_map("gone", ""));
@@ -214,7 +214,9 @@ fn a_refusal_blocks_its_kustomization_and_the_deletions_are_listed_all_the_same(
         "{found:?}"
     );
     assert!(found["unknown ConfigMap/bad"].starts_with("refused: "), "{found:?}");
-    assert_eq!(found["delete ConfigMap/gone"], "not-in-build");
+    let held_back = &found["keep ConfigMap/gone"];
+    assert!(held_back.starts_with("held-back: it is deleted once this is mended: the server refuses "), "{held_back}");
+    assert_eq!(rows(&plan(cluster, namespace, &tree, &[]))["delete ConfigMap/gone"], "not-in-build");
     assert!(!found.contains_key("create ConfigMap/bad"), "{found:?}");
     let (outcome, reason) = owner(&run);
     assert_eq!(outcome, "blocked");

@@ -1,7 +1,8 @@
 //! `--diff`: what else changes. Every object that a tree applies is sent to the server as a dry-run, the way the
-//! controller does; whatever the server says, the list of deletions stays whole.
+//! controller does. What it refuses stops the Kustomization that applies it: what that would delete is held back, and
+//! still told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -11,6 +12,8 @@ use sha2::{Digest, Sha256};
 use super::prune_diff_rows::Addition;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::flux::apply::{Application, Update, drop_unknown, to_send, update};
+use crate::flux::preview::Refusal;
+use crate::flux::spec::Key;
 use crate::object::{ObjectId, ResourceType};
 use crate::prune::plan::Plan;
 use crate::snapshot::Snapshot;
@@ -28,6 +31,8 @@ pub(super) enum Answer {
     Changes(Update),
     /// It refuses, and why.
     Refuses(String),
+    /// What it has to ask did not answer, so that it refuses today and perhaps not tomorrow.
+    Falters(String),
     /// It refuses, and the controller deletes the object and creates it again.
     Recreates(String),
     /// It refuses what would be created as well: the controller deletes the object and it does not come back.
@@ -38,24 +43,48 @@ pub(super) enum Answer {
     Unknown(Failure),
 }
 
-/// Adds to a plan what the server says of every application; the second value is what to do about missing rights.
-pub(super) async fn extend(
-    cluster: &Cluster,
-    snapshot: &Snapshot,
-    applications: Vec<Application>,
-    plan: Plan,
-) -> (Plan, Option<String>) {
+/// What the server says of every application.
+pub(super) struct DryRuns(Vec<(Application, Answer)>);
+
+/// Asks the server; of an object that two Kustomizations apply, one is asked for.
+pub(super) async fn ask(cluster: &Cluster, snapshot: &Snapshot, applications: Vec<Application>) -> DryRuns {
     let judge = &Judge { cluster, snapshot };
     let mut asked = BTreeSet::new();
-    let applications: Vec<Application> =
-        applications.into_iter().filter(|application| asked.insert(application.id.clone())).collect();
-    let mut answers: FuturesUnordered<_> =
-        applications.iter().map(|application| async move { (application, judge.ask(application).await) }).collect();
-    let mut addition = Addition::new(plan, snapshot);
-    while let Some((application, answer)) = answers.next().await {
-        addition.take(application, answer);
+    let applications = applications.into_iter().filter(|application| asked.insert(application.id.clone()));
+    let answers: FuturesUnordered<_> = applications
+        .map(|application| async move {
+            let answer = judge.ask(&application).await;
+            (application, answer)
+        })
+        .collect();
+    DryRuns(answers.collect().await)
+}
+
+impl DryRuns {
+    /// What stops a Kustomization.
+    pub(super) fn refusals(&self) -> Vec<Refusal> {
+        let refusal = |(application, answer): &(Application, Answer)| {
+            let (Answer::Refuses(why) | Answer::Loses(why)) = answer else { return None };
+            let Application { owner, id, built, .. } = application;
+            let why = format!("the server refuses {id}: {why}");
+            Some(Refusal { owner: owner.clone(), id: id.clone(), manifest: built.manifest.clone(), why })
+        };
+        self.0.iter().filter_map(refusal).collect()
     }
-    addition.finish()
+
+    /// Adds to a plan what was said; `applied` is what Kustomizations still apply. The second value is what to do about
+    /// missing rights.
+    pub(super) fn extend(self, plan: Plan, snapshot: &Snapshot, applied: &[Application]) -> (Plan, Option<String>) {
+        let applied: HashSet<(&Key, &ObjectId)> =
+            applied.iter().map(|application| (&application.owner, &application.id)).collect();
+        let mut addition = Addition::new(plan, snapshot);
+        for (application, answer) in self.0 {
+            if !matches!(answer, Answer::Changes(_)) || applied.contains(&(&application.owner, &application.id)) {
+                addition.take(&application, answer);
+            }
+        }
+        addition.finish()
+    }
 }
 
 struct Judge<'a> {
@@ -97,6 +126,7 @@ impl Judge<'_> {
             (Err(failure), Some(_)) if application.forces(seen) && is_immutable(&failure) => {
                 self.after_force(&kind, id, manifest, &failure).await
             }
+            (Err(failure), _) if failure.code == Some(500) => Answer::Falters(failure.message),
             (Err(failure), _) => Answer::Refuses(failure.message),
         }
     }

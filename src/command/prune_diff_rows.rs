@@ -49,7 +49,7 @@ impl<'a> Addition<'a> {
                 let reason = format!("forced: it is deleted and does not come back, as the server refuses it: {why}");
                 self.add(application, Action::Delete, reason);
             }
-            Answer::Refuses(why) => {
+            Answer::Refuses(why) | Answer::Falters(why) => {
                 self.refuse(application, &why);
                 self.plan.changes.retain(|change| change.action != Action::Create || change.object.id != *id);
                 self.add(application, Action::Unknown, format!("refused: {why}"));
@@ -113,10 +113,14 @@ impl<'a> Addition<'a> {
     /// What is deleted by force comes back with the application of everything, which a refusal of anything stops.
     fn stop_returns(&mut self) {
         let refusals = &self.refusals;
-        let stopped = |row: &&mut Change| row.owner.as_ref().is_some_and(|owner| refusals.contains_key(owner));
-        for row in self.rows.iter_mut().filter(|row| row.action == Action::Recreate).filter(stopped) {
-            (row.action, row.certainty) = (Action::Delete, Certainty::Race);
-            row.reason += "; race: it may be deleted before the refusal stops its Kustomization, and then stays away";
+        for row in &mut self.rows {
+            let refused = row.owner.as_ref().and_then(|owner| refusals.get(owner)).map_or(0, Vec::len);
+            let own = usize::from(row.action == Action::Delete);
+            if matches!(row.action, Action::Recreate | Action::Delete) && refused > own {
+                (row.action, row.certainty) = (Action::Delete, Certainty::Race);
+                row.reason +=
+                    "; race: it may be deleted before the refusal stops its Kustomization, and then stays away";
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::flux::artifact::Artifact;
 use crate::flux::build::{Answers, DataRef, Needs};
 use crate::flux::controller::Controller;
+use crate::flux::data::Data;
 use crate::flux::features::{Features, parse_version};
 use crate::flux::fidelity;
 use crate::flux::preview::{Preview, Progress, World};
@@ -106,34 +107,16 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     }
     let (features, workers) = (controller.features, controller.workers);
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity });
-    loop {
-        match preview.step(&answering.answers) {
-            Progress::Done(plan) => {
-                let plan = plan.with_gaps(gaps);
-                return Ok(match &answering.cluster {
-                    Some(cluster) if args.diff => changes(session, cluster, snapshot, &preview, plan).await,
-                    _ => plan,
-                });
-            }
-            Progress::Needs(needs) => answering.answer(needs).await?,
-        }
-    }
-}
-
-/// What else changes, as the server tells; missing rights are a warning with a hint.
-async fn changes(
-    session: &mut Session,
-    cluster: &Cluster,
-    snapshot: &Snapshot,
-    preview: &Preview<'_>,
-    plan: Plan,
-) -> Plan {
-    let (plan, hint) = prune_diff::extend(cluster, snapshot, preview.applications(), plan).await;
+    let plan = answering.settle(&mut preview).await?;
+    let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else { return Ok(plan.with_gaps(gaps)) };
+    let dry_runs = prune_diff::ask(cluster, snapshot, preview.applications()).await;
     session.print_warnings(cluster);
-    if let Some(hint) = hint {
-        session.terminal.hint(&sanitize::one_line(&hint));
-    }
-    plan
+    preview.refuse(dry_runs.refusals());
+    let plan = answering.settle(&mut preview).await?.with_gaps(gaps);
+    let (plan, hint) = dry_runs.extend(plan, snapshot, &preview.applications());
+    // Missing rights.
+    hint.iter().for_each(|hint| session.terminal.hint(&sanitize::one_line(hint)));
+    Ok(plan)
 }
 
 /// What answers a preview's questions.
@@ -145,6 +128,15 @@ struct Answering {
 }
 
 impl Answering {
+    async fn settle(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
+        loop {
+            match preview.step(&self.answers) {
+                Progress::Done(plan) => return Ok(*plan),
+                Progress::Needs(needs) => self.answer(needs).await?,
+            }
+        }
+    }
+
     async fn answer(&mut self, needs: Needs) -> Result<()> {
         let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         for (key, output) in self.kustomize.run_all(&self.version, needs.runs.into_values(), parallel).await? {
@@ -227,15 +219,5 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
         Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
         Err(failure) => return Lookup::Unreadable(failure.to_string()),
     };
-    let object: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let data = object.get("data").and_then(Value::as_object).into_iter().flatten();
-    let text = |value: &Value| {
-        let text = value.as_str()?;
-        if reference.kind == "ConfigMap" {
-            return Some(text.to_owned());
-        }
-        let bytes = serde_json::from_value::<k8s_openapi::ByteString>(value.clone()).ok()?;
-        Some(String::from_utf8_lossy(&bytes.0).into_owned())
-    };
-    Lookup::Found(data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect())
+    Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::artifact::{self, Artifact};
+use super::data::Data;
 use super::features::Features;
 use super::generator::{self, Generated};
 use super::objects::{self, Built, Document};
@@ -67,11 +68,19 @@ impl Answers {
         self.runs.insert(key, output.and_then(|text| objects::documents(&text)).map(Arc::new));
     }
 
+    /// What a ConfigMap or Secret holds, where that was asked.
+    pub fn data(&self, reference: &DataRef) -> Option<&Lookup> {
+        self.data.get(reference)
+    }
+
     /// Notes what a ConfigMap or Secret holds.
     pub fn looked_up(&mut self, reference: DataRef, found: Lookup) {
         self.data.insert(reference, found);
     }
 }
+
+/// What ConfigMaps and Secrets will hold, in place of what they hold now.
+pub type Replaced = BTreeMap<DataRef, Lookup>;
 
 /// What a build came to.
 pub type Outcome = Result<Vec<Built>, String>;
@@ -82,10 +91,10 @@ pub fn build(
     owner: &Key,
     spec: &Spec,
     features: Features,
-    answers: &Answers,
+    (answers, replaced): (&Answers, &Replaced),
     needs: &mut Needs,
 ) -> Option<Outcome> {
-    let prepared = prepare(artifact, owner, spec, features, answers, needs)?;
+    let prepared = prepare(artifact, owner, spec, features, (answers, replaced), needs)?;
     Some(prepared.and_then(|(documents, variables)| read(documents, variables.as_ref(), spec)))
 }
 
@@ -100,6 +109,7 @@ pub fn text(
     needs: &mut Needs,
 ) -> Option<Result<String, String>> {
     let join = |texts: Vec<String>| texts.join("---\n");
+    let answers = (answers, &Replaced::new());
     let (documents, variables) = match prepare(artifact, owner, spec, features, answers, needs)? {
         Ok(prepared) => prepared,
         Err(failure) => return Some(Err(failure)),
@@ -128,7 +138,7 @@ fn prepare<'a>(
     owner: &Key,
     spec: &Spec,
     features: Features,
-    answers: &'a Answers,
+    (answers, replaced): (&'a Answers, &Replaced),
     needs: &mut Needs,
 ) -> Option<Result<Prepared<'a>, String>> {
     let generated = match generator::generate(artifact, spec.value(), features.whole_images) {
@@ -147,9 +157,9 @@ fn prepare<'a>(
     let missing = std::cell::RefCell::new(BTreeSet::new());
     let lookup = |kind: &str, name: &str| {
         let reference = DataRef { kind: kind.to_owned(), namespace: owner.namespace.clone(), name: name.to_owned() };
-        answers.data.get(&reference).cloned().unwrap_or_else(|| {
+        replaced.get(&reference).or_else(|| answers.data.get(&reference)).cloned().unwrap_or_else(|| {
             missing.borrow_mut().insert(reference);
-            Lookup::Found(BTreeMap::new())
+            Lookup::Found(Data::default())
         })
     };
     let variables = substitute::variables(spec.value(), lookup, features.strict_substitution);
@@ -227,14 +237,16 @@ mod tests {
         let (spec, mut answers) = (Spec::new(&spec), Answers::default());
         for _ in 0..3 {
             let mut needs = Needs::default();
-            if let Some(outcome) = build(&artifact, &owner, &spec, Features::default(), &answers, &mut needs) {
+            if let Some(outcome) =
+                build(&artifact, &owner, &spec, Features::default(), (&answers, &Replaced::new()), &mut needs)
+            {
                 return outcome;
             }
             needs.runs.into_keys().for_each(|key| answers.ran(key, Ok(output.to_owned())));
             for reference in needs.data {
                 assert_eq!(reference.namespace, "n");
-                let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-                answers.looked_up(reference, Lookup::Found(data));
+                let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+                answers.looked_up(reference, Lookup::Found(Data { values, ..Data::default() }));
             }
         }
         panic!("the build does not come to an end");

@@ -7,6 +7,7 @@ pub mod apply;
 pub mod artifact;
 pub mod build;
 pub mod controller;
+pub mod data;
 pub mod envsubst;
 pub mod features;
 pub mod fidelity;

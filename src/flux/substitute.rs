@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::data::Data;
 use super::envsubst;
 
 /// Label or annotation that keeps an object from being substituted; its value is compared exactly.
@@ -14,8 +15,8 @@ pub const SWITCH: &str = "kustomize.toolkit.fluxcd.io/substitute";
 /// What a ConfigMap or Secret of `substituteFrom` holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// Its data, decoded.
-    Found(BTreeMap<String, String>),
+    /// Its data.
+    Found(Data),
     /// It does not exist.
     Missing,
     /// It could not be read, and why.
@@ -57,12 +58,11 @@ pub fn variables(
         return Ok(None);
     };
     let mut values = BTreeMap::new();
-    for reference in post_build.get("substituteFrom").and_then(Value::as_array).into_iter().flatten() {
-        let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default();
-        let (kind, name) = (text("kind"), text("name"));
-        let optional = reference.get("optional").and_then(Value::as_bool).unwrap_or_default();
+    for Source { kind, name, optional } in sources(spec) {
         match lookup(kind, name) {
-            Lookup::Found(data) => values.extend(data.into_iter().map(|(key, value)| (key, value.replace('\n', "")))),
+            Lookup::Found(Data { values: found, .. }) => {
+                values.extend(found.into_iter().map(|(key, value)| (key, value.replace('\n', ""))));
+            }
             Lookup::Missing if optional => {}
             Lookup::Missing => return Err(Failure::Missing(format!("{kind}/{name}"))),
             Lookup::Unreadable(why) => return Err(Failure::Unreadable(format!("{kind}/{name}"), why)),
@@ -79,6 +79,27 @@ pub fn variables(
         Some(key) => Err(Failure::Name(key.clone())),
         None => Ok(Some(Variables { values, strict })),
     }
+}
+
+/// An entry of `spec.postBuild.substituteFrom`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// `ConfigMap` or `Secret`.
+    pub kind: &'a str,
+    /// Name, in the Kustomization's namespace.
+    pub name: &'a str,
+    /// Whether it may be missing.
+    pub optional: bool,
+}
+
+/// Where a Kustomization's spec takes variables from, in order.
+pub fn sources(spec: &Value) -> impl Iterator<Item = Source<'_>> {
+    let entries = spec.pointer("/postBuild/substituteFrom").and_then(Value::as_array).into_iter().flatten();
+    entries.map(|entry| {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        let optional = entry.get("optional").and_then(Value::as_bool).unwrap_or_default();
+        Source { kind: text("kind"), name: text("name"), optional }
+    })
 }
 
 fn valid_name(name: &str) -> bool {
@@ -102,7 +123,8 @@ mod tests {
     use serde_json::json;
 
     fn found(pairs: &[(&str, &str)]) -> Lookup {
-        Lookup::Found(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+        let values = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Lookup::Found(Data { values, ..Data::default() })
     }
 
     fn lookup(kind: &str, name: &str) -> Lookup {

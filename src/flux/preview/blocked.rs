@@ -67,11 +67,11 @@ impl Preview<'_> {
             });
             return Some(Hindrance { reason, sure: !reconciles });
         };
-        if self.depends_on_itself(key, spec) {
+        if self.depends_on(key, spec, key) {
             return sure(format!("it depends on {name}, which depends on it"));
         }
         match node.last().map(|pass| &pass.outcome) {
-            Some(PassOutcome::Blocked(why) | PassOutcome::Partial(_, why)) => {
+            Some(PassOutcome::Blocked(why) | PassOutcome::Partial { why, .. }) => {
                 sure(format!("it depends on {name}, which cannot reconcile: {why}"))
             }
             Some(PassOutcome::Elsewhere(_)) => {
@@ -82,11 +82,12 @@ impl Preview<'_> {
         }
     }
 
-    fn depends_on_itself(&self, key: &Key, spec: &Spec) -> bool {
+    /// Whether a Kustomization with this spec waits for `other`, directly or by those that it waits for.
+    pub(super) fn depends_on(&self, key: &Key, spec: &Spec, other: &Key) -> bool {
         let mut seen = BTreeSet::new();
         let mut queue = spec.depends_on(&key.namespace);
         while let Some(next) = queue.pop() {
-            if next == *key {
+            if next == *other {
                 return true;
             }
             if !seen.insert(next.clone()) {

@@ -86,6 +86,13 @@ struct Applied {
     only_if_absent: bool,
 }
 
+impl Applied {
+    /// Whether the object is in the inventory afterwards.
+    fn is_listed(&self, exists: bool, features: Features) -> bool {
+        !features.forgets_skipped || !(self.skipped || (self.only_if_absent && exists))
+    }
+}
+
 /// Plays all orders for one object. `live` is its metadata where it exists.
 pub fn play(id: &ObjectId, live: Option<&Object>, nodes: &[&Node], graph: &Graph, features: Features) -> Fate {
     let mut fate = Fate::default();
@@ -96,7 +103,7 @@ pub fn play(id: &ObjectId, live: Option<&Object>, nodes: &[&Node], graph: &Graph
     for mask in 0..1_usize << toggles.len().min(5) {
         let on =
             |toggle: &Toggle| toggles.iter().position(|other| other == toggle).is_none_or(|at| mask >> at & 1 == 1);
-        let script = Script::new(id, nodes, &on, features);
+        let script = Script::new(id, live.is_some(), nodes, &on, features);
         fate.wanted |= !script.settle.is_empty();
         fate.appliers.extend(script.appliers());
         let mut player = Player {
@@ -161,7 +168,7 @@ struct Script {
 }
 
 impl Script {
-    fn new(id: &ObjectId, nodes: &[&Node], on: &dyn Fn(&Toggle) -> bool, features: Features) -> Self {
+    fn new(id: &ObjectId, exists: bool, nodes: &[&Node], on: &dyn Fn(&Toggle) -> bool, features: Features) -> Self {
         let mut script = Self { events: Vec::new(), settle: Vec::new() };
         for (at, node) in nodes.iter().enumerate() {
             let key = &node.id.key;
@@ -171,9 +178,9 @@ impl Script {
                     continue;
                 }
                 let wanted = pass.desired().and_then(|desired| desired.get(id));
-                if let Some(built) = wanted {
-                    let effect = Effect::Apply(applied(built, &pass.spec, key, features));
-                    script.events.push((Event::Apply(node.id.clone(), number), effect));
+                let wanted = wanted.map(|built| applied(built, &pass.spec, key, features));
+                if let Some(applied) = wanted.clone() {
+                    script.events.push((Event::Apply(node.id.clone(), number), Effect::Apply(applied)));
                 }
                 if !matches!(pass.outcome, PassOutcome::Applied(_)) {
                     continue;
@@ -183,7 +190,7 @@ impl Script {
                 if pass.spec.prunes() && wanted.is_none() && (listed || (flipped && on(&unread))) {
                     script.events.push((Event::Prune(node.id.clone(), number), Effect::Delete(key.clone())));
                 }
-                listed = wanted.is_some();
+                listed = wanted.is_some_and(|applied| applied.is_listed(exists, features));
             }
             let removal = node.removal.as_ref().filter(|removal| removal.sure || on(&Toggle::Removal(at)));
             let Some(removal) = removal else {

@@ -16,6 +16,7 @@ mod report;
 mod scope;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use crate::snapshot::Snapshot;
 use fate::Fate;
 use graph::Graph;
 use model::{Event, Finalization, Node, NodeId, Pass, Removal};
+use passes::Round;
 use scope::Scopes;
 
 /// How often everything may be computed anew before we say that it does not settle; nesting this deep does not occur.
@@ -69,6 +71,20 @@ pub struct Preview<'a> {
     cascade: Cascade<'a>,
     live: BTreeMap<Key, &'a FullObject>,
     nodes: Vec<Node>,
+    refusals: Vec<Refusal>,
+}
+
+/// That the server refuses what a Kustomization applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// The Kustomization.
+    pub owner: Key,
+    /// The object.
+    pub id: ObjectId,
+    /// The manifest that is refused.
+    pub manifest: serde_json::Value,
+    /// What the server said.
+    pub why: String,
 }
 
 /// Everything that follows from one state of the Kustomizations.
@@ -92,15 +108,19 @@ impl<'a> Preview<'a> {
         let snapshot = world.snapshot;
         let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live = kustomizations.map(|full| (key_of(&full.object.id), full)).collect();
-        Self { cascade: Cascade::new(snapshot), world, live, nodes: Vec::new() }
+        Self { cascade: Cascade::new(snapshot), world, live, nodes: Vec::new(), refusals: Vec::new() }
+    }
+
+    /// Takes what the server refuses into account; [`Preview::step`] then comes to another plan.
+    pub fn refuse(&mut self, refusals: Vec<Refusal>) {
+        self.refusals = refusals;
     }
 
     /// Goes on with what is known; asks for what is not.
     pub fn step(&mut self, answers: &Answers) -> Progress {
         for _ in 0..ROUNDS {
-            let mut needs = Needs::default();
             let consequences = self.consequences();
-            let next = self.derive(&consequences, answers, &mut needs);
+            let (next, needs) = self.derive(&consequences, answers);
             let settled = next == self.nodes;
             self.nodes = next;
             if !needs.is_empty() {
@@ -146,8 +166,9 @@ impl<'a> Preview<'a> {
     }
 
     /// The Kustomizations as they follow from the last state.
-    fn derive(&self, consequences: &Consequences<'_>, answers: &Answers, needs: &mut Needs) -> Vec<Node> {
+    fn derive(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, Needs) {
         let scopes = Scopes::new(self.world.snapshot, &self.nodes);
+        let mut round = Round { consequences, scopes, answers, needs: Needs::default() };
         let mut keys: BTreeSet<Key> = self.live.keys().cloned().collect();
         let wanted = self.nodes.iter().flat_map(|node| &node.passes).filter_map(Pass::desired);
         keys.extend(wanted.flat_map(|desired| desired.keys()).filter(|id| id.is(GROUP, KIND)).map(key_of));
@@ -158,7 +179,7 @@ impl<'a> Preview<'a> {
             let fate = consequences.fates.get(&id);
             let changes = changes.get(&key).map_or(&[][..], Vec::as_slice);
             if let Some(live) = self.live.get(&key) {
-                nodes.push(self.live_node(&key, live, changes, consequences, &scopes, answers, needs));
+                nodes.push(self.live_node(&key, live, changes, &mut round));
             }
             let created = fate.is_some_and(|fate| {
                 fate.ends.iter().any(|end| matches!(end, fate::End::Appears | fate::End::ComesBack))
@@ -167,15 +188,14 @@ impl<'a> Preview<'a> {
             if consequences.loses_home(&id) {
                 continue;
             }
-            let fresh =
-                if created || replaced { self.fresh_node(&key, changes, &scopes, answers, needs) } else { None };
+            let fresh = if created || replaced { self.fresh_node(&key, changes, &mut round) } else { None };
             let passing = |fate: &fate::Fate| {
                 let brought = !self.live.contains_key(&key) && !fate.appliers.is_empty();
-                if brought { self.passing_node(&key, changes, fate, &scopes, answers, needs) } else { None }
+                if brought { self.passing_node(&key, changes, fate, &mut round) } else { None }
             };
             nodes.extend(fresh.or_else(|| fate.and_then(passing)));
         }
-        nodes
+        (nodes, round.needs)
     }
 
     /// Whether and by what a live Kustomization is deleted.

@@ -47,21 +47,31 @@ pub(super) type Desired = BTreeMap<ObjectId, Built>;
 pub enum PassOutcome {
     /// Everything is applied, then what is stale is pruned.
     Applied(Arc<Desired>),
-    /// The first stage is applied (namespaces, definitions, cluster roles, classes); a later one fails, nothing is pruned.
-    Partial(Arc<Desired>, String),
+    /// Only the stages before the one that fails are applied, and nothing is pruned.
+    Partial {
+        /// What is applied.
+        applied: Arc<Desired>,
+        /// What would be if nothing failed.
+        wanted: Arc<Desired>,
+        /// What fails.
+        why: String,
+    },
     /// Nothing is applied or pruned.
     Blocked(String),
     /// Not to be known from this tree: another source, another cluster.
     Elsewhere(String),
 }
 
+/// The application that brings a pass its spec or its variables; `None` for what the new revision itself brings.
+pub(super) type Trigger = Option<(NodeId, usize)>;
+
 /// One reconciliation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pass {
     /// The spec that it works with.
     pub spec: Spec,
-    /// The application that brought this spec; `None` for the reconciliation that the new revision itself brings.
-    pub trigger: Option<(NodeId, usize)>,
+    /// What brings it.
+    pub trigger: Trigger,
     /// What comes of it.
     pub outcome: PassOutcome,
     /// Whether it may not happen: with more Kustomizations than workers the next spec may come first, and a dependency
@@ -73,7 +83,7 @@ impl Pass {
     /// The objects that are applied.
     pub fn desired(&self) -> Option<&Desired> {
         match &self.outcome {
-            PassOutcome::Applied(desired) | PassOutcome::Partial(desired, _) => Some(desired),
+            PassOutcome::Applied(desired) | PassOutcome::Partial { applied: desired, .. } => Some(desired),
             PassOutcome::Blocked(_) | PassOutcome::Elsewhere(_) => None,
         }
     }
@@ -83,6 +93,14 @@ impl Pass {
         match &self.outcome {
             PassOutcome::Applied(desired) => Some(desired),
             _ => None,
+        }
+    }
+
+    /// The objects that become the inventory, once nothing fails any more.
+    pub fn wanted(&self) -> Option<&Desired> {
+        match &self.outcome {
+            PassOutcome::Applied(desired) | PassOutcome::Partial { wanted: desired, .. } => Some(desired),
+            PassOutcome::Blocked(_) | PassOutcome::Elsewhere(_) => None,
         }
     }
 }
@@ -126,6 +144,12 @@ pub struct Node {
 }
 
 impl Node {
+    /// One that does not exist yet.
+    pub fn fresh(key: &Key, passes: Vec<Pass>, removal: Option<Removal>) -> Self {
+        let id = NodeId { key: key.clone(), fresh: true };
+        Self { id, passes, removal, inventory: BTreeSet::new(), unreadable: None }
+    }
+
     /// Whether it is there, for all that is known, when everything has settled.
     pub fn stays(&self) -> bool {
         self.removal.as_ref().is_none_or(|removal| !removal.sure)

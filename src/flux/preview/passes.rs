@@ -3,19 +3,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fate::{End, Fate};
-use super::model::{Event, Finalization, Node, NodeId, Pass, PassOutcome, Removal};
-use super::scope::Scopes;
-use super::{Consequences, OrNull, Preview, fate, key_of, spec_of};
-use crate::flux::build::{self, Answers, Needs};
+use super::model::{Event, Finalization, Node, NodeId, Pass, PassOutcome, Removal, Trigger};
+use super::scope::{self, Scopes};
+use super::{Consequences, OrNull, Preview, Refusal, fate, key_of, spec_of};
+use crate::flux::build::{self, Answers, Needs, Replaced};
 use crate::flux::spec::{Key, Spec};
 use crate::object::FullObject;
 use crate::ownership::Members;
 use crate::ownership::flux_kustomization::{self, GROUP, KIND};
 
+/// A spec that a pass of a Kustomization applies.
+pub(super) type Change = (NodeId, usize, Spec);
+
+/// What one round of the computation works with.
+pub(super) struct Round<'r, 'a> {
+    /// What follows from the last round.
+    pub(super) consequences: &'r Consequences<'a>,
+    /// Where objects live.
+    pub(super) scopes: Scopes<'r>,
+    /// What was had so far.
+    pub(super) answers: &'r Answers,
+    /// What must be had.
+    pub(super) needs: Needs,
+}
+
 impl Preview<'_> {
     /// For every Kustomization the specs that some pass applies, in order: from whom, in which pass, and which.
-    pub(super) fn spec_changes(&self) -> BTreeMap<Key, Vec<(NodeId, usize, Spec)>> {
-        let mut changes: BTreeMap<Key, Vec<_>> = BTreeMap::new();
+    pub(super) fn spec_changes(&self) -> BTreeMap<Key, Vec<Change>> {
+        let mut changes: BTreeMap<Key, Vec<Change>> = BTreeMap::new();
         for node in &self.nodes {
             for (number, pass) in node.passes.iter().enumerate() {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
@@ -30,19 +45,16 @@ impl Preview<'_> {
         changes
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one state of the world, taken apart")]
+    /// The life of a Kustomization that exists.
     pub(super) fn live_node(
         &self,
         key: &Key,
         live: &FullObject,
-        changes: &[(NodeId, usize, Spec)],
-        consequences: &Consequences<'_>,
-        scopes: &Scopes<'_>,
-        answers: &Answers,
-        needs: &mut Needs,
+        changes: &[Change],
+        round: &mut Round<'_, '_>,
     ) -> Node {
         let id = NodeId { key: key.clone(), fresh: false };
-        let removal = self.removal(key, live, consequences);
+        let removal = self.removal(key, live, round.consequences);
         let live_spec = Spec::new(live.at("/spec").unwrap_or_default_ref());
         let object = &live.object;
         let frozen = [fate::RECONCILE, fate::SSA].iter().any(|mark| {
@@ -72,12 +84,14 @@ impl Preview<'_> {
             specs.remove(0);
         }
         let crowded = self.queued() > self.world.workers;
-        let optional = crowded && specs.len() > 1 && specs[0].0.is_none();
-        let mut passes = Vec::new();
-        for (number, (trigger, spec)) in specs.into_iter().enumerate() {
-            let (outcome, sure) = self.outcome(key, &spec, scopes, answers, needs);
-            passes.push(Pass { spec, trigger, outcome, optional: !sure || (optional && number == 0) });
+        let overtaken = crowded && specs.len() > 1 && specs[0].0.is_none();
+        let last = specs.pop();
+        let mut passes: Vec<Pass> =
+            specs.into_iter().map(|(trigger, spec)| self.pass(key, spec, trigger, &Replaced::new(), round)).collect();
+        if let Some(first) = passes.first_mut() {
+            first.optional |= overtaken;
         }
+        passes.extend(last.into_iter().flat_map(|(trigger, spec)| self.final_passes(key, spec, trigger, round)));
         if object.deleting.is_some() {
             passes.clear();
         }
@@ -89,31 +103,20 @@ impl Preview<'_> {
         Node { id, passes, removal, inventory, unreadable }
     }
 
-    pub(super) fn fresh_node(
-        &self,
-        key: &Key,
-        changes: &[(NodeId, usize, Spec)],
-        scopes: &Scopes<'_>,
-        answers: &Answers,
-        needs: &mut Needs,
-    ) -> Option<Node> {
+    /// The life of a Kustomization that is created, or created again.
+    pub(super) fn fresh_node(&self, key: &Key, changes: &[Change], round: &mut Round<'_, '_>) -> Option<Node> {
         // Only who stays can bring it (back); of those the spec of the last pass counts for a Kustomization that returns.
         let stays = |id: &NodeId| id.key != *key && self.nodes.iter().any(|node| node.id == *id && node.stays());
-        let mut changes: Vec<_> = changes.iter().filter(|(parent, ..)| stays(parent)).collect();
+        let mut changes: Vec<&Change> = changes.iter().filter(|(parent, ..)| stays(parent)).collect();
         if self.live.contains_key(key) {
             changes.drain(..changes.len().saturating_sub(1));
         }
-        let mut passes: Vec<Pass> = Vec::new();
-        for (parent, number, desired) in changes {
-            if passes.last().is_some_and(|pass| pass.spec == *desired) {
-                continue;
-            }
-            let (outcome, sure) = self.outcome(key, desired, scopes, answers, needs);
-            let trigger = Some((parent.clone(), *number));
-            passes.push(Pass { spec: desired.clone(), trigger, outcome, optional: !sure });
-        }
-        let id = NodeId { key: key.clone(), fresh: true };
-        (!passes.is_empty()).then_some(Node { id, passes, removal: None, inventory: BTreeSet::new(), unreadable: None })
+        changes.dedup_by(|next, earlier| next.2 == earlier.2);
+        let (last, earlier) = changes.split_last()?;
+        let mut passes = self.brought(key, earlier.iter().copied(), round);
+        let (parent, number, desired) = last;
+        passes.extend(self.final_passes(key, desired.clone(), Some((parent.clone(), *number)), round));
+        Some(Node::fresh(key, passes, None))
     }
 
     /// A Kustomization that only such bring as go themselves. It may come and act before they go; then it goes with them,
@@ -121,18 +124,12 @@ impl Preview<'_> {
     pub(super) fn passing_node(
         &self,
         key: &Key,
-        changes: &[(NodeId, usize, Spec)],
+        changes: &[Change],
         fate: &Fate,
-        scopes: &Scopes<'_>,
-        answers: &Answers,
-        needs: &mut Needs,
+        round: &mut Round<'_, '_>,
     ) -> Option<Node> {
-        let mut passes: Vec<Pass> = Vec::new();
-        for (parent, number, desired) in changes {
-            let (outcome, _) = self.outcome(key, desired, scopes, answers, needs);
-            let trigger = Some((parent.clone(), *number));
-            passes.push(Pass { spec: desired.clone(), trigger, outcome, optional: true });
-        }
+        let mut passes = self.brought(key, changes.iter(), round);
+        passes.iter_mut().for_each(|pass| pass.optional = true);
         let deletes = passes.last()?.spec.finalizer_deletes(self.world.features.deletion_policy);
         let goes = fate.ends.contains(&End::Never);
         let removal = goes.then(|| Removal {
@@ -140,8 +137,41 @@ impl Preview<'_> {
             sure: !fate.ends.contains(&End::Appears),
             finalization: deletes.map_or_else(Finalization::Leaves, |()| Finalization::Deletes),
         });
-        let id = NodeId { key: key.clone(), fresh: true };
-        Some(Node { id, passes, removal, inventory: BTreeSet::new(), unreadable: None })
+        Some(Node::fresh(key, passes, removal))
+    }
+
+    /// One pass for each specification that a parent brings.
+    fn brought<'c>(
+        &self,
+        key: &Key,
+        changes: impl Iterator<Item = &'c Change>,
+        round: &mut Round<'_, '_>,
+    ) -> Vec<Pass> {
+        changes
+            .map(|(parent, number, desired)| {
+                self.pass(key, desired.clone(), Some((parent.clone(), *number)), &Replaced::new(), round)
+            })
+            .collect()
+    }
+
+    /// The passes with the spec that stays: with the variables as they are, and with what the change makes of them.
+    fn final_passes(&self, key: &Key, spec: Spec, trigger: Trigger, round: &mut Round<'_, '_>) -> Vec<Pass> {
+        let Some(renewed) = self.renewed(key, &spec, round.consequences, round.answers) else {
+            return vec![self.pass(key, spec, trigger, &Replaced::new(), round)];
+        };
+        let mut passes = vec![];
+        if renewed.old_first != Some(false) {
+            let mut old = self.pass(key, spec.clone(), trigger.clone(), &Replaced::new(), round);
+            old.optional |= renewed.old_first.is_none();
+            passes.push(old);
+        }
+        passes.push(self.pass(key, spec, renewed.by.or(trigger), &renewed.data, round));
+        passes
+    }
+
+    fn pass(&self, key: &Key, spec: Spec, trigger: Trigger, replaced: &Replaced, round: &mut Round<'_, '_>) -> Pass {
+        let (outcome, sure) = self.outcome(key, &spec, replaced, round);
+        Pass { spec, trigger, outcome, optional: !sure }
     }
 
     /// How many Kustomizations a new revision puts in the queue.
@@ -152,14 +182,7 @@ impl Preview<'_> {
     }
 
     /// What a pass with this spec comes to, and whether it is sure to happen.
-    fn outcome(
-        &self,
-        key: &Key,
-        spec: &Spec,
-        scopes: &Scopes<'_>,
-        answers: &Answers,
-        needs: &mut Needs,
-    ) -> (PassOutcome, bool) {
+    fn outcome(&self, key: &Key, spec: &Spec, replaced: &Replaced, round: &mut Round<'_, '_>) -> (PassOutcome, bool) {
         let source = spec.source(&key.namespace);
         let elsewhere = |why: String| (PassOutcome::Elsewhere(why), true);
         if let Some(reason) = self.world.pinned.get(&source) {
@@ -172,7 +195,8 @@ impl Preview<'_> {
         if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
             return (PassOutcome::Blocked(hindrance.reason.clone()), true);
         }
-        let built = match build::build(artifact, key, spec, self.world.features, answers, needs) {
+        let answers = (round.answers, replaced);
+        let built = match build::build(artifact, key, spec, self.world.features, answers, &mut round.needs) {
             None => return elsewhere("it is not built yet".to_owned()),
             Some(Err(reason)) => return (PassOutcome::Blocked(reason), true),
             Some(Ok(_)) if spec.is_remote() => {
@@ -180,6 +204,18 @@ impl Preview<'_> {
             }
             Some(Ok(built)) => built,
         };
-        (scopes.place(built), hindrance.is_none())
+        (self.judged(key, round.scopes.place(built)), hindrance.is_none())
+    }
+
+    /// An application that the server refuses stops there.
+    fn judged(&self, key: &Key, outcome: PassOutcome) -> PassOutcome {
+        let PassOutcome::Applied(desired) = &outcome else { return outcome };
+        let refused = |refusal: &&Refusal| {
+            refusal.owner == *key && desired.get(&refusal.id).is_some_and(|built| built.manifest == refusal.manifest)
+        };
+        match self.refusals.iter().find(refused) {
+            Some(refusal) => scope::stopped(desired.clone(), &refusal.id, refusal.why.clone()),
+            None => outcome,
+        }
     }
 }

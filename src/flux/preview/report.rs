@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fate::{End, Fate, guard};
-use super::model::{Event, Finalization, Node, PassOutcome};
+use super::model::{Event, Finalization, Node, Pass, PassOutcome};
 use super::{Consequences, Preview};
 use crate::flux::spec::Key;
 use crate::object::{Object, ObjectId};
@@ -77,10 +77,12 @@ impl Preview<'_> {
         if let Some(other) = others.first() {
             return format!("moved: {} takes it over after it was pruned", owner_id(other));
         }
-        if fate.wanted {
-            return "changed-spec: the new revision is first reconciled with the old spec".to_owned();
-        }
         let node = self.nodes.iter().find(|node| node.id.key == *owner);
+        if fate.wanted {
+            let same = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
+            let what = if same { "variables" } else { "spec" };
+            return format!("changed-{what}: the new revision is first reconciled with the old {what}");
+        }
         let nothing =
             node.and_then(Node::last).and_then(|pass| pass.applied()).is_some_and(|desired| desired.is_empty());
         if nothing {
@@ -108,7 +110,7 @@ impl Preview<'_> {
         let lists = |node: &&Node| !node.id.fresh && node.inventory.contains(id);
         let builds = |node: &Node| node.passes.iter().any(|pass| pass.desired().is_some_and(|d| d.contains_key(id)));
         let loser = self.nodes.iter().filter(lists).find(|node| {
-            let dropped = node.last().and_then(|pass| pass.applied()).is_some_and(|desired| !desired.contains_key(id));
+            let dropped = node.last().and_then(Pass::wanted).is_some_and(|desired| !desired.contains_key(id));
             node.removal.is_some() || dropped
         })?;
         let reason = if let Some(winner) = fate.appliers.iter().find(|key| **key != loser.id.key && fate.wanted) {
@@ -125,6 +127,8 @@ impl Preview<'_> {
             "left-behind: its labels name another owner".to_owned()
         } else if loser.last().is_some_and(|pass| !pass.spec.prunes()) {
             "left-behind: prune is off, so it is forgotten".to_owned()
+        } else if let Some(PassOutcome::Partial { why, .. }) = loser.last().map(|pass| &pass.outcome) {
+            format!("held-back: it is deleted once this is mended: {why}")
         } else {
             "left-behind: nobody deletes it".to_owned()
         };
@@ -244,7 +248,7 @@ fn outcome(node: &Node) -> (Outcome, String) {
             (Outcome::Applies, "race: it depends on what this change deletes".to_owned())
         }
         Some(PassOutcome::Applied(_)) => (Outcome::Applies, String::new()),
-        Some(PassOutcome::Partial(_, why) | PassOutcome::Blocked(why)) => (Outcome::Blocked, why.clone()),
+        Some(PassOutcome::Partial { why, .. } | PassOutcome::Blocked(why)) => (Outcome::Blocked, why.clone()),
         Some(PassOutcome::Elsewhere(why)) => (Outcome::Unchanged, why.clone()),
         None => (Outcome::Unchanged, "it is being deleted".to_owned()),
     }

@@ -41,19 +41,18 @@ impl<'a> Scopes<'a> {
         let own: HashMap<GroupKind, bool> = built.iter().filter_map(objects::defined_kind).collect();
         let made: BTreeSet<&str> =
             built.iter().filter(|object| object.id.is("", "Namespace")).map(|object| &*object.id.name).collect();
-        let mut failure = None;
+        let mut failures = Vec::new();
         let mut desired = Desired::new();
         for object in &built {
             let kind = object.id.group_kind();
+            let mut fails = |why: String| failures.push((stage(&object.id), why));
             if !valid_name(&object.id) {
-                failure.get_or_insert_with(|| format!("the API server refuses the name {:?}", &*object.id.name));
+                fails(format!("the API server refuses the name {:?}", &*object.id.name));
             }
             match self.namespaced(&kind).or_else(|| own.get(&kind).copied()) {
                 None if self.may_be_unread(&kind) => {}
                 None => {
-                    failure.get_or_insert_with(|| {
-                        format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group)
-                    });
+                    fails(format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group));
                     continue;
                 }
                 Some(false) => {
@@ -65,18 +64,17 @@ impl<'a> Scopes<'a> {
             }
             let namespace = &*object.id.namespace;
             if namespace.is_empty() {
-                failure.get_or_insert_with(|| format!("{} has no namespace", object.id));
+                fails(format!("{} has no namespace", object.id));
             } else if self.has_namespaces && !self.namespaces.contains(namespace) && !made.contains(namespace) {
-                failure.get_or_insert_with(|| format!("namespace {namespace} does not exist"));
+                fails(format!("namespace {namespace} does not exist"));
             }
             desired.insert(object.id.clone(), object.clone());
         }
-        match failure {
-            None => PassOutcome::Applied(Arc::new(desired)),
-            Some(failure) => {
-                desired.retain(|id, _| is_early(id));
-                PassOutcome::Partial(Arc::new(desired), failure)
-            }
+        let desired = Arc::new(desired);
+        // Of several in one stage the first speaks for all.
+        match failures.into_iter().min_by_key(|(stage, _)| *stage) {
+            None => PassOutcome::Applied(desired),
+            Some((stage, why)) => partial(desired, stage, why),
         }
     }
 
@@ -101,7 +99,29 @@ fn valid_name(id: &ObjectId) -> bool {
     id.name.len() <= 253 && id.name.chars().all(inner) && edge(id.name.chars().next()) && edge(id.name.chars().last())
 }
 
-/// Whether an object is applied in a stage before the last.
-fn is_early(id: &ObjectId) -> bool {
-    matches!(&*id.kind, "CustomResourceDefinition" | "Namespace" | "ClusterRole") || id.kind.ends_with("Class")
+/// The stages of an application, in order (reference 3.6). One failure stops its stage and those after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Definitions,
+    Classes,
+    Rest,
+}
+
+fn stage(id: &ObjectId) -> Stage {
+    match &*id.kind {
+        "CustomResourceDefinition" | "Namespace" | "ClusterRole" => Stage::Definitions,
+        kind if kind.ends_with("Class") => Stage::Classes,
+        _ => Stage::Rest,
+    }
+}
+
+/// What comes of an application of which one object fails.
+pub(super) fn stopped(wanted: Arc<Desired>, at: &ObjectId, why: String) -> PassOutcome {
+    partial(wanted, stage(at), why)
+}
+
+fn partial(wanted: Arc<Desired>, failing: Stage, why: String) -> PassOutcome {
+    let early = wanted.iter().filter(|(id, _)| stage(id) < failing);
+    let applied = Arc::new(early.map(|(id, built)| (id.clone(), built.clone())).collect());
+    PassOutcome::Partial { applied, wanted, why }
 }
