@@ -57,6 +57,8 @@ pub(super) fn compare(rows: &BTreeMap<String, Predicted>, before: &Uids, after: 
         let agrees = match predicted {
             "nothing" => happened == "stays" || (happened == "create" && comes_by_itself(id)),
             "keep" | "update" => happened == "stays",
+            // What the server refuses neither changes nor comes.
+            "unknown" => matches!(happened, "stays" | "never"),
             action => action == happened,
         };
         if !agrees && !row.is_some_and(|row| row.race) {

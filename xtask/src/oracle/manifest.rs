@@ -2,7 +2,7 @@
 //!
 //! A line is `PATH: OBJECT | OBJECT …`, an edit that removes a file is `-PATH`, and `@` stands for the scenario's own
 //! prefix and namespace. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with `key=value` options; a line
-//! `PATH:: TEXT` holds plain text, in which `;;` ends a line.
+//! `PATH:: TEXT` holds plain text, in which `;;` ends a line. `PATH -> TARGET` is a symlink.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,16 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 /// Files by path.
-pub(super) type Files = BTreeMap<String, String>;
+pub(super) type Files = BTreeMap<String, File>;
+
+/// What is at a path.
+#[derive(Clone, Debug)]
+pub(super) enum File {
+    /// A file with this text.
+    Text(String),
+    /// A symlink to this target.
+    Link(String),
+}
 
 /// Applies lines to a repository.
 pub(super) fn edit(files: &mut Files, lines: &[String], prefix: &str) -> Result<()> {
@@ -24,12 +33,14 @@ pub(super) fn edit(files: &mut Files, lines: &[String], prefix: &str) -> Result<
                 bail!("nothing to remove at {path}");
             }
         } else if let Some((path, text)) = line.split_once(":: ") {
-            files.insert(path.to_owned(), text.replace(";;", "\n") + "\n");
+            files.insert(path.to_owned(), File::Text(text.replace(";;", "\n") + "\n"));
+        } else if let Some((path, target)) = line.split_once(" -> ") {
+            files.insert(path.to_owned(), File::Link(target.to_owned()));
         } else {
             let (path, objects) = line.split_once(": ").with_context(|| format!("{line:?} has no path"))?;
             let objects: Result<Vec<String>> =
                 objects.split(" | ").map(|text| Ok(object(text, prefix)?.to_string())).collect();
-            files.insert(path.to_owned(), objects?.join("\n---\n") + "\n");
+            files.insert(path.to_owned(), File::Text(objects?.join("\n---\n") + "\n"));
         }
     }
     Ok(())
@@ -52,7 +63,8 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             "ports": [{"port": options.get("port").unwrap_or(&"80").parse::<u32>()?}]}})
         }
         "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1,
-            "selector": {"matchLabels": {"a": name}}, "template": {"metadata": {"labels": {"a": name}},
+            "selector": {"matchLabels": {"a": selects(name, &options)}},
+            "template": {"metadata": {"labels": {"a": selects(name, &options)}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
         "crd" => crd(name),
         "widget" => json!({"apiVersion": format!("{}.example.com/v1", prefix), "kind": "Widget"}),
@@ -88,6 +100,11 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
     Ok(manifest)
 }
 
+/// What a Deployment selects, which cannot be changed: its name, or the option `selects`.
+fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
+    options.get("selects").copied().unwrap_or(name)
+}
+
 /// A namespaced definition of kind Widget in a group of its own.
 fn crd(group: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -106,7 +123,7 @@ fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
             "prune" | "suspend" | "force" | "wait" | "ignoreMissingComponents" => {
                 spec[*key] = value.parse::<bool>()?.into()
             }
-            "deletionPolicy" | "targetNamespace" | "namePrefix" | "nameSuffix" | "serviceAccountName" => {
+            "deletionPolicy" | "interval" | "targetNamespace" | "namePrefix" | "nameSuffix" | "serviceAccountName" => {
                 spec[*key] = (*value).into();
             }
             "dependsOn" => spec["dependsOn"] = value.split(',').map(|name| json!({"name": name})).collect(),

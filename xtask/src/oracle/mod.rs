@@ -121,6 +121,9 @@ pub fn command(words: &[&str]) -> Result<()> {
         }
     }
     let mut scenarios: Vec<Scenario> = cases.map_or_else(all, |cases| random(seed, cases));
+    if let Some(unknown) = names.iter().find(|name| scenarios.iter().all(|scenario| scenario.name != **name)) {
+        bail!("{unknown:?} is no scenario; it takes [--cases N] [--seed S] [--dir D] [NAME…]");
+    }
     scenarios.retain(|scenario| names.is_empty() || names.contains(&scenario.name));
     let binary = build()?;
     let cluster = dir.map_or_else(self::cluster, Cluster::attach)?;

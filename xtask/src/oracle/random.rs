@@ -40,7 +40,7 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
         parent: None,
         directory: "root".into(),
         options: vec![],
-        objects: vec!["cm anchor".into()],
+        objects: vec!["cm vars v=x".into(), "cm anchor".into()],
         gone: false,
     }];
     for number in 1..2 + dice.roll(3) {
@@ -53,8 +53,11 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
             objects: objects(&mut dice, number),
             gone: false,
         };
-        units.push(unit);
+        let substituted = unit.options.iter().any(|option| option.starts_with("var:") || option == "from=vars");
+        let named = substituted.then(|| format!("cm v{number}-${{v}}"));
+        units.push(Unit { objects: unit.objects.into_iter().chain(named).collect(), ..unit });
     }
+    let flags: &[&str] = if dice.one_in(3) { &["--diff"] } else { &[] };
     let before = lines(&units);
     let mut live = vec![];
     if dice.one_in(6) {
@@ -70,7 +73,7 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
         );
     }
     for _ in 0..1 + dice.roll(3) {
-        mutate(&mut dice, &mut units);
+        mutate(&mut dice, &mut units, !flags.is_empty());
     }
     let new = lines(&units);
     let path = |line: &String| line.split(':').next().unwrap_or_default().to_owned();
@@ -78,17 +81,19 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
     let mut after: Vec<String> =
         before.iter().map(path).filter(|file| !kept.contains(file)).map(|file| format!("-{file}")).collect();
     after.extend(new.into_iter().filter(|line| !before.contains(line)));
-    Scenario { name: format!("seed-{seed}-case-{case}"), before, live, after, ..Scenario::default() }
+    Scenario { name: format!("seed-{seed}-case-{case}"), before, live, after, flags, ..Scenario::default() }
 }
 
 fn options(dice: &mut Dice) -> Vec<String> {
     let mut options = vec![];
-    match dice.roll(8) {
+    match dice.roll(10) {
         0 => options.push("prune=false".into()),
         1 => options.push("deletionPolicy=Orphan".into()),
         2 => options.push("deletionPolicy=Delete".into()),
         3 => options.push("var:v=x".into()),
         4 => options.push("namePrefix=pre-".into()),
+        5 => options.push("from=vars".into()),
+        6 => options.push("force=true".into()),
         _ => {}
     }
     options
@@ -110,9 +115,9 @@ fn objects(dice: &mut Dice, unit: usize) -> Vec<String> {
     objects
 }
 
-fn mutate(dice: &mut Dice, units: &mut Vec<Unit>) {
+fn mutate(dice: &mut Dice, units: &mut Vec<Unit>, asks: bool) {
     let at = dice.roll(units.len());
-    match dice.roll(9) {
+    match dice.roll(11) {
         // An object goes, comes, or moves.
         0 | 1 if units[at].objects.len() > 1 => drop(units[at].objects.pop()),
         2 => units[at].objects.push(format!("cm fresh{at}")),
@@ -133,6 +138,9 @@ fn mutate(dice: &mut Dice, units: &mut Vec<Unit>) {
         6 if at > 0 => units[at].name = format!("renamed{at}"),
         7 if at > 0 => units[at].options = options(dice),
         8 if at > 0 => units[at].objects = vec![],
+        // The variables change, or what cannot be changed, where the server is asked about that.
+        9 => edit(&mut units[0].objects, "cm vars v=x", |_| "cm vars v=y".to_owned()),
+        10 if asks => edit(&mut units[at].objects, "deploy ", |object| format!("{object} selects=other")),
         _ => {
             let number = units.len();
             let objects = objects(dice, number);
@@ -149,13 +157,20 @@ fn mutate(dice: &mut Dice, units: &mut Vec<Unit>) {
     }
 }
 
+/// Changes the first object that begins so.
+fn edit(objects: &mut [String], beginning: &str, change: impl Fn(&str) -> String) {
+    if let Some(object) = objects.iter_mut().find(|object| object.starts_with(beginning)) {
+        *object = change(object);
+    }
+}
+
 /// A repository as lines; a directory keeps a file without manifests, so that it always exists.
 fn lines(units: &[Unit]) -> Vec<String> {
     let mut lines = vec![];
     for unit in units {
         lines.push(format!("{}/README.md:: {}", unit.directory, unit.directory));
         for object in &unit.objects {
-            let name = object.split(' ').nth(1).unwrap_or_default().replace(['@', ':'], "");
+            let name = object.split(' ').nth(1).unwrap_or_default().replace(['@', ':', '$', '{', '}'], "");
             lines.push(format!("{}/{name}.yaml: {object}", unit.directory));
         }
     }
@@ -170,7 +185,7 @@ fn lines(units: &[Unit]) -> Vec<String> {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.name)?;
+        writeln!(f, "{} {}", self.name, self.flags.join(" "))?;
         for (title, lines) in [("before", &self.before), ("live", &self.live), ("after", &self.after)] {
             lines.iter().try_for_each(|line| writeln!(f, "  {title}: {line}"))?;
         }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::check::{self, Uids};
-use super::manifest::{self, Files};
+use super::manifest::{self, File, Files};
 use super::scenarios::Scenario;
 use crate::cluster::Cluster;
 use crate::controlplane::bin;
@@ -82,7 +82,7 @@ impl Place<'_> {
         manifest::edit(&mut files, &scenario.after, &self.prefix)?;
         self.write(&files)?;
         let before = self.uids()?;
-        let plan = self.plan(binary)?;
+        let plan = self.plan(binary, scenario.flags)?;
         self.publish(&files)?;
         self.settle().context("after")?;
         let after = self.uids()?;
@@ -127,10 +127,13 @@ impl Place<'_> {
                 std::fs::remove_file(path)?;
             }
         }
-        for (path, content) in files {
+        for (path, file) in files {
             let path = self.folder.join(path);
             std::fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
-            std::fs::write(path, content)?;
+            match file {
+                File::Text(text) => std::fs::write(path, text)?,
+                File::Link(target) => std::os::unix::fs::symlink(target, path)?,
+            }
         }
         Ok(())
     }
@@ -152,11 +155,12 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn plan(&self, binary: &Path) -> Result<Value> {
+    fn plan(&self, binary: &Path, flags: &[&str]) -> Result<Value> {
         let source = format!("GitRepository/{}/repo={}", self.prefix, self.folder.display());
         let output = Command::new(binary)
             .args(["prune", "--plan", "-o", "json", "--source", &source, "--kustomize"])
             .arg(bin("kustomize"))
+            .args(flags)
             .env("KUBECONFIG", self.cluster.kubeconfig())
             .output()
             .context("cannot run kubectl-gitops")?;

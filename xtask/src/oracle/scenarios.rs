@@ -14,6 +14,8 @@ pub struct Scenario {
     pub live: Vec<String>,
     /// The edit that is planned and then published.
     pub after: Vec<String>,
+    /// More flags of the plan.
+    pub flags: &'static [&'static str],
     /// Rows that must be among the predictions, as `ACTION KIND/NAME`, so that agreeing on nothing is no success.
     pub expect: Vec<String>,
 }
@@ -24,10 +26,13 @@ struct Row {
     before: &'static [&'static str],
     live: &'static [&'static str],
     after: &'static [&'static str],
+    flags: &'static [&'static str],
     expect: &'static [&'static str],
 }
 
-const BASE: Row = Row { name: "", cluster: &[], before: &[], live: &[], after: &[], expect: &[] };
+const BASE: Row = Row { name: "", cluster: &[], before: &[], live: &[], after: &[], flags: &[], expect: &[] };
+
+const DIFF: &[&str] = &["--diff"];
 
 /// Every scenario.
 pub fn all() -> Vec<Scenario> {
@@ -38,6 +43,7 @@ pub fn all() -> Vec<Scenario> {
         before: owned(row.before),
         live: owned(row.live),
         after: owned(row.after),
+        flags: row.flags,
         expect: owned(row.expect),
     };
     ROWS.iter().map(scenario).collect()
@@ -64,6 +70,18 @@ const ROWS: &[Row] = &[
         before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a"],
         after: &["p/kustomization.yaml:: "],
         expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "05-protected-by-one-of-two-owners",
+        before: &[
+            "root/k.yaml: ks a ./a interval=1h | ks b ./b interval=1h dependsOn=a",
+            "a/a.yaml: cm a | cm m prune=disabled",
+            "b/b.yaml: cm b | cm m",
+        ],
+        live: &["patch kustomization a -n @ --type=merge --field-manager=flux -p {\"spec\":{\"suspend\":true}}"],
+        after: &["root/k.yaml: ks a ./a interval=1h | ks b ./b interval=1h", "b/b.yaml: cm b"],
+        expect: &["delete configmap/m"],
         ..BASE
     },
     Row {
@@ -178,6 +196,55 @@ const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
+        name: "14-forced-and-invalid",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: svc web force=enabled | cm a | cm b"],
+        after: &["p/a.yaml: svc web force=enabled port=99999 | cm b | cm c"],
+        flags: DIFF,
+        expect: &["delete service/web", "keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "14-forced-by-the-kustomization",
+        before: &["root/k.yaml: ks k ./p force=true", "p/a.yaml: deploy web | cm a | cm b"],
+        after: &["p/a.yaml: deploy web selects=other | cm b | cm c"],
+        flags: DIFF,
+        expect: &["recreate deployment.apps/web", "delete configmap/a", "create configmap/c"],
+        ..BASE
+    },
+    Row {
+        name: "15-immutable-without-force",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: deploy web | cm a | cm b"],
+        after: &["p/a.yaml: deploy web selects=other | cm b | cm c | ns @-early"],
+        flags: DIFF,
+        expect: &["unknown deployment.apps/web", "keep configmap/a", "create namespace/@-early"],
+        ..BASE
+    },
+    Row {
+        name: "15-dependants-of-what-is-refused",
+        before: &[
+            "root/k.yaml: ks d ./d | ks k ./p dependsOn=d | ks free ./f",
+            "d/a.yaml: deploy web",
+            "p/a.yaml: cm a | cm b",
+            "f/a.yaml: cm x | cm y",
+        ],
+        after: &["d/a.yaml: deploy web selects=other", "p/a.yaml: cm b", "f/a.yaml: cm x"],
+        flags: DIFF,
+        expect: &["delete configmap/y"],
+        ..BASE
+    },
+    Row {
+        name: "15-refused-with-the-old-spec-too",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: deploy web | cm a | cm b"],
+        after: &[
+            "root/k.yaml: ks k ./q",
+            "p/a.yaml: deploy web selects=other | cm b",
+            "q/a.yaml: deploy web selects=other | cm b",
+        ],
+        flags: DIFF,
+        expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
         name: "16-object-without-namespace",
         before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
         after: &["p/a.yaml: cm b ns=none", "p/n.yaml: ns @-early"],
@@ -261,6 +328,25 @@ const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
+        name: "29-manifest-becomes-a-symlink",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b", "p/c.yaml: cm c", "r/x.yaml: cm a | cm b"],
+        after: &["-p/a.yaml", "p/a.yaml -> ../r/x.yaml"],
+        expect: &["delete configmap/a", "delete configmap/b"],
+        ..BASE
+    },
+    Row {
+        name: "29-listed-manifest-becomes-a-symlink",
+        before: &[
+            "root/k.yaml: ks k ./p",
+            "p/kustomization.yaml:: resources: [a.yaml, c.yaml]",
+            "p/a.yaml: cm a | cm b",
+            "p/c.yaml: cm c | cm d",
+            "r/x.yaml: cm a",
+        ],
+        after: &["-p/a.yaml", "p/a.yaml -> ../r/x.yaml", "p/c.yaml: cm c"],
+        ..BASE
+    },
+    Row {
         name: "30-local-config",
         before: &["root/a.yaml: cm a | cm b"],
         after: &["root/a.yaml: cm a note:config.kubernetes.io/local-config=true | cm b"],
@@ -288,6 +374,66 @@ const ROWS: &[Row] = &[
         before: &["root/k.yaml: ks k ./p from=vars", "p/a.yaml: cm a-${v} | cm b"],
         live: &["patch configmap vars -n @ --type=json -p [{\"op\":\"remove\",\"path\":\"/data/v\"}]"],
         after: &["p/c.yaml: cm c"],
+        ..BASE
+    },
+    Row {
+        name: "variables-change-in-the-same-commit",
+        before: &["root/a.yaml: cm vars v=x", "root/k.yaml: ks k ./p from=vars", "p/a.yaml: cm a-${v} | cm b"],
+        after: &["root/a.yaml: cm vars v=y"],
+        expect: &["delete configmap/a-x", "create configmap/a-y"],
+        ..BASE
+    },
+    Row {
+        name: "variables-change-and-something-else-goes",
+        before: &[
+            "root/k.yaml: ks v ./v | ks k ./p from=vars",
+            "v/v.yaml: cm vars v=x",
+            "p/a.yaml: cm a-${v} | cm b | cm c-${v} prune=disabled",
+        ],
+        after: &["v/v.yaml: cm vars v=y", "p/a.yaml: cm a-${v}"],
+        expect: &["delete configmap/a-x", "delete configmap/b", "keep configmap/c-x", "create configmap/a-y"],
+        ..BASE
+    },
+    Row {
+        name: "variables-of-a-dependency-change",
+        before: &[
+            "root/k.yaml: ks v ./v | ks k ./p from=vars dependsOn=v",
+            "v/v.yaml: cm vars v=x",
+            "p/a.yaml: cm a-${v} | cm b",
+        ],
+        after: &["v/v.yaml: cm vars v=y", "p/a.yaml: cm a-${v} | cm c-${v} prune=disabled"],
+        expect: &["delete configmap/a-x", "create configmap/a-y", "create configmap/c-y"],
+        ..BASE
+    },
+    Row {
+        name: "variables-come-with-their-user",
+        before: &["root/x.yaml: cm x"],
+        after: &["root/a.yaml: cm vars v=x", "root/k.yaml: ks k ./p from=vars", "p/a.yaml: cm a-${v}"],
+        expect: &["create configmap/a-x"],
+        ..BASE
+    },
+    Row {
+        name: "variables-go",
+        before: &["root/a.yaml: cm vars v=x | cm x", "root/k.yaml: ks k ./p from=vars", "p/a.yaml: cm a-${v} | cm b"],
+        after: &["root/a.yaml: cm x"],
+        expect: &["delete configmap/vars"],
+        ..BASE
+    },
+    Row {
+        name: "variables-of-its-own",
+        cluster: &["cm vars v=x"],
+        before: &["root/k.yaml: ks k ./p from=vars", "p/a.yaml: cm a-${v} | cm vars v=x"],
+        after: &["p/a.yaml: cm a-${v} | cm vars v=y"],
+        expect: &["delete configmap/a-x", "create configmap/a-y"],
+        ..BASE
+    },
+    Row {
+        name: "variables-unset-by-the-change",
+        before: &["root/k.yaml: ks v ./v | ks k ./p from=vars", "v/v.yaml: cm vars v=x", "p/a.yaml: cm a-${v} | cm b"],
+        after: &[
+            "-v/v.yaml",
+            "v/v.yaml:: apiVersion: v1;;kind: ConfigMap;;metadata: {name: vars, namespace: @};;data: {w: x}",
+        ],
         ..BASE
     },
     Row {
@@ -339,6 +485,18 @@ const ROWS: &[Row] = &[
         before: &["root/a.yaml: cm a | cm b"],
         after: &["root/a.yaml: cm b"],
         expect: &["delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "41-name-that-is-no-label",
+        before: &["root/x.yaml: cm x"],
+        after: &[
+            "root/k.yaml: ks a-name-of-a-kustomization-that-is-longer-than-sixty-three-characters ./p",
+            "p/a.yaml: cm a | ns @-early",
+        ],
+        expect: &[
+            "create kustomization.kustomize.toolkit.fluxcd.io/a-name-of-a-kustomization-that-is-longer-than-sixty-three-characters",
+        ],
         ..BASE
     },
     Row {
