@@ -11,3 +11,4 @@ pub mod order;
 pub mod outcome;
 pub mod plan;
 pub mod roots;
+pub mod volumes;
