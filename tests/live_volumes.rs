@@ -360,6 +360,41 @@ fn this_tool_takes_provisioned_volumes_along_and_keeps_claims_of_those_that_some
 }
 
 #[test]
+fn a_volume_that_goes_before_its_claim_hangs_until_the_claim_goes_too() {
+    let (cluster, namespace, tree) = (cluster(), "early", folder("volumes-early"));
+    let path = data("early");
+    let manifest = format!(
+        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: early-ledger}}\nspec:\n  capacity: {{storage: 1Gi}}\n  \
+         accessModes: [ReadWriteOnce]\n  persistentVolumeReclaimPolicy: Retain\n  storageClassName: ''\n  \
+         claimRef: {{namespace: early, name: ledger}}\n  {}\n",
+        host_path(&path)
+    );
+    write(&tree, "volume.yaml", &manifest);
+    write(&tree, "ledger.yaml", &claim("ledger", "", "1Gi"));
+    live::config_maps(&tree, 1);
+    deploy(cluster, namespace, &tree);
+    wait_for_binding(cluster, &["early-ledger".to_owned()]);
+    std::fs::remove_file(tree.join("volume.yaml")).unwrap();
+    let run = plan(cluster, namespace, &tree, &[]);
+    assert_eq!(rows(&run).keys().collect::<Vec<_>>(), ["delete PersistentVolume/early-ledger"]);
+    let hangs = "warning: persistentvolume/early-ledger will be terminating until a controller removes \
+                 kubernetes.io/pv-protection; it is bound to persistentvolumeclaim/ledger -n early, which stays";
+    assert!(run.stderr.contains(hangs), "{}", run.stderr);
+    publish(cluster, namespace, &tree);
+    let deleting = "jsonpath={.metadata.deletionTimestamp} {.metadata.finalizers}";
+    let terminating = cluster.kubectl(&["get", "pv", "early-ledger", "-o", deleting]).unwrap();
+    assert!(!terminating.starts_with(' ') && terminating.contains("pv-protection"), "{terminating}");
+    let before = objects(cluster, namespace);
+    std::fs::remove_file(tree.join("ledger.yaml")).unwrap();
+    let run = plan(cluster, namespace, &tree, &[]);
+    let found = rows(&run);
+    assert!(found["delete PersistentVolume/early-ledger"].starts_with("released: "), "{found:?}");
+    publish(cluster, namespace, &tree);
+    compare(cluster, namespace, &before, &planned(&run), &[]);
+    assert_eq!(std::fs::read_to_string(path.join("ledger")).unwrap(), "precious");
+}
+
+#[test]
 fn a_user_who_may_not_read_volumes_gets_a_gap() {
     let cluster = cluster();
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: no-volumes}\n\

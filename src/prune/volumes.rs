@@ -39,6 +39,8 @@ pub enum Fate {
     Driven,
     /// It is only reserved for the claim; it is deleted if it is bound by then.
     Reserved,
+    /// It is being deleted already, and only the claim holds it; nothing is done to its data.
+    Leaving,
     /// Its policy is to delete it, and Kubernetes has no way to delete a volume of its type.
     Failed,
     /// It stays with its data, bound to a claim that is gone.
@@ -50,7 +52,7 @@ pub enum Fate {
 impl Fate {
     /// Whether the volume goes or may go.
     pub fn may_go(self) -> bool {
-        matches!(self, Self::Deleted | Self::Driven | Self::Reserved)
+        matches!(self, Self::Deleted | Self::Driven | Self::Reserved | Self::Leaving)
     }
 
     /// Whether this is sure to happen once the claim is gone.
@@ -64,6 +66,7 @@ impl Fate {
             Self::Deleted => "reclaimed: its policy is Delete, so its data goes",
             Self::Driven => "reclaimed: its policy is Delete; nobody provisioned it, so it depends on its driver",
             Self::Reserved => "reclaimed: its policy is Delete; it is only reserved, so only if it is bound by then",
+            Self::Leaving => "released: it is being deleted already, and only its claim holds it; its data stays",
             Self::Failed => "failed: its policy is Delete, and nothing deletes volumes of its type: its data stays",
             Self::Retained => "retained: its data stays, and nothing binds it again by itself",
             Self::Recycled => "recycled: its data is scrubbed, and then any claim may take it",
@@ -98,17 +101,25 @@ impl<'a> Volumes<'a> {
         if !claim.id.is("", CLAIM) {
             return vec![];
         }
-        let bound = self.bound.get(&*claim.uid).into_iter().flatten().map(|volume| (&volume.object, fate(volume)));
+        let bound_fate = |volume: &FullObject| match fate(volume) {
+            Fate::Deleted => Fate::Deleted,
+            _ if volume.object.deleting.is_some() => Fate::Leaving,
+            fate => fate,
+        };
+        let bound = self.bound.get(&*claim.uid).into_iter().flatten();
+        let bound = bound.map(|volume| (&volume.object, bound_fate(volume)));
         let reserved = self.reserved.get(&(&*claim.id.namespace, &*claim.id.name)).into_iter().flatten();
         let reserved = reserved.filter(|volume| fate(volume).may_go());
         bound.chain(reserved.map(|volume| (&volume.object, Fate::Reserved))).collect()
     }
+}
 
-    /// The uid of the claim that a volume is bound to.
-    pub fn claim_of(&self, volume: &ObjectId) -> Option<&'a str> {
-        let is_it = |volumes: &Vec<&FullObject>| volumes.iter().any(|full| full.object.id == *volume);
-        self.bound.iter().find(|(_, volumes)| is_it(volumes)).map(|(uid, _)| *uid)
-    }
+/// The claim that a volume is bound to, if it is there. Other objects have none.
+pub fn claim_of<'a>(volume: &Object, snapshot: &'a Snapshot) -> Option<&'a Object> {
+    let full = snapshot.full(&volume.id).filter(|full| full.object.id.is("", KIND))?;
+    let text = |key: &str| full.text(&format!("/spec/claimRef/{key}"));
+    let claim = snapshot.object(&ObjectId::new("", CLAIM, text("namespace")?, text("name")?))?;
+    (text("uid") == Some(&*claim.uid)).then_some(claim)
 }
 
 /// What the policy of a bound volume comes to.
@@ -140,7 +151,8 @@ pub fn told(mut plan: Plan, snapshot: &Snapshot) -> Plan {
         let Some(claim) = snapshot.object(&change.object.id) else { continue };
         for (volume, fate) in volumes.of(claim) {
             if change.action == Action::Recreate {
-                let data = if fate.may_go() || fate == Fate::Recycled { "is lost" } else { "stays" };
+                let stays = matches!(fate, Fate::Retained | Fate::Failed | Fate::Leaving);
+                let data = if stays { "stays" } else { "is lost" };
                 change.reason += &format!("; it comes back empty: the data in {} {data}", volume.id);
             }
             if !fate.may_go() && !listed.contains(&volume.id) {

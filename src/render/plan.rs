@@ -125,7 +125,10 @@ pub fn held(plan: &Plan) -> Vec<String> {
             Some(controller) => {
                 format!("{id} will hang: {finalizers} is removed by {controller}, which this deletes too")
             }
-            None => format!("{id} will be terminating until a controller removes {finalizers}"),
+            None => {
+                let why = held.why.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+                format!("{id} will be terminating until a controller removes {finalizers}{why}")
+            }
         };
         one_line(&text).into_owned()
     };
