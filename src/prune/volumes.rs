@@ -124,16 +124,16 @@ pub fn claim_of<'a>(volume: &Object, snapshot: &'a Snapshot) -> Option<&'a Objec
 
 /// What the policy of a bound volume comes to.
 fn fate(volume: &FullObject) -> Fate {
-    let has = |kind: &&str| volume.at(&format!("/spec/{kind}")).is_some();
+    let has = |kind: &str| volume.at(&format!("/spec/{kind}")).is_some();
     match volume.text("/spec/persistentVolumeReclaimPolicy") {
         Some("Delete") if volume.object.annotations.get(PROVISIONED).is_some_and(|by| !by.is_empty()) => Fate::Deleted,
-        Some("Delete") if DRIVEN.iter().any(|kind| has(&kind)) => Fate::Driven,
+        Some("Delete") if DRIVEN.iter().any(|kind| has(kind)) => Fate::Driven,
         // The one type that Kubernetes itself deletes, for tests of a single node, where its path has this in it.
         Some("Delete") => match volume.text("/spec/hostPath/path").and_then(|path| path.split_once("/tmp/")) {
             Some((_, below)) if !below.is_empty() => Fate::Deleted,
             _ => Fate::Failed,
         },
-        Some("Recycle") if has(&"hostPath") || has(&"nfs") => Fate::Recycled,
+        Some("Recycle") if has("hostPath") || has("nfs") => Fate::Recycled,
         _ => Fate::Retained,
     }
 }
