@@ -83,7 +83,7 @@ pub struct Snapshot {
     pub other_versions: Vec<OtherVersion>,
     /// Every object, metadata only, sorted by identity.
     pub objects: Vec<Object>,
-    /// Owners, sources and whatever can be suspended, with content; read after `objects`.
+    /// Owners, sources and whatever can be suspended, with content, read after `objects`; volumes, read with them.
     pub full: Vec<FullObject>,
     /// Uids of owners whose resource version moved between the two times they were read: before the first object and
     /// after the last. Their record does not speak for what was seen in between.
@@ -190,8 +190,9 @@ impl Snapshot {
         }
     }
 
-    /// Drops content that may hold secrets before a snapshot leaves the process: the values of Helm releases, and of
-    /// kinds that only `get` shows everything that it does not read, such as the address of a Provider.
+    /// Drops content that may hold secrets before a snapshot leaves the process: the values of Helm releases, of kinds
+    /// that only `get` shows everything that it does not read, such as the address of a Provider, and what a volume's
+    /// type has of its own but for the path that decides whether it is deleted.
     pub fn redact(&mut self) {
         for full in &mut self.full {
             let only_shown = SHOWN_ONLY.contains(&&*full.object.id.group) && &*full.object.id.kind != "ResourceSet";
@@ -199,6 +200,19 @@ impl Snapshot {
                 spec.remove("values");
                 spec.retain(|key, _| !only_shown || SHOWN.contains(&&**key));
             }
+            if full.object.id.is("", "PersistentVolume") {
+                redact_volume(&mut full.content);
+            }
+        }
+    }
+}
+
+/// Credentials of flexVolumes, share names and handles are nobody's business; that a type is named says enough.
+fn redact_volume(content: &mut serde_json::Value) {
+    let Some(spec) = content.get_mut("spec").and_then(serde_json::Value::as_object_mut) else { return };
+    for (key, value) in spec.iter_mut().filter(|(key, _)| *key != "claimRef") {
+        if let Some(fields) = value.as_object_mut() {
+            fields.retain(|field, _| key == "hostPath" && field == "path");
         }
     }
 }

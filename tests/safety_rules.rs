@@ -227,6 +227,27 @@ fn rule_2_a_definition_is_kept_for_its_resources() {
 }
 
 #[test]
+fn rule_2_a_claim_is_kept_for_a_volume_that_its_policy_deletes() {
+    let found = |policy: &str, mark: Option<(&str, &str)>| {
+        let mut snapshot = cluster(20);
+        let claim = labelled(ObjectId::new("", "PersistentVolumeClaim", "shop", "ledger"));
+        let mut volume = bare(ObjectId::new("", "PersistentVolume", "", "disk"));
+        let provisioned = ("pv.kubernetes.io/provisioned-by", "csi.example.com");
+        volume.annotations = std::iter::once(provisioned).chain(mark).collect();
+        let reference = json!({"namespace": "shop", "name": "ledger", "uid": claim.uid});
+        let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": reference});
+        snapshot.full.push(FullObject { object: volume.clone(), content: json!({"spec": spec}) });
+        snapshot.objects.extend([claim, volume]);
+        snapshot.normalise();
+        let plan = leaked::plan(&snapshot, &Wishes::default());
+        (row_of(&plan, "ledger"), plan.summary.delete)
+    };
+    assert_eq!(found("Delete", Some(("kubectl-gitops/keep", "true"))), (keep("cascade"), 0));
+    assert_eq!(found("Delete", None).1, 2, "what a provisioner made goes along");
+    assert_eq!(found("Retain", Some(("kubectl-gitops/keep", "true"))).1, 1, "what stays protects nothing else");
+}
+
+#[test]
 fn rule_3_a_gap_makes_the_plan_incomplete_and_an_incomplete_plan_is_refused() {
     let mut snapshot = with_leaked(|_| ());
     snapshot.gaps.push(Gap {

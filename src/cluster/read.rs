@@ -2,6 +2,7 @@
 //!
 //! The order is a safety rule (design 3.4, 5): an owner writes labels before its inventory, and prunes after it. Only an
 //! owner whose resource version stood still from before the first object list to after the last speaks for them.
+//! Volumes are objects whose policy matters: they are listed with the others, but with their content.
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::object::{FullObject, Object, ObjectId, ResourceType};
 use crate::ownership::SCHEMES;
 use crate::ownership::index::sources_to_read;
 use crate::ownership::reading::Reading;
+use crate::prune::volumes;
 use crate::snapshot::{ClusterIdentity, Gap, Snapshot};
 
 /// Kinds beside owners whose content tells where an owner's objects come from.
@@ -60,7 +62,13 @@ impl Cluster {
         let namespaces = Namespaces::of(self, &snapshot.objects);
         let here = self.metadata_by_namespace(&first, &namespaces, &mut snapshot.gaps).await;
         snapshot.objects.extend(here);
-        self.sweep(others.clone(), narrow, &mut snapshot).await;
+        let is_volume = |kind: &ResourceType| narrow.is_none() && kind.is("", volumes::KIND);
+        let (read_whole, swept): (Vec<_>, Vec<_>) = others.iter().cloned().partition(is_volume);
+        let volumes = self.read_full(&read_whole, Query::default());
+        let ((), (contents, gaps)) = futures::join!(self.sweep(swept, narrow, &mut snapshot), volumes);
+        snapshot.objects.extend(contents.iter().map(|full| full.object.clone()));
+        snapshot.full.extend(contents);
+        snapshot.gaps.extend(gaps);
         let here = self.metadata_by_namespace(&others, &namespaces, &mut snapshot.gaps).await;
         snapshot.objects.extend(here);
         let (contents, gaps) = self.content(&full, None, &namespaces).await;

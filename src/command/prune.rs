@@ -19,6 +19,7 @@ use crate::prune::held;
 use crate::prune::leaked::{self, Verdict, Wishes};
 use crate::prune::narrow;
 use crate::prune::plan::Plan;
+use crate::prune::volumes;
 use crate::render::duration::human;
 use crate::render::{plan as show, preview, sanitize};
 use crate::snapshot::Snapshot;
@@ -98,6 +99,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     if let Some(file) = &args.apply {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
+    plan = volumes::told(plan, &snapshot);
     plan.held = held::of(&plan, &snapshot);
     if let Some(change) = &change {
         session.terminal.status(&sanitize::one_line(change));
@@ -143,6 +145,7 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     if wishes.narrow() {
         plan = narrow::narrowed(plan, &|owner| wishes.include(owner), snapshot);
     }
+    plan = volumes::told(plan, snapshot);
     plan.held = held::of(&plan, snapshot);
     let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
     session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &broken)?)?;

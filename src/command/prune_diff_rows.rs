@@ -100,11 +100,14 @@ impl<'a> Addition<'a> {
         let taken = Cascade::new(self.snapshot).closure(roots).into_iter();
         let row = |taken: Taken<'_>| Change {
             action: Action::Delete,
-            certainty: Certainty::Certain,
+            certainty: if taken.is_sure { Certainty::Certain } else { Certainty::Race },
             object: Target::from(taken.object),
             owner: None,
             by: taken.by,
-            reason: "forced: goes along".to_owned(),
+            reason: match taken.by {
+                Actor::PersistentVolumeController => taken.reason.to_owned(),
+                _ => "forced: goes along".to_owned(),
+            },
             cause: Some(taken.cause),
         };
         taken.filter(|taken| !known.contains(&taken.object.id)).map(row).collect()

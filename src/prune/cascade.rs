@@ -1,10 +1,12 @@
-//! What goes along when an object goes: a namespace's content, a definition's custom resources, dependents.
+//! What goes along when an object goes: a namespace's content, a definition's custom resources, dependents, the volumes
+//! of claims.
 //!
 //! Nothing of this is in any inventory (reference kustomize-controller 1.5); it is the cluster that does it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::plan::Actor;
+use super::volumes::Volumes;
 use crate::object::{Object, ObjectId};
 use crate::snapshot::Snapshot;
 
@@ -17,6 +19,10 @@ pub struct Taken<'a> {
     pub cause: ObjectId,
     /// Who does it.
     pub by: Actor,
+    /// Why, as in a plan.
+    pub reason: &'static str,
+    /// Whether it is sure to go once its cause does.
+    pub is_sure: bool,
 }
 
 /// Maps for following cascades through one snapshot.
@@ -27,6 +33,7 @@ pub struct Cascade<'a> {
     uids: HashSet<&'a str>,
     /// `<plural>.<group>`, the name of a definition, to group and kind.
     definitions: HashMap<String, (&'a str, &'a str)>,
+    volumes: Volumes<'a>,
 }
 
 impl<'a> Cascade<'a> {
@@ -38,6 +45,7 @@ impl<'a> Cascade<'a> {
             dependents: HashMap::new(),
             uids: HashSet::with_capacity(snapshot.objects.len()),
             definitions: HashMap::new(),
+            volumes: Volumes::new(snapshot),
         };
         for object in &snapshot.objects {
             cascade.uids.insert(&object.uid);
@@ -64,9 +72,10 @@ impl<'a> Cascade<'a> {
         let root_uids = going.clone();
         let mut taken: BTreeMap<&ObjectId, Taken<'a>> = BTreeMap::new();
         while let Some(object) = queue.pop() {
-            for (next, by) in self.followers(object, &going) {
+            for follower in self.followers(object, &going) {
+                let next = follower.object;
                 if going.insert(&next.uid) {
-                    taken.insert(&next.id, Taken { object: next, cause: object.id.clone(), by });
+                    taken.insert(&next.id, follower);
                     queue.push(next);
                 }
             }
@@ -74,24 +83,31 @@ impl<'a> Cascade<'a> {
         taken.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect()
     }
 
-    fn followers(&self, object: &Object, going: &HashSet<&str>) -> Vec<(&'a Object, Actor)> {
-        let mut followers: Vec<(&Object, Actor)> = vec![];
+    fn followers(&self, object: &Object, going: &HashSet<&str>) -> Vec<Taken<'a>> {
+        let follows = |by: Actor, reason: &'static str, is_sure: bool| {
+            let cause = object.id.clone();
+            move |next: &'a Object| Taken { object: next, cause: cause.clone(), by, reason, is_sure }
+        };
+        let mut followers: Vec<Taken<'a>> = vec![];
         if object.id.is("", "Namespace") {
-            let content = self.by_namespace.get(&*object.id.name).into_iter().flatten();
-            followers.extend(content.map(|inside| (*inside, Actor::NamespaceController)));
+            let content = self.by_namespace.get(&*object.id.name).into_iter().flatten().copied();
+            followers.extend(content.map(follows(Actor::NamespaceController, "in-namespace", true)));
         }
         if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition")
             && let Some(kind) = self.definitions.get(&*object.id.name)
         {
-            let resources = self.by_group_kind.get(kind).into_iter().flatten();
-            followers.extend(resources.map(|resource| (*resource, Actor::CrdFinalizer)));
+            let resources = self.by_group_kind.get(kind).into_iter().flatten().copied();
+            followers.extend(resources.map(follows(Actor::CrdFinalizer, "custom-resource", true)));
         }
-        let dependents = self.dependents.get(&*object.uid).into_iter().flatten();
-        let alone = |dependent: &&&Object| {
+        let dependents = self.dependents.get(&*object.uid).into_iter().flatten().copied();
+        let alone = |dependent: &&Object| {
             let gone = |uid: &str| going.contains(uid) || !self.uids.contains(uid);
             dependent.references.iter().all(|reference| gone(&reference.uid))
         };
-        followers.extend(dependents.filter(alone).map(|dependent| (*dependent, Actor::GarbageCollector)));
+        followers.extend(dependents.filter(alone).map(follows(Actor::GarbageCollector, "dependent", true)));
+        for (volume, fate) in self.volumes.of(object).into_iter().filter(|(_, fate)| fate.may_go()) {
+            followers.push(follows(Actor::PersistentVolumeController, fate.reason(), fate.is_sure())(volume));
+        }
         followers
     }
 }

@@ -1,39 +1,37 @@
 //! What will not be gone as soon as it is deleted: objects with finalizers, which only the controllers behind them remove.
 //!
-//! A namespace whose content is held stays in Terminating as long. Which controller serves a finalizer is in no record;
-//! it is known of Kubernetes' own, which come off by themselves, and of Flux's, whose controllers are Deployments of a
-//! fixed name.
+//! A namespace whose content is held stays in Terminating as long. Which controller serves a finalizer is in no record.
+//! What is known: Kubernetes' own come off by themselves, but a volume's only once its claim is gone; Flux's come off as
+//! [`super::serving`] tells. Of any other it can be said where its controller may go too: when a Deployment goes in the
+//! name of the owner in whose name the object's own definition goes, because operators are installed with theirs.
+
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::Plan;
+use super::plan::{Change, Plan};
+use super::serving::{Service, Services};
+use super::volumes::claim_of;
 use crate::object::{Object, ObjectId};
 use crate::snapshot::Snapshot;
 
 /// Finalizers that the control plane removes itself. Source: the constants of k8s.io/api and of the API server.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "foregroundDeletion",
     "orphan",
     "kubernetes",
     "kubernetes.io/pvc-protection",
-    "kubernetes.io/pv-protection",
+    VOLUME_PROTECTION,
+    "kubernetes.io/pv-controller",
     "batch.kubernetes.io/job-tracking",
     "service.kubernetes.io/load-balancer-cleanup",
     "customresourcecleanup.apiextensions.k8s.io",
     "resource.kubernetes.io/delete-protection",
 ];
+const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// Flux's finalizers.
 const FLUX: [&str; 2] = ["finalizers.fluxcd.io", "fluxcd.controlplane.io/finalizer"];
-
-/// API groups of Flux and the Deployments that serve them.
-const FLUX_CONTROLLERS: [(&str, &str); 5] = [
-    ("kustomize.toolkit.fluxcd.io", "kustomize-controller"),
-    ("helm.toolkit.fluxcd.io", "helm-controller"),
-    ("source.toolkit.fluxcd.io", "source-controller"),
-    ("notification.toolkit.fluxcd.io", "notification-controller"),
-    ("fluxcd.controlplane.io", "flux-operator"),
-];
 
 /// An object that goes and is held.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,92 +42,56 @@ pub struct Held {
     pub finalizers: Vec<String>,
     /// The Deployment that would remove them and goes with the same plan; `null` when none is known to.
     pub controller: Option<ObjectId>,
+    /// Why it may hang, in words, where `controller` does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
-/// What a plan deletes and finalizers hold, those first whose controller goes too.
+/// What a plan deletes and finalizers hold, those first of which it is known why they hang.
 pub fn of(plan: &Plan, snapshot: &Snapshot) -> Vec<Held> {
-    let going = |group: &str| {
-        let (_, name) = FLUX_CONTROLLERS.iter().find(|(known, _)| *known == group)?;
-        let mut ids = plan.deletions().map(|change| &change.object.id);
-        ids.find(|id| id.is("apps", "Deployment") && *id.name == **name).cloned()
-    };
+    let services = Services::new(plan, snapshot);
+    let going: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
     let held = |object: &Object| {
-        let controller = going(&object.id.group);
-        let stays = |finalizer: &&str| match FLUX.contains(finalizer) {
-            true => controller.is_some(),
-            false => !OWN.contains(finalizer),
+        let service = services.of(&object.id);
+        let claim = claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !going.contains(claim));
+        let stays = |finalizer: &str| match finalizer {
+            VOLUME_PROTECTION => claim.is_some(),
+            flux if FLUX.contains(&flux) => service != Service::Presumed,
+            other => !OWN.contains(&other),
         };
-        let finalizers: Vec<&str> = object.finalizers.iter().map(|text| &**text).filter(|text| stays(text)).collect();
-        let finalizers: Vec<String> = finalizers.into_iter().map(str::to_owned).collect();
-        (!finalizers.is_empty()).then(|| Held { object: object.id.clone(), finalizers, controller })
+        let finalizers = object.finalizers.iter().filter(|text| stays(text));
+        let finalizers: Vec<String> = finalizers.map(ToString::to_string).collect();
+        if finalizers.is_empty() {
+            return None;
+        }
+        let (controller, why) = match service {
+            Service::Goes(controller) => (Some(controller), None),
+            Service::Nobody(why) => (None, Some(why)),
+            Service::Presumed => {
+                let bound = claim.map(|claim| format!("it is bound to {claim}, which stays"));
+                (None, bound.or_else(|| installed_with(&object.id, plan, snapshot)))
+            }
+        };
+        Some(Held { object: object.id.clone(), finalizers, controller, why })
     };
     let objects = plan.deletions().filter_map(|change| snapshot.object(&change.object.id));
     let mut all: Vec<Held> = objects.filter_map(held).collect();
-    all.sort_by(|a, b| (a.controller.is_none(), a).cmp(&(b.controller.is_none(), b)));
+    all.sort_by(|a, b| (a.controller.is_none(), a.why.is_none(), a).cmp(&(b.controller.is_none(), b.why.is_none(), b)));
     all
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ownership::testing;
-    use crate::prune::plan::{Action, Actor, Certainty, Change, Target};
-    use crate::snapshot::ClusterIdentity;
-
-    fn held(objects: Vec<Object>, kept: &str) -> Vec<String> {
-        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
-        snapshot.objects = objects;
-        snapshot.normalise();
-        let change = |object: &Object| Change {
-            action: if *object.id.name == *kept { Action::Keep } else { Action::Delete },
-            certainty: Certainty::Certain,
-            object: Target::from(object),
-            owner: None,
-            by: Actor::KubectlGitops,
-            reason: "leaked".to_owned(),
-            cause: None,
-        };
-        let changes = snapshot.objects.iter().map(change).collect();
-        let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], changes);
-        let line = |held: &Held| {
-            let controller = held.controller.as_ref().map_or_else(String::new, |id| format!(" without {}", id.name));
-            format!("{} by {}{controller}", held.object.name, held.finalizers.join(","))
-        };
-        of(&plan, &snapshot).iter().map(line).collect()
-    }
-
-    fn with(object: Object, finalizers: &[&str]) -> Object {
-        Object { finalizers: finalizers.iter().map(|text| (*text).into()).collect(), ..object }
-    }
-
-    #[test]
-    fn finalizers_of_the_control_plane_come_off_by_themselves_and_what_stays_is_not_held() {
-        let objects = vec![
-            with(testing::object("", "PersistentVolumeClaim", "n", "claim"), &["kubernetes.io/pvc-protection"]),
-            with(testing::object("", "ConfigMap", "n", "held"), &["shop.example.com/backup", "orphan"]),
-            with(testing::object("", "ConfigMap", "n", "kept"), &["shop.example.com/backup"]),
-            testing::object("", "ConfigMap", "n", "plain"),
-        ];
-        assert_eq!(held(objects, "kept"), ["held by shop.example.com/backup"]);
-    }
-
-    #[test]
-    fn flux_removes_its_own_finalizers_unless_its_controller_goes_too() {
-        let objects = || {
-            vec![
-                with(testing::object("", "ConfigMap", "a", "held"), &["shop.example.com/backup"]),
-                with(
-                    testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps"),
-                    &["finalizers.fluxcd.io"],
-                ),
-                with(testing::object("helm.toolkit.fluxcd.io", "HelmRelease", "n", "web"), &["finalizers.fluxcd.io"]),
-                testing::object("apps", "Deployment", "flux-system", "kustomize-controller"),
-            ]
-        };
-        assert_eq!(
-            held(objects(), ""),
-            ["apps by finalizers.fluxcd.io without kustomize-controller", "held by shop.example.com/backup"]
-        );
-        assert_eq!(held(objects(), "kustomize-controller"), ["held by shop.example.com/backup"]);
-    }
+/// The Deployment that goes in the name of the owner in whose name the definition of a custom resource goes.
+fn installed_with(resource: &ObjectId, plan: &Plan, snapshot: &Snapshot) -> Option<String> {
+    let kind = snapshot.resource_type(&resource.group_kind())?;
+    let is_definition = |change: &&Change| {
+        let id = &change.object.id;
+        id.is("apiextensions.k8s.io", "CustomResourceDefinition") && *id.name == *kind.resource()
+    };
+    let owner = plan.deletions().find(is_definition)?.owner.as_ref()?;
+    let mut deployments = plan.deletions().filter(|change| change.object.id.is("apps", "Deployment"));
+    let found = deployments.find(|change| change.owner.as_ref() == Some(owner))?;
+    Some(format!("{} goes too, which came with its definition and may be what removes it", found.object.id))
 }
+
+#[cfg(test)]
+mod tests;

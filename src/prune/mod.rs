@@ -11,3 +11,5 @@ pub mod order;
 pub mod outcome;
 pub mod plan;
 pub mod roots;
+pub mod serving;
+pub mod volumes;

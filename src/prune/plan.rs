@@ -101,7 +101,8 @@ pub struct Change {
     pub by: Actor,
     /// Why: a stable code such as `leaked`, followed by `: ` and words for people where they help.
     pub reason: String,
-    /// What takes the object along in a cascade; `null` for what goes in its own right.
+    /// What takes the object along in a cascade; `null` for what goes in its own right. Of a volume that stays, the
+    /// claim that goes.
     pub cause: Option<ObjectId>,
 }
 
@@ -178,6 +179,8 @@ pub enum Actor {
     GarbageCollector,
     /// The API server, emptying a custom resource definition.
     CrdFinalizer,
+    /// The controller of volumes, following reclaim policies.
+    PersistentVolumeController,
     /// Flux's helm-controller.
     HelmController,
     /// The controller of Flux v1.

@@ -101,14 +101,10 @@ pub fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
         Standing::Leaked(claim) | Standing::Orphaned(claim) => Some(claim.owner),
         _ => None,
     };
-    let reason = match taken.by {
-        Actor::NamespaceController => "in-namespace",
-        Actor::CrdFinalizer => "custom-resource",
-        _ => "dependent",
-    };
     Change {
+        certainty: if taken.is_sure { Certainty::Certain } else { Certainty::Race },
         cause: Some(taken.cause.clone()),
         by: taken.by,
-        ..row(Action::Delete, taken.object, owner, reason.to_owned())
+        ..row(Action::Delete, taken.object, owner, taken.reason.to_owned())
     }
 }

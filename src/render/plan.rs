@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::prune::guard::Violation;
 use crate::prune::held::Held;
 use crate::prune::outcome::{PruneResult, Step, StepResult};
-use crate::prune::plan::{Certainty, Change, Plan};
+use crate::prune::plan::{Action, Certainty, Change, Plan};
 use crate::words::count;
 
 /// What `-o` of `prune` takes.
@@ -92,6 +92,7 @@ pub(super) fn action(change: &Change) -> String {
 /// Why, and what it goes with.
 pub(super) fn reason(change: &Change) -> String {
     match &change.cause {
+        Some(cause) if change.action == Action::Keep => format!("{}; {cause} goes", change.reason),
         Some(cause) => format!("{}: goes with {cause}", change.reason),
         None => change.reason.clone(),
     }
@@ -124,7 +125,10 @@ pub fn held(plan: &Plan) -> Vec<String> {
             Some(controller) => {
                 format!("{id} will hang: {finalizers} is removed by {controller}, which this deletes too")
             }
-            None => format!("{id} will be terminating until a controller removes {finalizers}"),
+            None => {
+                let why = held.why.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+                format!("{id} will be terminating until a controller removes {finalizers}{why}")
+            }
         };
         one_line(&text).into_owned()
     };

@@ -25,12 +25,13 @@ impl<'a> Preview<'a> {
         let goes = |id: &ObjectId| fates.get(id).is_some_and(Fate::may_go) || taken.contains_key(id);
         let releases = self.world.snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let mut found = BTreeMap::new();
+        let (by, reason, is_sure) = (Actor::HelmController, "uninstalled", true);
         for release in releases.filter(|release| goes(&release.object.id) && !release.flag("/spec/suspend")) {
             let Members::Listed(ids) = inventory_members(&release.content) else { continue };
             for object in ids.iter().filter(|id| !goes(id)).filter_map(|id| self.object(id)) {
                 if object.annotations.get("helm.sh/resource-policy").is_none() {
                     let cause = release.object.id.clone();
-                    found.insert(object.id.clone(), Taken { object, cause, by: Actor::HelmController });
+                    found.insert(object.id.clone(), Taken { object, cause, by, reason, is_sure });
                 }
             }
             // Helm's own records of the release, and the chart that was made for it, go last.
@@ -41,7 +42,7 @@ impl<'a> Preview<'a> {
             };
             for object in self.world.snapshot.objects.iter().filter(is_left).filter(|object| !goes(&object.id)) {
                 let cause = release.object.id.clone();
-                found.insert(object.id.clone(), Taken { object, cause, by: Actor::HelmController });
+                found.insert(object.id.clone(), Taken { object, cause, by, reason, is_sure });
             }
         }
         found
