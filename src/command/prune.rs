@@ -109,7 +109,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     } else {
         session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &[])?)?;
         session.terminal.status(&show::summary(&plan));
-        show::held(&plan).iter().for_each(|line| session.terminal.warning(line));
+        show::warnings(&plan).iter().for_each(|line| session.terminal.warning(line));
     }
     let gaps = session.report_gaps(&plan.gaps);
     if args.plan {
@@ -150,7 +150,7 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
     session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &broken)?)?;
     session.terminal.status(&show::summary(&plan));
-    show::held(&plan).iter().for_each(|line| session.terminal.warning(line));
+    show::warnings(&plan).iter().for_each(|line| session.terminal.warning(line));
     let gaps = session.report_gaps(&plan.gaps);
     args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
     let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };

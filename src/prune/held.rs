@@ -15,14 +15,16 @@ use super::volumes::claim_of;
 use crate::object::{Object, ObjectId};
 use crate::snapshot::Snapshot;
 
-/// Finalizers that the control plane removes itself. Source: the constants of k8s.io/api and of the API server.
-const OWN: [&str; 10] = [
+/// Finalizers that the control plane removes itself, and that of the provisioner of a volume, whose work the removal is.
+/// Source: the constants of k8s.io/api, of the API server and of sig-storage-lib-external-provisioner.
+const OWN: [&str; 11] = [
     "foregroundDeletion",
     "orphan",
     "kubernetes",
     "kubernetes.io/pvc-protection",
     VOLUME_PROTECTION,
     "kubernetes.io/pv-controller",
+    "external-provisioner.volume.kubernetes.io/finalizer",
     "batch.kubernetes.io/job-tracking",
     "service.kubernetes.io/load-balancer-cleanup",
     "customresourcecleanup.apiextensions.k8s.io",

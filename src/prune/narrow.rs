@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::{Change, Plan};
+use super::plan::{Change, Contested, Plan};
 use crate::object::{Object, ObjectId};
 use crate::ownership::{OwnerId, flux_kustomization};
 use crate::snapshot::Snapshot;
@@ -46,8 +46,10 @@ pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapsh
     let changes: Vec<Change> = plan.changes.into_iter().filter(|change| own(change) || along(change, &going)).collect();
     let updated = |id: &ObjectId| changes.iter().any(|change| change.object.id == *id);
     let diffs = plan.diffs.into_iter().filter(|diff| updated(&diff.object)).collect();
+    let concerns = |contested: &Contested| contested.owners.iter().any(|owner| owners.contains(owner));
+    let contested = plan.contested.into_iter().filter(concerns).collect();
     let rows = plan.owners.into_iter().filter(|row| owners.contains(&row.owner)).collect();
-    Plan::new(plan.cluster, plan.gaps, rows, changes).with_updates(vec![], diffs)
+    Plan { contested, diffs, ..Plan::new(plan.cluster, plan.gaps, rows, changes) }
 }
 
 #[cfg(test)]

@@ -32,9 +32,22 @@ pub struct Plan {
     /// How objects that are updated change, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diffs: Vec<Diff>,
+    /// What more than one owner applies once everything has settled: each undoes what the other does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contested: Vec<Contested>,
     /// What goes and is held by finalizers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
+}
+
+/// An object of more than one owner. Source: reference kustomize-controller 0 and 8 (4): all of them apply as one field
+/// manager, so none of them notices.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Contested {
+    /// The object.
+    pub object: ObjectId,
+    /// Who applies it.
+    pub owners: Vec<OwnerId>,
 }
 
 /// How one object changes.
@@ -227,14 +240,26 @@ impl Plan {
             unknown: count(Action::Unknown),
         };
         let (schema, complete) = (SCHEMA.to_owned(), gaps.is_empty());
-        Self { schema, complete, gaps, cluster, owners, changes, summary, diffs: vec![], held: vec![] }
+        Self {
+            schema,
+            complete,
+            gaps,
+            cluster,
+            owners,
+            changes,
+            summary,
+            diffs: vec![],
+            contested: vec![],
+            held: vec![],
+        }
     }
 
     /// The same plan with more that could not be read.
     #[must_use]
     pub fn with_gaps(self, more: Vec<Gap>) -> Self {
         let gaps = self.gaps.into_iter().chain(more).collect();
-        Self { diffs: self.diffs, ..Self::new(self.cluster, gaps, self.owners, self.changes) }
+        let Self { diffs, contested, held, .. } = self;
+        Self { diffs, contested, held, ..Self::new(self.cluster, gaps, self.owners, self.changes) }
     }
 
     /// The same plan with more rows and with how objects change.
@@ -242,7 +267,8 @@ impl Plan {
     pub fn with_updates(self, more: Vec<Change>, mut diffs: Vec<Diff>) -> Self {
         diffs.sort();
         let changes = self.changes.into_iter().chain(more).collect();
-        Self { diffs, ..Self::new(self.cluster, self.gaps, self.owners, changes) }
+        let Self { contested, held, .. } = self;
+        Self { diffs, contested, held, ..Self::new(self.cluster, self.gaps, self.owners, changes) }
     }
 
     /// What goes: deletions in their own right and by cascade.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use escape::{code, fenced, text};
 
-use super::plan::{action, reason, summary};
+use super::plan::{action, reason, summary, warnings};
 use crate::ownership::OwnerId;
 use crate::prune::guard::Violation;
 use crate::prune::plan::{Action, Change, Outcome, Plan};
@@ -100,6 +100,10 @@ fn head(plan: &Plan, alarm: &[Violation]) -> String {
         if plan.gaps.len() > LISTED {
             head += &format!("- and {} more\n", plan.gaps.len() - LISTED);
         }
+    }
+    let warnings: String = warnings(plan).iter().map(|warning| format!("- {}\n", prose(warning))).collect();
+    if !warnings.is_empty() {
+        head += &format!("\n{warnings}");
     }
     head.push('\n');
     match mermaid::tree(plan).map(|tree| fenced("mermaid", &tree)) {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::prune::guard::Violation;
 use crate::prune::held::Held;
 use crate::prune::outcome::{PruneResult, Step, StepResult};
-use crate::prune::plan::{Action, Certainty, Change, Plan};
+use crate::prune::plan::{Action, Certainty, Change, Contested, Plan};
 use crate::words::count;
 
 /// What `-o` of `prune` takes.
@@ -114,27 +114,37 @@ pub fn summary(plan: &Plan) -> String {
     if plan.complete { text } else { format!("{text}; the plan is incomplete") }
 }
 
-/// How many held objects are told one by one.
-const HELD: usize = 5;
+/// How many objects of a sort are told one by one.
+const TOLD: usize = 5;
 
-/// What will stay in Terminating for a while, or for ever.
-pub fn held(plan: &Plan) -> Vec<String> {
-    let line = |held: &Held| {
-        let (id, finalizers) = (&held.object, held.finalizers.join(", "));
-        let text = match &held.controller {
-            Some(controller) => {
-                format!("{id} will hang: {finalizers} is removed by {controller}, which this deletes too")
-            }
-            None => {
-                let why = held.why.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-                format!("{id} will be terminating until a controller removes {finalizers}{why}")
-            }
-        };
-        one_line(&text).into_owned()
-    };
-    let rest = plan.held.len().saturating_sub(HELD);
-    let more = (rest > 0).then(|| format!("{} more held by finalizers; -o json lists them", count(rest, "object")));
-    plan.held.iter().take(HELD).map(line).chain(more).collect()
+/// What a plan warns of: objects of two owners, and what will stay in Terminating for a while, or for ever.
+pub fn warnings(plan: &Plan) -> Vec<String> {
+    let contested = some(&plan.contested, contested, "applied by more than one owner");
+    let held = some(&plan.held, held, "held by finalizers");
+    contested.into_iter().chain(held).map(|line| one_line(&line).into_owned()).collect()
+}
+
+fn some<T>(all: &[T], line: impl Fn(&T) -> String, what: &str) -> Vec<String> {
+    let rest = all.len().saturating_sub(TOLD);
+    let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", count(rest, "object")));
+    all.iter().take(TOLD).map(line).chain(more).collect()
+}
+
+fn contested(contested: &Contested) -> String {
+    let owners: Vec<String> = contested.owners.iter().map(ToString::to_string).collect();
+    let (id, owners) = (&contested.object, owners.join(" and "));
+    format!("{id} is applied by {owners}: each undoes what the other does, and removing it from one may delete it")
+}
+
+fn held(held: &Held) -> String {
+    let (id, finalizers) = (&held.object, held.finalizers.join(", "));
+    match &held.controller {
+        Some(controller) => format!("{id} will hang: {finalizers} is removed by {controller}, which this deletes too"),
+        None => {
+            let why = held.why.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+            format!("{id} will be terminating until a controller removes {finalizers}{why}")
+        }
+    }
 }
 
 /// Whether a plan takes along what a manifest in Git does not bring back: data, namespaces, definitions, cascades.

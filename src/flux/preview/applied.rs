@@ -1,8 +1,13 @@
 //! What the Kustomizations apply once everything has settled.
 
-use super::Preview;
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::model::{Node, Pass};
+use super::report::owner_id;
+use super::{Preview, fate};
 use crate::flux::apply::Application;
+use crate::object::ObjectId;
+use crate::prune::plan::Contested;
 
 impl Preview<'_> {
     /// Every object that a Kustomization which stays applies in its last pass; call it when a plan is done. An object
@@ -22,5 +27,20 @@ impl Preview<'_> {
             objects.map(application).collect::<Vec<_>>()
         };
         passes.flat_map(of).collect()
+    }
+
+    /// Objects that more than one Kustomization applies in the end.
+    pub(super) fn contested(&self) -> Vec<Contested> {
+        let mut owners: BTreeMap<&ObjectId, BTreeSet<_>> = BTreeMap::new();
+        for node in self.nodes.iter().filter(|node| node.stays()) {
+            let desired = node.last().and_then(Pass::applied).into_iter().flatten();
+            for (id, built) in desired {
+                if !fate::is_skipped(built) {
+                    owners.entry(id).or_default().insert(owner_id(&node.id.key));
+                }
+            }
+        }
+        let several = owners.into_iter().filter(|(_, owners)| owners.len() > 1);
+        several.map(|(id, owners)| Contested { object: id.clone(), owners: owners.into_iter().collect() }).collect()
     }
 }

@@ -307,6 +307,11 @@ fn start(live: Option<&Object>, features: Features) -> State {
     State { exists: true, replaced: false, labelled, guarded: guard(object, features).is_some(), frozen }
 }
 
+/// Whether a manifest says itself that it is not to be applied.
+pub(super) fn is_skipped(built: &Built) -> bool {
+    built.is_marked(RECONCILE, "disabled") || built.is_marked(SSA, "ignore")
+}
+
 /// The mark that keeps a live object from being pruned by the controller.
 pub fn guard(object: &Object, features: Features) -> Option<(&'static str, &'static str)> {
     let marks = [(PRUNE, "disabled"), (RECONCILE, "disabled"), (SSA, "ignore")];

@@ -34,8 +34,7 @@ impl Preview<'_> {
         for node in &self.nodes {
             for (number, pass) in node.passes.iter().enumerate() {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
-                    let skipped = built.is_marked(fate::RECONCILE, "disabled") || built.is_marked(fate::SSA, "ignore");
-                    if !skipped {
+                    if !fate::is_skipped(built) {
                         let spec = Spec::new(built.manifest.get("spec").unwrap_or_default_ref());
                         changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
                     }

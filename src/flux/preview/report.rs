@@ -32,7 +32,8 @@ impl Preview<'_> {
             consequences.fates.iter().filter_map(|(id, fate)| self.change(id, fate, consequences)).collect();
         changes.extend(self.cascaded(consequences));
         changes.extend(self.misread_names());
-        Plan::new(self.world.snapshot.cluster.clone(), gaps, self.owners(), changes)
+        let plan = Plan::new(self.world.snapshot.cluster.clone(), gaps, self.owners(), changes);
+        Plan { contested: self.contested(), ..plan }
     }
 
     fn change(&self, id: &ObjectId, fate: &Fate, consequences: &Consequences<'_>) -> Option<Change> {
@@ -251,7 +252,7 @@ fn outcome(node: &Node) -> (Outcome, String) {
     }
 }
 
-fn owner_id(key: &Key) -> OwnerId {
+pub(super) fn owner_id(key: &Key) -> OwnerId {
     OwnerId {
         system: "flux".to_owned(),
         kind: KIND.to_owned(),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::fate::{End, RECONCILE, SSA};
+use super::fate::{End, SSA, is_skipped};
 use super::model::{Node, NodeId, Pass};
 use super::{Consequences, Preview};
 use crate::flux::build::{Answers, DataRef, Replaced};
@@ -81,9 +81,7 @@ impl Preview<'_> {
         if let Some(node) = self.nodes.iter().filter(|node| node.stays()).find(|node| applied(node)) {
             let built = node.last()?.applied()?.get(&id)?;
             let by = (node.id.clone(), node.passes.len() - 1);
-            let skipped = built.is_marked(RECONCILE, "disabled")
-                || built.is_marked(SSA, "ignore")
-                || (live.is_some() && built.is_marked(SSA, "ifnotpresent"));
+            let skipped = is_skipped(built) || (live.is_some() && built.is_marked(SSA, "ifnotpresent"));
             // What is encrypted cannot be compared, and is taken to stay.
             let before = match now {
                 Lookup::Found(before) => before,

@@ -312,3 +312,25 @@ fn a_child_that_a_parent_brings_while_it_goes_is_a_race_with_all_it_creates() {
     assert_eq!(created, [("guarded", race), ("plain", race), ("c", race)]);
     assert!(plan.owners.iter().all(|row| row.owner.name != "c"), "{:?}", plan.owners);
 }
+
+#[test]
+fn what_two_kustomizations_apply_is_contested_unless_one_of_them_leaves_it_alone() {
+    let files = |shared: Value| {
+        vec![
+            ("root/k.yaml", vec![ks("a", "./a", json!({})), ks("b", "./b", json!({}))]),
+            ("a/a.yaml", vec![cm("a"), cm("m")]),
+            ("b/b.yaml", vec![cm("b"), shared]),
+        ]
+    };
+    let contested = |files: &Files| -> Vec<String> {
+        let plan = Lab::new(files).plan(files);
+        let line = |contested: &crate::prune::plan::Contested| {
+            let owners: Vec<_> = contested.owners.iter().map(|owner| owner.name.as_str()).collect();
+            format!("{} by {}", contested.object.name, owners.join(","))
+        };
+        plan.contested.iter().map(line).collect()
+    };
+    assert_eq!(contested(&files(cm("m"))), ["m by a,b"]);
+    assert!(contested(&files(marked(cm("m"), "ssa", "Ignore"))).is_empty());
+    assert!(contested(&files(cm("n"))).is_empty());
+}
