@@ -6,7 +6,6 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -52,10 +51,7 @@ fn write(tree: &Path, path: &str, content: &str) {
 }
 
 fn git(tree: &Path, arguments: &[&str]) {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(tree).args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
-    let output = command.args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    xtask::git::run(tree, arguments).unwrap();
 }
 
 fn commit(cluster: &Cluster, tree: &Path) {

@@ -149,10 +149,7 @@ fn write(root: &Path, file: &str, content: &str) {
 }
 
 fn git(root: &Path, arguments: &[&str]) {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(root).args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]).args(arguments);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    xtask::git::run(root, arguments).unwrap();
 }
 
 /// Files and directories of the artifact that source-controller made.

@@ -33,11 +33,7 @@ impl Tree {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(&self.0).args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
-        let output = command.args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        xtask::git::run(&self.0, arguments).unwrap()
     }
 }
 

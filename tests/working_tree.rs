@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -35,10 +34,7 @@ impl Folder {
     }
 
     fn git(&self, arguments: &[&str]) {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(&self.0).args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
-        let output = command.args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        xtask::git::run(&self.0, arguments).unwrap();
     }
 
     fn read(&self, state: &State) -> BTreeMap<String, String> {

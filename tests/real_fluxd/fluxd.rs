@@ -241,6 +241,5 @@ impl Log {
 }
 
 fn git(dir: &std::path::Path, args: &[&str]) {
-    let output = Command::new("git").args(args).current_dir(dir).output().expect("git runs");
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    xtask::git::run(dir, args).unwrap();
 }

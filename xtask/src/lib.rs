@@ -3,12 +3,14 @@
 //! * [`bench`] measures.
 //! * [`controlplane`] builds the programs that a cluster consists of.
 //! * [`cluster`] runs them.
+//! * [`git`] makes the repositories that tests need.
 //! * [`oracle`] compares plans with what the real controllers do on them.
 
 pub mod bench;
 pub mod cluster;
 pub mod controlplane;
 pub mod demo;
+pub mod git;
 pub mod man;
 pub mod oracle;
 pub mod record;

@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail};
 use super::server::Traffic;
 use crate::cluster::Cluster;
 
+/// The head of a table of contenders.
+pub(crate) const HEAD: &str = "                     runs   min s  median s   max s";
+
 /// Somebody who reads the cluster.
 pub(crate) struct Contender {
     /// The letter by which ratios name it.
@@ -59,6 +62,20 @@ impl Contender {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok((peak, Traffic::read(cluster)?.since(before)))
+    }
+
+    /// A line of a table under [`HEAD`].
+    pub(crate) fn row(&self) -> String {
+        let (min, max) = (self.times.iter().min(), self.times.iter().max());
+        format!(
+            "{}  {:<16} {:>5} {:>7} {:>9} {:>7}",
+            self.letter,
+            self.title,
+            self.times.len(),
+            seconds(min.copied().unwrap_or_default()),
+            seconds(self.median()),
+            seconds(max.copied().unwrap_or_default()),
+        )
     }
 
     /// The median of the runs.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::measure::{Contender, seconds};
+use super::measure::{Contender, HEAD};
 use super::server::Traffic;
 use crate::answer;
 
@@ -45,21 +45,10 @@ pub(crate) fn stage(stage: &Stage) {
         stage.types,
         processor()
     ));
-    answer("                     runs   min s  median s   max s   lists       bytes  peak MiB");
+    answer(format!("{HEAD}   lists       bytes  peak MiB"));
     for (contender, (peak, traffic)) in &stage.contenders {
-        let (min, max) = (contender.times.iter().min(), contender.times.iter().max());
-        answer(format!(
-            "{}  {:<16} {:>5} {:>7} {:>9} {:>7} {:>7} {:>11} {:>9.1}",
-            contender.letter,
-            contender.title,
-            contender.times.len(),
-            seconds(min.copied().unwrap_or_default()),
-            seconds(contender.median()),
-            seconds(max.copied().unwrap_or_default()),
-            traffic.lists,
-            traffic.bytes,
-            *peak as f64 / 1024.0
-        ));
+        let peak = *peak as f64 / 1024.0;
+        answer(format!("{} {:>7} {:>11} {peak:>9.1}", contender.row(), traffic.lists, traffic.bytes));
     }
 }
 

@@ -10,13 +10,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
-use super::measure::{Contender, seconds};
+use super::measure::{self, Contender};
 use super::report;
 use crate::cluster::{Cluster, Flux, Options};
 use crate::controlplane::bin;
-use crate::{answer, tool};
+use crate::{answer, git, tool};
 
 const APPLICATIONS: usize = 50;
 /// Objects of one application, its namespace among them.
@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<()> {
     let (old, new) = (cluster.dir().join("bench/old"), cluster.dir().join("bench/new"));
     write(&old, OBJECTS)?;
     for words in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "all"]] {
-        git(&old, words)?;
+        git::run(&old, words)?;
     }
     cluster.publish("GitRepository/flux-system/fleet", &old)?;
     cluster.kubectl_stdin(&["apply", "--server-side", "-f", "-"], &kustomization("root", "./root"))?;
@@ -41,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
         let ready = cluster.kubectl(&["get", "kustomizations", "-n", "flux-system", "-o", path])?;
         Ok(ready.split(' ').filter(|status| *status == "True").count() == APPLICATIONS + 1)
     })?;
-    clone(&old, &new)?;
+    git::run(cluster.dir(), &["clone", "-q", "bench/old", "bench/new"])?;
     for number in 0..CHANGED {
         application(&new, number, OBJECTS - 1)?;
     }
@@ -92,9 +92,9 @@ fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<
             command
         }
     };
-    let (cold, warm) = (plan.clone(), plan);
+    let (cold, warm, diff) = (plan.clone(), plan.clone(), plan);
     let fresh = AtomicUsize::new(0);
-    let cold_caches = caches.clone();
+    let (cold_caches, caches_of_diff) = (caches.clone(), caches.clone());
     vec![
         Contender::new('k', "kustomize alone", build),
         Contender::new('i', "inventory", move || {
@@ -106,6 +106,11 @@ fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<
             cold(cold_caches.join(fresh.fetch_add(1, Ordering::Relaxed).to_string()))
         }),
         Contender::new('w', "plan, warm cache", move || warm(caches.join("warm"))),
+        Contender::new('d', "the same, --diff", move || {
+            let mut command = diff(caches_of_diff.join("warm"));
+            command.arg("--diff");
+            command
+        }),
     ]
 }
 
@@ -114,19 +119,8 @@ fn tell(racers: &[Contender], load: &str) {
         "\n{APPLICATIONS} applications of {OBJECTS} objects, {CHANGED} changed; load {load} before and {} after",
         report::load()
     ));
-    answer("                     runs   min s  median s   max s");
-    for racer in racers {
-        let (min, max) = (racer.times.iter().min(), racer.times.iter().max());
-        answer(format!(
-            "{}  {:<16} {:>5} {:>7} {:>9} {:>7}",
-            racer.letter,
-            racer.title,
-            racer.times.len(),
-            seconds(min.copied().unwrap_or_default()),
-            seconds(racer.median()),
-            seconds(max.copied().unwrap_or_default()),
-        ));
-    }
+    answer(measure::HEAD);
+    racers.iter().for_each(|racer| answer(racer.row()));
     let median = |letter| {
         let found = racers.iter().find(|racer| racer.letter == letter);
         found.map_or(Duration::ZERO, Contender::median).as_secs_f64()
@@ -175,16 +169,4 @@ fn application(tree: &Path, number: usize, objects: usize) -> Result<()> {
     let overlay = format!("resources: [objects.yaml]\ncommonAnnotations: {{team: {name}}}\n");
     fs::write(folder.join("kustomization.yaml"), overlay)?;
     Ok(())
-}
-
-fn clone(from: &Path, to: &Path) -> Result<()> {
-    let status = Command::new("git").args(["clone", "-q"]).arg(from).arg(to).status().context("cannot run git")?;
-    if status.success() { Ok(()) } else { bail!("git clone ended with {status}") }
-}
-
-fn git(tree: &Path, words: &[&str]) -> Result<()> {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(tree).args(["-c", "user.name=b", "-c", "user.email=b@example.invalid"]);
-    let status = command.args(words).status().context("cannot run git")?;
-    if status.success() { Ok(()) } else { bail!("git {} ended with {status}", words.join(" ")) }
 }

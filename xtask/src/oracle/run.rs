@@ -13,6 +13,7 @@ use super::manifest::{self, File, Files};
 use super::scenarios::Scenario;
 use crate::cluster::Cluster;
 use crate::controlplane::bin;
+use crate::git;
 
 /// How long nothing may change before a scenario counts as settled: more than an interval of its Kustomizations.
 const QUIET: Duration = Duration::from_secs(7);
@@ -64,7 +65,7 @@ impl Place<'_> {
         for text in &scenario.cluster {
             self.apply(&manifest::object(&text.replace('@', &self.prefix), &self.prefix)?)?;
         }
-        self.git(&["init", "-q", "-b", "main"])?;
+        git::run(&self.folder, &["init", "-q", "-b", "main"])?;
         let mut files = Files::new();
         manifest::edit(&mut files, &scenario.before, &self.prefix)?;
         self.publish(&files)?;
@@ -140,19 +141,9 @@ impl Place<'_> {
 
     fn publish(&self, files: &Files) -> Result<()> {
         self.write(files)?;
-        self.git(&["add", "-A"])?;
-        self.git(&["commit", "-q", "--allow-empty", "-m", "change"])?;
+        git::run(&self.folder, &["add", "-A"])?;
+        git::run(&self.folder, &["commit", "-q", "--allow-empty", "-m", "change"])?;
         self.cluster.publish(&format!("GitRepository/{}/repo", self.prefix), &self.folder).map(drop)
-    }
-
-    fn git(&self, arguments: &[&str]) -> Result<()> {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(&self.folder).args(["-c", "user.name=o", "-c", "user.email=o@example.invalid"]);
-        let output = command.args(arguments).output().context("cannot run git")?;
-        if !output.status.success() {
-            bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(())
     }
 
     fn plan(&self, binary: &Path, flags: &[&str]) -> Result<Value> {

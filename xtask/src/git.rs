@@ -1,0 +1,17 @@
+//! Git, for repositories that tasks and tests make: a fixed author, and a failure tells what Git said.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Runs `git` in a folder and gives what it printed, without the end of the last line.
+pub fn run(folder: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(folder.as_ref()).args(["-c", "user.name=tests", "-c", "user.email=tests@example.invalid"]);
+    let output = command.args(arguments).output().context("cannot run git")?;
+    if !output.status.success() {
+        bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
