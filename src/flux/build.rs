@@ -13,6 +13,7 @@ use super::features::Features;
 use super::generator::{self, Generated};
 use super::objects::{self, Built, Document};
 use super::references;
+use super::sops;
 use super::spec::{Key, Spec};
 use super::substitute::{self, Lookup, Variables};
 
@@ -86,7 +87,8 @@ pub fn build(
     needs: &mut Needs,
 ) -> Option<Outcome> {
     let prepared = prepare(artifact, owner, spec, features, answers, needs)?;
-    Some(prepared.and_then(|(documents, variables)| read(documents, variables.as_ref(), spec)))
+    let decrypted = spec.decrypts().then(|| decrypted_first(artifact, spec, features));
+    Some(prepared.and_then(|(documents, variables)| read(documents, variables.as_ref(), spec, decrypted.as_ref())))
 }
 
 /// The bytes that the controller hashes: kustomize's output, or, where variables were replaced, what kustomize makes of
@@ -165,6 +167,12 @@ fn prepare<'a>(
     Some(variables.map(|variables| (documents.as_slice(), variables)).map_err(|failure| failure.to_string()))
 }
 
+/// MACs of the files that are decrypted before kustomize runs.
+fn decrypted_first(artifact: &Artifact, spec: &Spec, features: Features) -> BTreeSet<String> {
+    let generated = generator::generate(artifact, spec.value(), features.whole_images);
+    generated.map(|generated| sops::decrypted_first(artifact, &generated)).unwrap_or_default()
+}
+
 /// What changes elsewhere in the tree is no reason to build again.
 fn run_key(artifact: &Artifact, generated: &Generated) -> String {
     let digest = match references::inputs(artifact, generated) {
@@ -179,7 +187,12 @@ fn run_key(artifact: &Artifact, generated: &Generated) -> String {
     artifact::hex(&hash.finalize())
 }
 
-fn read(documents: &[Document], variables: Option<&Variables>, spec: &Spec) -> Outcome {
+fn read(
+    documents: &[Document],
+    variables: Option<&Variables>,
+    spec: &Spec,
+    decrypted: Option<&BTreeSet<String>>,
+) -> Outcome {
     let mut built = Vec::new();
     for document in documents {
         let mut manifest = document.value.clone();
@@ -190,19 +203,15 @@ fn read(documents: &[Document], variables: Option<&Variables>, spec: &Spec) -> O
                 return Err("a name is not text after substitution; quote it with a variable".to_owned());
             }
         }
+        let (first, veil) = (built.len(), sops::veil(&document.value, decrypted));
         objects::objects(manifest, &mut built);
+        built[first..].iter_mut().for_each(|object| object.veil.clone_from(&veil));
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
         return Err(format!("{} is built twice", twice.id));
     }
-    let encrypted = |object: &&Built| {
-        object.id.is("", "Secret")
-            && object.is_encrypted()
-            && !spec.decrypts()
-            && !object.is_marked("kustomize.toolkit.fluxcd.io/decrypt", "disabled")
-    };
-    match built.iter().find(encrypted) {
+    match built.iter().find(|object| object.is_refused(spec.decrypts())) {
         Some(secret) => Err(format!("{} is encrypted and spec.decryption is not set", secret.id)),
         None => Ok(built),
     }
@@ -265,8 +274,10 @@ mod tests {
     fn what_fails_the_build_after_kustomize() {
         let two = format!("{MAP}---\n{}", MAP.replace("${name}", "web"));
         assert!(run(json!({"postBuild": {"substitute": {"name": "web"}}}), &two, &[]).unwrap_err().contains("twice"));
-        let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: s\nsops: {mac: x}\n";
+        let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: s\ndata: {a: 'ENC[x]'}\nsops: {mac: x}\n";
         assert!(run(json!({}), secret, &[]).unwrap_err().contains("encrypted"));
         assert!(run(json!({"decryption": {"provider": "sops"}}), secret, &[]).is_ok());
+        let dropped = secret.replace("data", "stringData");
+        assert!(run(json!({}), &dropped, &[]).is_ok(), "the controller applies the encrypted text");
     }
 }

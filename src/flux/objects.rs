@@ -5,6 +5,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::sops;
+use super::veil::Veil;
 use crate::object::{GroupKind, ObjectId};
 
 /// One document of kustomize's output.
@@ -25,6 +27,8 @@ pub struct Built {
     pub version: String,
     /// The manifest.
     pub manifest: Value,
+    /// What of it is not known without keys.
+    pub veil: Option<Veil>,
 }
 
 impl Built {
@@ -42,9 +46,15 @@ impl Built {
         })
     }
 
-    /// Whether the manifest still holds SOPS metadata.
-    pub fn is_encrypted(&self) -> bool {
-        self.manifest.get("sops").is_some_and(Value::is_object)
+    /// Whether the controller refuses to apply it: a Secret with SOPS' own data that it did not decrypt. It drops that
+    /// data with all that no Secret has before it looks (observed), so only a Secret that cannot be read as one is left:
+    /// with `stringData` the encrypted text is applied.
+    pub fn is_refused(&self, decrypts: bool) -> bool {
+        self.id.is("", "Secret")
+            && self.manifest.get("sops").is_some()
+            && !(decrypts && sops::is_whole(&self.manifest))
+            && !sops::is_spared(&self.manifest)
+            && !sops::is_readable_secret(&self.manifest)
     }
 }
 
@@ -98,7 +108,7 @@ pub fn objects(manifest: Value, into: &mut Vec<Built>) {
         return;
     }
     let id = ObjectId::new(group, &kind, metadata("namespace").unwrap_or_default(), name);
-    into.push(Built { id, version: version.to_owned(), manifest });
+    into.push(Built { id, version: version.to_owned(), manifest, veil: None });
 }
 
 /// The group and kind that a CustomResourceDefinition serves, and whether in namespaces.

@@ -16,6 +16,7 @@ mod report;
 mod scope;
 #[cfg(test)]
 mod tests;
+mod veiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub struct World<'a> {
     pub workers: usize,
     /// What the self-check said of each Kustomization.
     pub fidelity: BTreeMap<Key, Fidelity>,
+    /// What each Kustomization applied last, where git has it.
+    pub applied: BTreeMap<Key, Arc<Artifact>>,
 }
 
 /// What a step came to.

@@ -20,7 +20,8 @@ impl Preview<'_> {
             for (number, pass) in node.passes.iter().enumerate() {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
                     let skipped = built.is_marked(fate::RECONCILE, "disabled") || built.is_marked(fate::SSA, "ignore");
-                    if !skipped {
+                    // Of what is encrypted as a whole only the live spec is known.
+                    if !skipped && built.manifest.is_object() {
                         let spec = Spec::new(built.manifest.get("spec").unwrap_or_default_ref());
                         changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
                     }
@@ -179,6 +180,9 @@ impl Preview<'_> {
                 return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
             }
             Some(Ok(built)) => built,
+        };
+        let Some(built) = self.unveiled(key, built, answers, needs) else {
+            return elsewhere("what it applied last is not built yet".to_owned());
         };
         (scopes.place(built), hindrance.is_none())
     }

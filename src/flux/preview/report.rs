@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fate::{End, Fate, guard};
 use super::model::{Event, Finalization, Node, PassOutcome};
-use super::{Consequences, Preview};
+use super::{Consequences, Preview, veiled};
 use crate::flux::spec::Key;
 use crate::object::{Object, ObjectId};
 use crate::ownership::OwnerId;
@@ -32,6 +32,7 @@ impl Preview<'_> {
             consequences.fates.iter().filter_map(|(id, fate)| self.change(id, fate, consequences)).collect();
         changes.extend(self.cascaded(consequences));
         changes.extend(self.misread_names());
+        self.tell_veiled(&mut changes);
         Plan::new(self.world.snapshot.cluster.clone(), gaps, self.owners(), changes)
     }
 
@@ -208,7 +209,10 @@ impl Preview<'_> {
         // What comes and goes at once is no owner that anyone loses.
         for node in self.nodes.iter().filter(|node| !node.id.fresh || node.removal.is_none()) {
             let key = &node.id.key;
-            let (outcome, reason) = outcome(node);
+            let (outcome, mut reason) = outcome(node);
+            if outcome == Outcome::Applies && reason.is_empty() {
+                reason = veiled::reason(node);
+            }
             let fidelity = self.world.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
             let row = OwnerOutcome { owner: owner_id(key), outcome, reason, fidelity };
             // A Kustomization that goes and comes back is shown by what comes of it.
@@ -250,7 +254,7 @@ fn outcome(node: &Node) -> (Outcome, String) {
     }
 }
 
-fn owner_id(key: &Key) -> OwnerId {
+pub(super) fn owner_id(key: &Key) -> OwnerId {
     OwnerId {
         system: "flux".to_owned(),
         kind: KIND.to_owned(),
