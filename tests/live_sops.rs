@@ -301,3 +301,58 @@ fn an_encrypted_secret_without_decryption_is_refused_where_its_data_cannot_be_da
     let quiet = site.plan(&DIFF);
     assert_eq!((quiet.code, rows(&quiet)), (0, BTreeMap::new()), "{quiet:?}");
 }
+
+#[test]
+fn a_patch_that_hides_what_it_patches_makes_the_plan_incomplete() {
+    let file = "namespace: sops-patch\nresources: [settings.yaml]\npatches: [{path: patch.yaml}]\n";
+    let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n";
+    let patch = fixture("whole-patch.yaml");
+    let files = [("kustomization.yaml", file), ("settings.yaml", settings), ("patch.yaml", &*patch)];
+    let site = Site::new("sops-patch", &files, true).ready();
+    let value = ["get", "configmap", "settings", "-n", "sops-patch", "-o", "jsonpath={.data.extra}"];
+    assert_eq!(cluster().kubectl(&value).unwrap(), "one", "the controller builds it");
+    let plan = site.plan(&JSON);
+    assert_eq!((plan.code, rows(&plan)), (5, BTreeMap::new()), "{plan:?}");
+    let gap = &document(&plan)["gaps"][0];
+    assert!(gap["message"].as_str().unwrap().contains("patch.yaml hides what it patches"), "{gap}");
+}
+
+#[test]
+fn explore_yaml() {
+    let plain = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"${x}\", namespace: sops-yaml}\n";
+    let values = [
+        "yes",
+        "y",
+        "on",
+        "no",
+        "off",
+        "n",
+        "true",
+        "null",
+        "0123",
+        "0o17",
+        "0x1f",
+        "1e3",
+        "0b1",
+        "2020-01-01",
+        "12.5",
+        "123",
+        "089",
+    ];
+    let site = Site::new("sops-yaml", &[("a.yaml", plain)], false);
+    cluster().kubectl(&["delete", "kustomization", "apps", "-n", "sops-yaml"]).unwrap();
+    let mut all = String::new();
+    for value in values {
+        all += &format!(
+            "---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: v-{value}, namespace: sops-yaml}}\nspec: {{interval: 1h, path: ./, prune: true, postBuild: {{substitute: {{x: '{value}'}}}}, sourceRef: {{kind: GitRepository, name: src}}}}\n"
+        );
+    }
+    cluster().kubectl_stdin(&["apply", "-f", "-"], &all).unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(15));
+    println!("{}", cluster().kubectl(&["get", "kustomization", "-n", "sops-yaml", "-o", "jsonpath={range .items[*]}{.metadata.name}{\" \"}{.status.inventory.entries[*].id} {.status.conditions[?(@.type==\"Ready\")].message}{\"\\n\"}{end}"]).unwrap());
+    let plan = site.plan(&JSON);
+    for owner in document(&plan)["owners"].as_array().unwrap() {
+        println!("{} {} {}", owner["name"], owner["outcome"], owner["reason"]);
+    }
+    println!("{:?}", rows(&plan));
+}

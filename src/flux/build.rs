@@ -167,6 +167,12 @@ fn prepare<'a>(
     Some(variables.map(|variables| (documents.as_slice(), variables)).map_err(|failure| failure.to_string()))
 }
 
+/// The file without whose keys kustomize cannot build.
+pub fn needs_key(artifact: &Artifact, spec: &Spec, features: Features) -> Option<String> {
+    let generated = generator::generate(artifact, spec.value(), features.whole_images).ok()?;
+    sops::hidden_patch(artifact, &generated).filter(|_| spec.decrypts())
+}
+
 /// MACs of the files that are decrypted before kustomize runs.
 fn decrypted_first(artifact: &Artifact, spec: &Spec, features: Features) -> BTreeSet<String> {
     let generated = generator::generate(artifact, spec.value(), features.whole_images);

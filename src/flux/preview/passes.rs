@@ -175,7 +175,12 @@ impl Preview<'_> {
         }
         let built = match build::build(artifact, key, spec, self.world.features, answers, needs) {
             None => return elsewhere("it is not built yet".to_owned()),
-            Some(Err(reason)) => return (PassOutcome::Blocked(reason), true),
+            Some(Err(reason)) => {
+                return match build::needs_key(artifact, spec, self.world.features) {
+                    Some(file) => elsewhere(format!("without keys it cannot be built: {file} hides what it patches")),
+                    None => (PassOutcome::Blocked(reason), true),
+                };
+            }
             Some(Ok(_)) if spec.is_remote() => {
                 return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
             }

@@ -21,10 +21,15 @@ impl Preview<'_> {
             let message = "Kustomizations that change each other do not come to rest".to_owned();
             gaps.push(Gap { kind: GapKind::Failed, subject: "preview".to_owned(), namespace: None, message });
         }
-        for node in self.nodes.iter().filter(|node| !node.id.fresh && node.passes.len() > 1) {
-            // Its spec changes, and what it builds with it is not in this tree.
+        let here = |node: &Node| {
+            let spec = node.last().map(|pass| &pass.spec).filter(|spec| !spec.is_remote());
+            spec.is_some_and(|spec| self.world.trees.contains_key(&spec.source(&node.id.key.namespace)))
+        };
+        for node in self.nodes.iter().filter(|node| here(node) || (!node.id.fresh && node.passes.len() > 1)) {
+            // Its spec changes and what it builds with it is not in this tree, or what it builds here is not known.
             if let Some(PassOutcome::Elsewhere(message)) = node.last().map(|pass| &pass.outcome) {
-                let subject = format!("what {} builds with its changed spec", owner_id(&node.id.key));
+                let changed = if here(node) { "" } else { " with its changed spec" };
+                let subject = format!("what {} builds{changed}", owner_id(&node.id.key));
                 gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: message.clone() });
             }
         }

@@ -71,6 +71,18 @@ pub fn decrypted_first(artifact: &Artifact, generated: &Generated) -> BTreeSet<S
     macs
 }
 
+/// A patch of the build whose kind or name is encrypted: kustomize cannot tell what it patches without the keys.
+pub fn hidden_patch(artifact: &Artifact, generated: &Generated) -> Option<String> {
+    let texts = artifact.files().map(|(at, content)| (at, String::from_utf8_lossy(content)));
+    let macs = decrypted_first(artifact, generated);
+    let decrypted = |text: &str| mac(text).is_some_and(|mac| macs.contains(mac));
+    let hidden = |text: &str| {
+        let manifest: Value = super::objects::parse(text).unwrap_or_default();
+        IDENTITY.iter().any(|part| is_cipher(manifest.pointer(part)))
+    };
+    texts.filter(|(_, text)| decrypted(text)).find(|(_, text)| hidden(text)).map(|(at, _)| at.to_owned())
+}
+
 /// Files of a kustomization file that are decrypted: the name that tells the format, the path, and whether it holds
 /// variables.
 fn sources(content: &Value) -> Vec<(String, String, bool)> {
