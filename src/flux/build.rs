@@ -204,10 +204,7 @@ fn read(
         let mut manifest = document.value.clone();
         if let Some(variables) = variables.filter(|_| !opted_out(&document.value)) {
             let text = variables.apply(&document.text).map_err(|failure| failure.to_string())?;
-            manifest = objects::parse(&text).map_err(|why| format!("not YAML after substitution: {why}"))?;
-            if !manifest.pointer("/metadata/name").is_none_or(serde_json::Value::is_string) {
-                return Err("a name is not text after substitution; quote it with a variable".to_owned());
-            }
+            manifest = objects::parse_again(&text).map_err(|why| format!("not YAML after substitution: {why}"))?;
         }
         let (first, veil) = (built.len(), sops::veil(&document.value, decrypted));
         objects::objects(manifest, &mut built);
