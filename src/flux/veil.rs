@@ -81,7 +81,10 @@ pub fn settle(mut built: Vec<Built>, before: Option<&[Built]>, inventory: &BTree
     let same = before.is_some_and(|before| texts(before) == texts(&hidden) && rest.len() == hidden.len());
     let veil = if same { Veil::Content } else { Veil::Identity };
     let listed = |id| Built { id, version: String::new(), manifest: Value::Null, veil: Some(veil.clone()) };
-    built.extend(rest.into_iter().map(listed));
+    // More than are hidden go for sure, if it is not known which: then all of them count as what goes.
+    if rest.len() <= hidden.len() {
+        built.extend(rest.into_iter().map(listed));
+    }
     if !same {
         let unknown = |object: Built| {
             let ObjectId { group, kind, namespace, name } = &object.id;
@@ -217,6 +220,8 @@ mod tests {
         let hidden = Some(Veil::Identity);
         assert_eq!(names(other), [("it".to_owned(), hidden.clone()), (UNKNOWN.to_owned(), hidden.clone())]);
         let alone = settle(vec![whole("y"), plain()], None, &inventory);
-        assert_eq!(names(alone)[1..], [("it".to_owned(), hidden.clone()), (UNKNOWN.to_owned(), hidden)]);
+        assert_eq!(names(alone)[1..], [("it".to_owned(), hidden.clone()), (UNKNOWN.to_owned(), hidden.clone())]);
+        let most_go = settle(vec![whole("y")], None, &inventory);
+        assert_eq!(names(most_go), [(UNKNOWN.to_owned(), hidden)], "one of two stays at most");
     }
 }

@@ -16,14 +16,16 @@ use crate::prune::plan::{Action, Actor, Certainty, Change, Target};
 use crate::words::count;
 
 /// Of an object that may have another name.
-const RENAMED: &str = "renamed (hash unknown): its encrypted content changed, and its name has a hash of what is decrypted; \
-                       race: it stays if only the encryption is new";
+const RENAMED: &str = "renamed (hash unknown): its encrypted content changed, and its name has a hash of what is \
+                       decrypted; race: it stays if only the encryption is new";
 /// Of an object that may be what is generated.
-const UNCOMPARED: &str = "hash-unknown: its name has a hash of what is decrypted, and what was applied last is not at hand to \
-                          compare; it stays if its content is the same";
+const UNCOMPARED: &str = "hash-unknown: its name has a hash of what is decrypted, and what was applied last is not at \
+                          hand to compare; it stays if its content is the same";
 /// Of an object that may be one whose identity is encrypted.
-const MAYBE: &str = "identity-unknown: it may be an object whose kind, namespace or name is encrypted, which stays, or one that \
-                     is not in the build any more";
+const MAYBE: &str = "identity-unknown: it may be an object whose kind, namespace or name is encrypted, which stays, or \
+                     one that is not in the build any more";
+/// Of one of more such objects than there are encrypted ones.
+const MAYBE_GONE: &str = "not-in-build; race: it stays if it is an object whose kind, namespace or name is encrypted";
 /// Of an object whose identity is encrypted.
 const ENCRYPTED: &str =
     "identity-unknown: its kind, namespace or name is encrypted, and its text is not what was applied last";
@@ -74,6 +76,8 @@ impl Preview<'_> {
             renaming.is_some_and(|renaming| !renaming.changed && !renaming.live.is_empty())
         };
         changes.retain(|change| !told(change));
+        let uncompared = identities.values().filter(|key| !self.world.applied.contains_key(key));
+        let hiding: Vec<_> = uncompared.map(|key| Some(owner_id(key))).collect();
         for change in changes.iter_mut() {
             let id = &change.object.id;
             let candidate = || names.values().find(|renaming| renaming.live.contains(id));
@@ -88,6 +92,7 @@ impl Preview<'_> {
                     match candidate() {
                         Some(renaming) if renaming.changed => say(change, Action::Delete, RENAMED),
                         Some(_) => say(change, Action::Unknown, UNCOMPARED),
+                        None if hiding.contains(&change.owner) => say(change, Action::Delete, MAYBE_GONE),
                         None => {}
                     }
                 }
@@ -125,7 +130,7 @@ pub(super) fn reason(node: &Node) -> String {
 
 fn say(change: &mut Change, action: Action, reason: &str) {
     (change.action, change.reason) = (action, reason.to_owned());
-    if reason == RENAMED {
+    if [RENAMED, MAYBE_GONE].contains(&reason) {
         change.certainty = Certainty::Race;
     }
 }
