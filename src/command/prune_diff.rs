@@ -21,6 +21,9 @@ use crate::snapshot::Snapshot;
 /// How many unknown fields of a manifest are dropped one answer after the other.
 const TRIES: usize = 4;
 
+/// How many objects one message names.
+const NAMED: usize = 5;
+
 /// What the server says of one application.
 pub(super) enum Answer {
     /// It takes it; the object is as before.
@@ -87,6 +90,16 @@ impl DryRuns {
     }
 }
 
+/// What is left out, as the keys to it are not here.
+pub(super) fn uncompared(applications: &[Application]) -> Option<String> {
+    let veiled: BTreeSet<String> =
+        applications.iter().filter(|application| application.built.veil.is_some()).map(|a| a.id.to_string()).collect();
+    let more = if veiled.len() > NAMED { format!(" and {} more", veiled.len() - NAMED) } else { String::new() };
+    let names: Vec<String> = veiled.iter().take(NAMED).cloned().collect();
+    let what = "encrypted, or name what has a hash of encrypted content";
+    (!veiled.is_empty()).then(|| format!("not compared, as they are {what}: {}{more}", names.join(", ")))
+}
+
 struct Judge<'a> {
     cluster: &'a Cluster,
     snapshot: &'a Snapshot,
@@ -99,8 +112,8 @@ impl Judge<'_> {
         if application.is_skipped(seen) {
             return Answer::Same;
         }
-        if built.is_encrypted() {
-            return Answer::Unvalidated("it is encrypted".to_owned());
+        if let Some(veil) = &built.veil {
+            return Answer::Unvalidated(veil.why().to_owned());
         }
         let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else {
             return Answer::Unvalidated("its kind is new".to_owned());

@@ -101,15 +101,20 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
         session.terminal.warning(&sanitize::one_line(&text));
     }
     let mut answering = Answering { version, kustomize, cluster, answers: Answers::default() };
-    let (fidelity, unchecked) = self_check(snapshot, &folders, controller.features, &mut answering).await?;
-    for warning in tree_sources::without_history(&unchecked, &folders) {
+    let checked = self_check(snapshot, &folders, controller.features, &mut answering).await?;
+    for warning in tree_sources::without_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let (features, workers) = (controller.features, controller.workers);
-    let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity });
+    let (fidelity, applied) = (checked.fidelity, checked.applied);
+    let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity, applied });
     let plan = answering.settle(&mut preview).await?;
     let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else { return Ok(plan.with_gaps(gaps)) };
-    let dry_runs = prune_diff::ask(cluster, snapshot, preview.applications()).await;
+    let applications = preview.applications();
+    if let Some(warning) = prune_diff::uncompared(&applications) {
+        session.terminal.warning(&sanitize::one_line(&warning));
+    }
+    let dry_runs = prune_diff::ask(cluster, snapshot, applications).await;
     session.print_warnings(cluster);
     preview.refuse(dry_runs.refusals());
     let plan = answering.settle(&mut preview).await?.with_gaps(gaps);
@@ -153,16 +158,25 @@ impl Answering {
     }
 }
 
-/// Builds what each Kustomization applied last and compares it with the controller's own digest; the second value is
-/// the sources whose applied commit is not in their directory.
+/// What git tells of what the Kustomizations applied last.
+struct Checked {
+    /// Whether our build of it is the controller's.
+    fidelity: BTreeMap<Key, Fidelity>,
+    /// The artifact that it was.
+    applied: BTreeMap<Key, Arc<Artifact>>,
+    /// Sources whose applied commit is not in their directory.
+    missing: BTreeSet<SourceId>,
+}
+
+/// Builds what each Kustomization applied last and compares it with the controller's own digest.
 async fn self_check(
     snapshot: &Snapshot,
     folders: &BTreeMap<SourceId, PathBuf>,
     features: Features,
     answering: &mut Answering,
-) -> Result<(BTreeMap<Key, Fidelity>, BTreeSet<SourceId>)> {
+) -> Result<Checked> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
-    let mut fidelity = BTreeMap::new();
+    let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
     loop {
         let mut needs = Needs::default();
         for full in
@@ -181,11 +195,13 @@ async fn self_check(
             let artifact = artifacts.entry((source.clone(), claimed.commit.clone())).or_insert_with(pack);
             let Some(artifact) = artifact else { continue };
             let checked = fidelity::check(&claimed, artifact, &key, &spec, features, &answering.answers, &mut needs);
+            applied.insert(key.clone(), artifact.clone());
             fidelity.extend(checked.map(|checked| (key, checked)));
         }
         if needs.is_empty() {
             let missing = artifacts.into_iter().filter(|(_, artifact)| artifact.is_none());
-            return Ok((fidelity, missing.map(|((source, _), _)| source).collect()));
+            let missing = missing.map(|((source, _), _)| source).collect();
+            return Ok(Checked { fidelity, applied, missing });
         }
         answering.answer(needs).await?;
     }

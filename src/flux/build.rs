@@ -14,6 +14,7 @@ use super::features::Features;
 use super::generator::{self, Generated};
 use super::objects::{self, Built, Document};
 use super::references;
+use super::sops;
 use super::spec::{Key, Spec};
 use super::substitute::{self, Lookup, Variables};
 
@@ -95,7 +96,8 @@ pub fn build(
     needs: &mut Needs,
 ) -> Option<Outcome> {
     let prepared = prepare(artifact, owner, spec, features, (answers, replaced), needs)?;
-    Some(prepared.and_then(|(documents, variables)| read(documents, variables.as_ref(), spec)))
+    let decrypted = spec.decrypts().then(|| decrypted_first(artifact, spec, features));
+    Some(prepared.and_then(|(documents, variables)| read(documents, variables.as_ref(), spec, decrypted.as_ref())))
 }
 
 /// The bytes that the controller hashes: kustomize's output, or, where variables were replaced, what kustomize makes of
@@ -175,6 +177,18 @@ fn prepare<'a>(
     Some(variables.map(|variables| (documents.as_slice(), variables)).map_err(|failure| failure.to_string()))
 }
 
+/// The file without whose keys kustomize cannot build.
+pub fn needs_key(artifact: &Artifact, spec: &Spec, features: Features) -> Option<String> {
+    let generated = generator::generate(artifact, spec.value(), features.whole_images).ok()?;
+    sops::hidden_patch(artifact, &generated).filter(|_| spec.decrypts())
+}
+
+/// MACs of the files that are decrypted before kustomize runs.
+fn decrypted_first(artifact: &Artifact, spec: &Spec, features: Features) -> BTreeSet<String> {
+    let generated = generator::generate(artifact, spec.value(), features.whole_images);
+    generated.map(|generated| sops::decrypted_first(artifact, &generated)).unwrap_or_default()
+}
+
 /// What changes elsewhere in the tree is no reason to build again.
 fn run_key(artifact: &Artifact, generated: &Generated) -> String {
     let digest = match references::inputs(artifact, generated) {
@@ -189,30 +203,28 @@ fn run_key(artifact: &Artifact, generated: &Generated) -> String {
     artifact::hex(&hash.finalize())
 }
 
-fn read(documents: &[Document], variables: Option<&Variables>, spec: &Spec) -> Outcome {
+fn read(
+    documents: &[Document],
+    variables: Option<&Variables>,
+    spec: &Spec,
+    decrypted: Option<&BTreeSet<String>>,
+) -> Outcome {
     let mut built = Vec::new();
     for document in documents {
         let mut manifest = document.value.clone();
         if let Some(variables) = variables.filter(|_| !opted_out(&document.value)) {
             let text = variables.apply(&document.text).map_err(|failure| failure.to_string())?;
-            manifest = objects::parse(&text).map_err(|why| format!("not YAML after substitution: {why}"))?;
-            if !manifest.pointer("/metadata/name").is_none_or(serde_json::Value::is_string) {
-                return Err("a name is not text after substitution; quote it with a variable".to_owned());
-            }
+            manifest = objects::parse_again(&text).map_err(|why| format!("not YAML after substitution: {why}"))?;
         }
+        let (first, veil) = (built.len(), sops::veil(&document.value, decrypted));
         objects::objects(manifest, &mut built);
+        built[first..].iter_mut().for_each(|object| object.veil.clone_from(&veil));
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
         return Err(format!("{} is built twice", twice.id));
     }
-    let encrypted = |object: &&Built| {
-        object.id.is("", "Secret")
-            && object.is_encrypted()
-            && !spec.decrypts()
-            && !object.is_marked("kustomize.toolkit.fluxcd.io/decrypt", "disabled")
-    };
-    match built.iter().find(encrypted) {
+    match built.iter().find(|object| object.is_refused(spec.decrypts())) {
         Some(secret) => Err(format!("{} is encrypted and spec.decryption is not set", secret.id)),
         None => Ok(built),
     }
@@ -277,8 +289,10 @@ mod tests {
     fn what_fails_the_build_after_kustomize() {
         let two = format!("{MAP}---\n{}", MAP.replace("${name}", "web"));
         assert!(run(json!({"postBuild": {"substitute": {"name": "web"}}}), &two, &[]).unwrap_err().contains("twice"));
-        let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: s\nsops: {mac: x}\n";
+        let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: s\ndata: {a: 'ENC[x]'}\nsops: {mac: x}\n";
         assert!(run(json!({}), secret, &[]).unwrap_err().contains("encrypted"));
         assert!(run(json!({"decryption": {"provider": "sops"}}), secret, &[]).is_ok());
+        let dropped = secret.replace("data", "stringData");
+        assert!(run(json!({}), &dropped, &[]).is_ok(), "the controller applies the encrypted text");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::artifact::Artifact;
-use super::build::{Answers, Needs, text};
+use super::build::{Answers, Needs, Replaced, build, text};
 use super::features::Features;
 use super::spec::{Key, Spec};
 use crate::object::FullObject;
@@ -46,11 +46,13 @@ pub fn check(
     answers: &Answers,
     needs: &mut Needs,
 ) -> Option<Fidelity> {
-    if spec.decrypts() {
-        // Without the keys the bytes cannot be had.
-        return Some(Fidelity::Unknown);
-    }
     let built = text(artifact, owner, spec, features, answers, needs)?;
     let digest = built.map(|text| Artifact::digest_of(text.as_bytes()));
-    Some(if digest.is_ok_and(|digest| digest == claimed.digest) { Fidelity::Verified } else { Fidelity::Unverified })
+    if digest.is_ok_and(|digest| digest == claimed.digest) {
+        return Some(Fidelity::Verified);
+    }
+    // Without the keys the bytes of what was encrypted cannot be had.
+    let objects = build(artifact, owner, spec, features, (answers, &Replaced::new()), needs)?;
+    let veiled = spec.decrypts() && objects.is_ok_and(|objects| objects.iter().any(|object| object.veil.is_some()));
+    Some(if veiled { Fidelity::Unknown } else { Fidelity::Unverified })
 }

@@ -5,6 +5,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::sops;
+use super::veil::Veil;
 use crate::object::{GroupKind, ObjectId};
 
 /// One document of kustomize's output.
@@ -25,6 +27,8 @@ pub struct Built {
     pub version: String,
     /// The manifest.
     pub manifest: Value,
+    /// What of it is not known without keys.
+    pub veil: Option<Veil>,
 }
 
 impl Built {
@@ -42,9 +46,15 @@ impl Built {
         })
     }
 
-    /// Whether the manifest still holds SOPS metadata.
-    pub fn is_encrypted(&self) -> bool {
-        self.manifest.get("sops").is_some_and(Value::is_object)
+    /// Whether the controller refuses to apply it: a Secret with SOPS' own data that it did not decrypt. It drops that
+    /// data with all that no Secret has before it looks (observed), so only a Secret that cannot be read as one is left:
+    /// with `stringData` the encrypted text is applied.
+    pub fn is_refused(&self, decrypts: bool) -> bool {
+        self.id.is("", "Secret")
+            && self.manifest.get("sops").is_some()
+            && !(decrypts && sops::is_whole(&self.manifest))
+            && !sops::is_spared(&self.manifest)
+            && !sops::is_readable_secret(&self.manifest)
     }
 }
 
@@ -82,6 +92,40 @@ pub fn parse(text: &str) -> Result<Value, String> {
     Value::deserialize(document).map_err(|error| error.to_string())
 }
 
+/// Reads one object as the controller does after it replaced variables: as YAML 1.1, where `yes` and `0123` are no texts.
+/// An object whose name is none it leaves out without a word, and prunes it where it was there (observed).
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_again(text: &str) -> Result<Value, String> {
+    let mut manifest = parse(text)?;
+    for key in ["name", "namespace"] {
+        let written = scalar_of_metadata(text, key);
+        if let Some(value) = manifest.pointer_mut(&format!("/metadata/{key}"))
+            && written.is_some_and(is_no_text)
+        {
+            *value = Value::Null;
+        }
+    }
+    Ok(manifest)
+}
+
+/// What stands in the metadata of kustomize's output, quotes included.
+fn scalar_of_metadata<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let metadata = text.lines().skip_while(|line| *line != "metadata:").skip(1);
+    let mut lines = metadata.take_while(|line| line.starts_with(' '));
+    lines.find_map(|line| line.strip_prefix("  ")?.strip_prefix(key)?.strip_prefix(": ").map(str::trim))
+}
+
+/// Whether YAML 1.1 takes a plain scalar, which is a text in YAML 1.2, for a truth value or a number.
+fn is_no_text(scalar: &str) -> bool {
+    const TRUTHS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
+    let number = scalar.trim_start_matches(['+', '-']).replace('_', "");
+    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    TRUTHS.contains(&scalar.to_lowercase().as_str())
+        || (number.ends_with(|c: char| c.is_ascii_digit()) && digits(&number.replacen('.', "", 1)))
+}
+
 /// The objects of a manifest: lists are flattened, what has no version, kind or name is dropped.
 pub fn objects(manifest: Value, into: &mut Vec<Built>) {
     let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -98,7 +142,7 @@ pub fn objects(manifest: Value, into: &mut Vec<Built>) {
         return;
     }
     let id = ObjectId::new(group, &kind, metadata("namespace").unwrap_or_default(), name);
-    into.push(Built { id, version: version.to_owned(), manifest });
+    into.push(Built { id, version: version.to_owned(), manifest, veil: None });
 }
 
 /// The group and kind that a CustomResourceDefinition serves, and whether in namespaces.
@@ -128,6 +172,22 @@ mod tests {
             apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: c}\n---\n\
             apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: d, namespace: n}}\n";
         assert_eq!(ids(text), ["configmap/a -n n", "secret/d -n n"]);
+    }
+
+    #[test]
+    fn a_name_that_yaml_takes_for_something_else_is_none() {
+        let name = |name: &str| {
+            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    name: a\n  name: {name}\n");
+            let mut found = Vec::new();
+            objects(parse_again(&text).unwrap(), &mut found);
+            found.first().map(|built| built.id.name.to_string())
+        };
+        for gone in ["yes", "Off", "n", "true", "null", "0123", "089", "123", "12.5", "1e3", "0x1f", "1_000"] {
+            assert_eq!(name(gone), None, "{gone}");
+        }
+        for text in ["web", "'yes'", "\"0123\"", "2020-01-01", "yess", "0123a"] {
+            assert_eq!(name(text).as_deref(), Some(text.trim_matches(['\'', '"'])), "{text}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ fn application(manifest: Value, spec: &Value) -> Application {
     let (version, kind) = (text("/apiVersion"), text("/kind"));
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
     let id = ObjectId::new(group, &kind, &text("/metadata/namespace"), &text("/metadata/name"));
-    let built = Built { id: id.clone(), version: version.to_owned(), manifest };
+    let built = Built { id: id.clone(), version: version.to_owned(), manifest, veil: None };
     let owner = Key { namespace: "flux".to_owned(), name: "apps".to_owned() };
     Application { owner, spec: Spec::new(spec), id, built }
 }

@@ -17,6 +17,7 @@ mod scope;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod veiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub struct World<'a> {
     pub workers: usize,
     /// What the self-check said of each Kustomization.
     pub fidelity: BTreeMap<Key, Fidelity>,
+    /// What each Kustomization applied last, where git has it.
+    pub applied: BTreeMap<Key, Arc<Artifact>>,
 }
 
 /// What a step came to.

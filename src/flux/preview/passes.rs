@@ -34,7 +34,8 @@ impl Preview<'_> {
         for node in &self.nodes {
             for (number, pass) in node.passes.iter().enumerate() {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
-                    if !fate::is_skipped(built) {
+                    // Of what is encrypted as a whole only the live spec is known.
+                    if !fate::is_skipped(built) && built.manifest.is_object() {
                         let spec = Spec::new(built.manifest.get("spec").unwrap_or_default_ref());
                         changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
                     }
@@ -197,11 +198,19 @@ impl Preview<'_> {
         let answers = (round.answers, replaced);
         let built = match build::build(artifact, key, spec, self.world.features, answers, &mut round.needs) {
             None => return elsewhere("it is not built yet".to_owned()),
-            Some(Err(reason)) => return (PassOutcome::Blocked(reason), true),
+            Some(Err(reason)) => {
+                return match build::needs_key(artifact, spec, self.world.features) {
+                    Some(file) => elsewhere(format!("without keys it cannot be built: {file} hides what it patches")),
+                    None => (PassOutcome::Blocked(reason), true),
+                };
+            }
             Some(Ok(_)) if spec.is_remote() => {
                 return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
             }
             Some(Ok(built)) => built,
+        };
+        let Some(built) = self.unveiled(key, built, round) else {
+            return elsewhere("what it applied last is not built yet".to_owned());
         };
         (self.judged(key, round.scopes.place(built)), hindrance.is_none())
     }

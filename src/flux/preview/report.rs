@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fate::{End, Fate, guard};
 use super::model::{Event, Finalization, Node, Pass, PassOutcome};
-use super::{Consequences, Preview};
+use super::{Consequences, Preview, veiled};
 use crate::flux::spec::Key;
 use crate::object::{Object, ObjectId};
 use crate::ownership::OwnerId;
@@ -21,10 +21,15 @@ impl Preview<'_> {
             let message = "Kustomizations that change each other do not come to rest".to_owned();
             gaps.push(Gap { kind: GapKind::Failed, subject: "preview".to_owned(), namespace: None, message });
         }
-        for node in self.nodes.iter().filter(|node| !node.id.fresh && node.passes.len() > 1) {
-            // Its spec changes, and what it builds with it is not in this tree.
+        let here = |node: &Node| {
+            let spec = node.last().map(|pass| &pass.spec).filter(|spec| !spec.is_remote());
+            spec.is_some_and(|spec| self.world.trees.contains_key(&spec.source(&node.id.key.namespace)))
+        };
+        for node in self.nodes.iter().filter(|node| here(node) || (!node.id.fresh && node.passes.len() > 1)) {
+            // Its spec changes and what it builds with it is not in this tree, or what it builds here is not known.
             if let Some(PassOutcome::Elsewhere(message)) = node.last().map(|pass| &pass.outcome) {
-                let subject = format!("what {} builds with its changed spec", owner_id(&node.id.key));
+                let changed = if here(node) { "" } else { " with its changed spec" };
+                let subject = format!("what {} builds{changed}", owner_id(&node.id.key));
                 gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: message.clone() });
             }
         }
@@ -32,6 +37,7 @@ impl Preview<'_> {
             consequences.fates.iter().filter_map(|(id, fate)| self.change(id, fate, consequences)).collect();
         changes.extend(self.cascaded(consequences));
         changes.extend(self.misread_names());
+        self.tell_veiled(&mut changes);
         let plan = Plan::new(self.world.snapshot.cluster.clone(), gaps, self.owners(), changes);
         Plan { contested: self.contested(), ..plan }
     }
@@ -210,7 +216,10 @@ impl Preview<'_> {
         // What comes and goes at once is no owner that anyone loses.
         for node in self.nodes.iter().filter(|node| !node.id.fresh || node.removal.is_none()) {
             let key = &node.id.key;
-            let (outcome, reason) = outcome(node);
+            let (outcome, mut reason) = outcome(node);
+            if outcome == Outcome::Applies && reason.is_empty() {
+                reason = veiled::reason(node);
+            }
             let fidelity = self.world.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
             let row = OwnerOutcome { owner: owner_id(key), outcome, reason, fidelity };
             // A Kustomization that goes and comes back is shown by what comes of it.

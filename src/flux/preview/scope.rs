@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::model::{Desired, Node, PassOutcome};
 use crate::flux::objects::{self, Built};
+use crate::flux::veil::Veil;
 use crate::object::{GroupKind, ObjectId};
 use crate::snapshot::Snapshot;
 
@@ -46,7 +47,11 @@ impl<'a> Scopes<'a> {
         for object in &built {
             let kind = object.id.group_kind();
             let mut fails = |why: String| failures.push((stage(&object.id), why));
-            if !valid_name(&object.id) {
+            if object.veil == Some(Veil::Identity) {
+                desired.insert(object.id.clone(), object.clone());
+                continue;
+            }
+            if !object.is_nameless() && !valid_name(&object.id) {
                 fails(format!("the API server refuses the name {:?}", &*object.id.name));
             }
             match self.namespaced(&kind).or_else(|| own.get(&kind).copied()) {

@@ -88,7 +88,7 @@ impl Preview<'_> {
                 Lookup::Missing | Lookup::Unreadable(_) => &Data::default(),
             };
             let after = before.applied(&built.manifest);
-            return (!skipped && !built.is_encrypted()).then_some((Lookup::Found(after), Some(by)));
+            return (!skipped && built.veil.is_none()).then_some((Lookup::Found(after), Some(by)));
         }
         live?;
         let fate = consequences.fates.get(&id);

@@ -195,6 +195,7 @@ impl Lab {
             features: self.features,
             workers: self.workers,
             fidelity: BTreeMap::new(),
+            applied: BTreeMap::new(),
         };
         let (mut preview, mut answers) = (Preview::new(world), Answers::default());
         preview.refuse(self.refusals.clone());
