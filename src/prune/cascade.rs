@@ -1,7 +1,9 @@
 //! What goes along when an object goes: a namespace's content, a definition's custom resources, dependents, the volumes
 //! of claims.
 //!
-//! Nothing of this is in any inventory (reference kustomize-controller 1.5); it is the cluster that does it.
+//! Nothing of this is in any inventory (reference kustomize-controller 1.5); it is the cluster that does it. The garbage
+//! collector looks for an owner in the dependent's own namespace: one in another namespace is gone for it from the start,
+//! and what is in no namespace it does not collect while it names an owner that is in one (observed).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -30,7 +32,9 @@ pub struct Cascade<'a> {
     by_namespace: HashMap<&'a str, Vec<&'a Object>>,
     by_group_kind: HashMap<(&'a str, &'a str), Vec<&'a Object>>,
     dependents: HashMap<&'a str, Vec<&'a Object>>,
-    uids: HashSet<&'a str>,
+    by_uid: HashMap<&'a str, &'a Object>,
+    /// Whether objects of a group and kind are in namespaces.
+    namespaced: HashMap<(&'a str, &'a str), bool>,
     /// `<plural>.<group>`, the name of a definition, to group and kind.
     definitions: HashMap<String, (&'a str, &'a str)>,
     volumes: Volumes<'a>,
@@ -43,12 +47,13 @@ impl<'a> Cascade<'a> {
             by_namespace: HashMap::new(),
             by_group_kind: HashMap::new(),
             dependents: HashMap::new(),
-            uids: HashSet::with_capacity(snapshot.objects.len()),
+            by_uid: HashMap::with_capacity(snapshot.objects.len()),
+            namespaced: HashMap::new(),
             definitions: HashMap::new(),
             volumes: Volumes::new(snapshot),
         };
         for object in &snapshot.objects {
-            cascade.uids.insert(&object.uid);
+            cascade.by_uid.insert(&object.uid, object);
             if !object.id.namespace.is_empty() {
                 cascade.by_namespace.entry(&object.id.namespace).or_default().push(object);
             }
@@ -58,6 +63,7 @@ impl<'a> Cascade<'a> {
             }
         }
         for kind in &snapshot.types {
+            cascade.namespaced.insert((&kind.group, &kind.kind), kind.namespaced);
             cascade.definitions.insert(format!("{}.{}", kind.plural, kind.group), (&kind.group, &kind.kind));
         }
         cascade
@@ -100,15 +106,31 @@ impl<'a> Cascade<'a> {
             followers.extend(resources.map(follows(Actor::CrdFinalizer, "custom-resource", true)));
         }
         let dependents = self.dependents.get(&*object.uid).into_iter().flatten().copied();
-        let alone = |dependent: &&Object| {
-            let gone = |uid: &str| going.contains(uid) || !self.uids.contains(uid);
-            dependent.references.iter().all(|reference| gone(&reference.uid))
-        };
-        followers.extend(dependents.filter(alone).map(follows(Actor::GarbageCollector, "dependent", true)));
+        for dependent in dependents.filter(|dependent| self.is_alone(dependent, going)) {
+            let near = object.id.namespace.is_empty() || object.id.namespace == dependent.id.namespace;
+            let reason = if near { "dependent" } else { "dependent: of an object in another namespace" };
+            followers.push(follows(Actor::GarbageCollector, reason, true)(dependent));
+        }
         for (volume, fate) in self.volumes.of(object).into_iter().filter(|(_, fate)| fate.may_go()) {
             followers.push(follows(Actor::PersistentVolumeController, fate.reason(), fate.is_sure())(volume));
         }
         followers
+    }
+
+    /// Whether the garbage collector deletes a dependent: when every owner is gone for it.
+    fn is_alone(&self, dependent: &Object, going: &HashSet<&str>) -> bool {
+        let home = &dependent.id.namespace;
+        dependent.references.iter().all(|reference| {
+            let owner = self.by_uid.get(&*reference.uid);
+            let inside = match owner {
+                Some(owner) => !owner.id.namespace.is_empty(),
+                None => self.namespaced.get(&(&*reference.group, &*reference.kind)).copied().unwrap_or_default(),
+            };
+            if inside && home.is_empty() {
+                return false;
+            }
+            owner.is_none_or(|owner| going.contains(&*owner.uid) || (inside && owner.id.namespace != *home))
+        })
     }
 }
 
@@ -169,6 +191,20 @@ mod tests {
             object(ObjectId::new("other.com", "Widget", "a", "two"), &[]),
         ];
         assert_eq!(taken(objects, "widgets.example.com"), ["one by widgets.example.com"]);
+    }
+
+    #[test]
+    fn owners_in_another_namespace_are_gone_and_keep_what_is_in_none() {
+        let objects = vec![
+            object(ObjectId::new("", "ConfigMap", "shop", "owner"), &[]),
+            object(ObjectId::new("", "ConfigMap", "other", "alive"), &[]),
+            object(ObjectId::new("", "ConfigMap", "shop", "dependent"), &["shop/owner", "other/alive"]),
+            object(ObjectId::new("", "ClusterRole", "", "role"), &["shop/owner"]),
+            object(ObjectId::new("", "Namespace", "", "space"), &[]),
+            object(ObjectId::new("", "ClusterRole", "", "of-space"), &["/space"]),
+        ];
+        assert_eq!(taken(objects.clone(), "owner"), ["dependent by owner"]);
+        assert_eq!(taken(objects, "space"), ["of-space by space"]);
     }
 
     #[test]
