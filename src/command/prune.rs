@@ -100,7 +100,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
     plan = volumes::told(plan, &snapshot);
-    plan.held = held::of(&plan, &snapshot);
+    plan = with_circumstances(plan, args, &snapshot);
     if let Some(change) = &change {
         session.terminal.status(&sanitize::one_line(change));
         session.terminal.data(&preview::render(&plan, args.output, !args.no_headers)?)?;
@@ -146,7 +146,7 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
         plan = narrow::narrowed(plan, &|owner| wishes.include(owner), snapshot);
     }
     plan = volumes::told(plan, snapshot);
-    plan.held = held::of(&plan, snapshot);
+    plan = with_circumstances(plan, args, snapshot);
     let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
     session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &broken)?)?;
     session.terminal.status(&show::summary(&plan));
@@ -156,6 +156,12 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };
     let messages: Vec<_> = broken.iter().map(|violation| sanitize::one_line(&violation.message).into_owned()).collect();
     Err(Error::refused(messages.join("\n       ")).hint(first.hint.clone()))
+}
+
+/// Adds what will hang, and of when the cluster is that was planned on.
+fn with_circumstances(plan: Plan, args: &PruneArgs, snapshot: &Snapshot) -> Plan {
+    let recorded = args.snapshot.is_some().then_some(snapshot.taken);
+    Plan { held: held::of(&plan, snapshot), recorded, ..plan }
 }
 
 /// A recording says of which cluster it is; connection flags that name another one are a mistake.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::held::Held;
@@ -23,6 +24,9 @@ pub struct Plan {
     pub gaps: Vec<Gap>,
     /// The cluster that the plan is pinned to.
     pub cluster: ClusterIdentity,
+    /// When the cluster was recorded, where the plan was made from a recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<DateTime<Utc>>,
     /// What happens to each owner that was looked at.
     pub owners: Vec<OwnerOutcome>,
     /// What happens to each object.
@@ -251,6 +255,7 @@ impl Plan {
             diffs: vec![],
             contested: vec![],
             held: vec![],
+            recorded: None,
         }
     }
 

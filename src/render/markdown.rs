@@ -93,6 +93,9 @@ fn head(plan: &Plan, alarm: &[Violation]) -> String {
     if let Some(first) = alarm.first() {
         head += &format!("\n{}\n", prose(&first.hint));
     }
+    if let Some(recorded) = plan.recorded {
+        head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
+    }
     if !plan.gaps.is_empty() {
         head += "\nThe plan is incomplete; these could not be read:\n\n";
         let gaps = plan.gaps.iter().take(LISTED);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::object::ObjectId;
 use crate::ownership::OwnerId;
-use crate::prune::plan::{Actor, Certainty, Diff, Fidelity, OwnerOutcome, Target};
+use crate::prune::plan::{Actor, Certainty, Contested, Diff, Fidelity, OwnerOutcome, Target};
 use crate::snapshot::{ClusterIdentity, Gap, GapKind};
 
 fn owner(name: &str) -> OwnerId {
@@ -129,4 +129,18 @@ fn a_row_that_is_longer_than_everything_is_left_out_whole() {
     row.reason = long;
     let comment = render(&plan(vec![row, change(Action::Delete, cm("short"), Some("apps"), None)]), &alarm());
     assert!(comment.len() < LIMIT && is_whole(&comment), "{}", comment.len());
+}
+
+#[test]
+fn a_comment_tells_of_when_the_cluster_is_and_what_two_owners_apply() {
+    let object = ObjectId::new("", "ConfigMap", "shop", "web");
+    let contested = Contested { object, owners: vec![owner("one"), owner("two")] };
+    let recorded = Some(chrono::DateTime::UNIX_EPOCH);
+    let comment = render(&Plan { contested: vec![contested], recorded, ..plan(vec![]) }, &[]);
+    assert!(comment.contains("Planned on the cluster as it was at 1970-01-01 00:00 UTC."), "{comment}");
+    assert!(
+        comment.contains("web -n shop is applied by") && comment.contains("each undoes what the other does"),
+        "{comment}"
+    );
+    assert!(!render(&plan(vec![]), &[]).contains("Planned on"));
 }
