@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::live::{self, LIMIT, Run, cluster, deploy, folder, gitops, gitops_as, publish};
+use support::tree_plan::{arguments, document, plan, rows};
 use xtask::cluster::Cluster;
-use xtask::controlplane::bin;
 
 fn config_map(name: &str, data: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n{data}\n")
@@ -34,33 +34,6 @@ const FORCE: &str = "kustomize.toolkit.fluxcd.io/force: enabled";
 
 fn write(tree: &Path, name: &str, content: &str) {
     std::fs::write(tree.join(name), content).unwrap();
-}
-
-fn arguments(namespace: &str, tree: &Path, more: &[&str]) -> Vec<String> {
-    let source = format!("--source=GitRepository/{namespace}/src={}", tree.display());
-    let kustomize = format!("--kustomize={}", bin("kustomize").display());
-    let fixed = ["prune", "--plan", "-n", namespace, &source, &kustomize, "-o", "json"];
-    fixed.iter().chain(more).map(|word| (*word).to_owned()).collect()
-}
-
-fn plan(cluster: &Cluster, namespace: &str, tree: &Path, more: &[&str]) -> Run {
-    let words = arguments(namespace, tree, more);
-    gitops(cluster, &words.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
-fn document(run: &Run) -> Value {
-    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
-}
-
-/// `action Kind/name` to reason.
-fn rows(run: &Run) -> BTreeMap<String, String> {
-    let plan = document(run);
-    let text = |row: &Value, pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let row = |row: &Value| {
-        let key = format!("{} {}/{}", text(row, "/action"), text(row, "/object/kind"), text(row, "/object/name"));
-        (key, text(row, "/reason"))
-    };
-    plan["changes"].as_array().unwrap().iter().map(row).collect()
 }
 
 fn diff_of(run: &Run, name: &str) -> String {
@@ -223,6 +196,35 @@ fn a_refusal_blocks_its_kustomization_and_holds_back_what_that_would_delete() {
     assert!(reason.contains("the server refuses configmap/bad") && reason.contains("nothing is deleted"), "{reason}");
     publish_failing(cluster, namespace, &tree);
     assert!(versions(cluster, namespace).contains_key("gone"), "the controller deleted nothing, as the plan says");
+}
+
+#[test]
+fn a_webhook_that_does_not_answer_today_holds_nothing_back() {
+    let (cluster, namespace, tree) = (cluster(), "faltering", folder("diff-faltering"));
+    write(&tree, "changed.yaml", &config_map("changed", "data: {v: '1'}"));
+    write(&tree, "gone.yaml", &config_map("gone", ""));
+    deploy(cluster, namespace, &tree);
+    let webhook = serde_json::json!({"apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "nobody"},
+        "webhooks": [{"name": "nobody.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+                "resources": ["configmaps"]}]}]});
+    cluster.kubectl_stdin(&["create", "-f", "-"], &webhook.to_string()).unwrap();
+    write(&tree, "changed.yaml", &config_map("changed", "data: {v: '2'}"));
+    std::fs::remove_file(tree.join("gone.yaml")).unwrap();
+    // A new webhook takes effect a moment after it is created.
+    let mut found = BTreeMap::new();
+    let refused = || {
+        found = rows(&plan(cluster, namespace, &tree, &["--diff"]));
+        Ok(found.contains_key("unknown ConfigMap/changed"))
+    };
+    cluster.wait_for("the webhook to be asked", LIMIT, refused).unwrap();
+    cluster.kubectl(&["delete", "validatingwebhookconfiguration", "nobody"]).unwrap();
+    let said = &found["unknown ConfigMap/changed"];
+    assert!(said.starts_with("refused: ") && said.contains("failed calling webhook"), "{said}");
+    assert_eq!(found["delete ConfigMap/gone"], "not-in-build", "{found:?}");
 }
 
 #[test]

@@ -5,8 +5,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use support::live::{LIMIT, cluster, deploy, folder, gitops, publish};
-use xtask::controlplane::bin;
+use support::live::{LIMIT, cluster, deploy, folder, publish};
+use support::tree_plan::{document, plan};
 
 const NAMESPACE: &str = "garbage";
 
@@ -76,10 +76,7 @@ fn what_depends_on_what_is_pruned_goes_as_the_garbage_collector_sees_it() {
 
     std::fs::remove_file(tree.join("owner.yaml")).unwrap();
     std::fs::remove_file(tree.join("role.yaml")).unwrap();
-    let source = format!("--source=GitRepository/{NAMESPACE}/src={}", tree.display());
-    let kustomize = format!("--kustomize={}", bin("kustomize").display());
-    let run = gitops(cluster(), &["prune", "--plan", &source, &kustomize, "-o", "json", "--max-percent=100"]);
-    let plan: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    let plan = document(&plan(cluster(), NAMESPACE, &tree, &["--max-percent=100"]));
     let text = |row: &Value, pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let before = dependents();
     let going = plan["changes"].as_array().unwrap().iter().filter(|row| text(row, "/by") == "garbage-collector");

@@ -5,9 +5,9 @@ mod support;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::live::{Run, deploy, folder, gitops, publish};
+use support::live::{Run, deploy, folder, publish};
+use support::tree_plan::{document, plan};
 use xtask::cluster::{Cluster, Flux, Options};
-use xtask::controlplane::bin;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,8 +27,7 @@ fn deployment(name: &str) -> String {
 
 /// Controllers that hold something, and the warnings.
 fn held(run: &Run) -> (Vec<(String, Value)>, Vec<&str>) {
-    let plan: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
-    let rows = plan["held"].as_array().cloned().unwrap_or_default();
+    let rows = document(run)["held"].as_array().cloned().unwrap_or_default();
     let row = |row: &Value| (row["object"]["name"].as_str().unwrap().to_owned(), row["why"].clone());
     (rows.iter().map(row).collect(), run.stderr.lines().filter(|line| line.contains("terminating")).collect())
 }
@@ -53,12 +52,10 @@ fn a_release_without_helm_controller_hangs_as_the_plan_says_and_a_kustomization_
     cluster.wait_for("the finalizer of the child", LIMIT, taken).unwrap();
     std::fs::remove_file(tree.join("release.yaml")).unwrap();
     std::fs::remove_file(tree.join("child.yaml")).unwrap();
-    let source = format!("--source=GitRepository/{namespace}/src={}", tree.display());
-    let kustomize = format!("--kustomize={}", bin("kustomize").display());
-    let arguments = ["prune", "--plan", &source, &kustomize, "-o", "json", "--max-percent=100"];
+    let planned = || plan(&cluster, namespace, &tree, &["--max-percent=100"]);
 
     // kustomize-controller works without a Deployment here, so helm-controller might as well.
-    assert_eq!(held(&gitops(&cluster, &arguments)), (vec![], vec![]));
+    assert_eq!(held(&planned()), (vec![], vec![]));
 
     cluster.kubectl_stdin(&["create", "-f", "-"], &deployment("kustomize-controller")).unwrap();
     let why = "no Deployment helm-controller is in this cluster";
@@ -66,7 +63,7 @@ fn a_release_without_helm_controller_hangs_as_the_plan_says_and_a_kustomization_
         "warning: helmrelease.helm.toolkit.fluxcd.io/web -n {namespace} will be terminating until a controller removes \
          finalizers.fluxcd.io; {why}"
     );
-    let run = gitops(&cluster, &arguments);
+    let run = planned();
     assert_eq!(held(&run), (vec![("web".to_owned(), why.into())], vec![warning.as_str()]));
 
     publish(&cluster, namespace, &tree);

@@ -4,10 +4,10 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 use support::live::{LIMIT, Run, cluster, folder, gitops, publish, settled};
+use support::tree_plan::document;
 use xtask::controlplane::bin;
 
 /// A checkout, its namespace, and the Kustomization `apps` of its root.
@@ -49,9 +49,7 @@ impl Site {
     }
 
     fn git(&self, arguments: &[&str]) {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(&self.tree).args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
-        assert!(command.args(arguments).status().unwrap().success(), "{arguments:?}");
+        xtask::git::run(&self.tree, arguments).unwrap();
     }
 
     fn commit(&self) {
@@ -127,10 +125,6 @@ fn everything(namespace: &str) -> Vec<(&'static str, String)> {
 
 fn borrowed<'a>(files: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
     files.iter().map(|(name, content)| (*name, content.as_str())).collect()
-}
-
-fn document(run: &Run) -> Value {
-    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
 }
 
 /// `action certainty Kind/name` to the code of the reason.

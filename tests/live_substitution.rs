@@ -5,8 +5,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use support::live::{applied, cluster, folder, gitops, settled};
-use xtask::controlplane::bin;
+use support::live::{applied, cluster, folder, settled};
+use support::tree_plan::{document, plan};
 
 /// Values of the variable that is the name, and whether YAML 1.1 reads a text.
 const VALUES: [(&str, bool); 10] = [
@@ -44,10 +44,7 @@ fn an_object_whose_name_is_no_text_is_left_out_and_pruned() {
     VALUES.iter().for_each(|(value, _)| settled(cluster, namespace, &format!("of-{value}")));
 
     VALUES.iter().for_each(|(value, _)| std::fs::write(tree.join(value).join("map.yaml"), manifest("${x}")).unwrap());
-    let source = format!("--source=GitRepository/names/src={}", tree.display());
-    let kustomize = format!("--kustomize={}", bin("kustomize").display());
-    let plan = ["prune", "--plan", "-n", namespace, &source, &kustomize, "--max-percent=100", "-o", "json"];
-    let plan: Value = serde_json::from_str(&gitops(cluster, &plan).stdout).unwrap();
+    let plan = document(&plan(cluster, namespace, &tree, &["--max-percent=100"]));
     let text = |row: &Value, pointer: &str| row.pointer(pointer).unwrap().as_str().unwrap().to_owned();
     let changes = plan["changes"].as_array().unwrap().iter();
     let rows: BTreeMap<String, String> = changes.map(|row| (text(row, "/object/name"), text(row, "/action"))).collect();

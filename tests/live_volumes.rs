@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::live::{self, Run, deploy, folder, gitops, gitops_as, publish};
+use support::tree_plan::{self, arguments, document, rows};
 use xtask::cluster::{Cluster, Flux, Options};
-use xtask::controlplane::bin;
 
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -99,32 +99,8 @@ fn objects(cluster: &Cluster, prefix: &str) -> BTreeMap<String, String> {
     list["items"].as_array().unwrap().iter().filter(is_own).map(row).collect()
 }
 
-fn arguments(namespace: &str, tree: &Path, more: &[&str]) -> Vec<String> {
-    let source = format!("--source=GitRepository/{namespace}/src={}", tree.display());
-    let kustomize = format!("--kustomize={}", bin("kustomize").display());
-    let fixed = ["prune", "--plan", "-n", namespace, &source, &kustomize, "-o", "json", "--max-percent=100"];
-    fixed.iter().chain(more).map(|word| (*word).to_owned()).collect()
-}
-
 fn plan(cluster: &Cluster, namespace: &str, tree: &Path, more: &[&str]) -> Run {
-    let words = arguments(namespace, tree, more);
-    gitops(cluster, &words.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
-fn document(run: &Run) -> Value {
-    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
-}
-
-/// `action[?] Kind/name` to reason.
-fn rows(run: &Run) -> BTreeMap<String, String> {
-    let plan = document(run);
-    let text = |row: &Value, pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let row = |row: &Value| {
-        let sure = if row["certainty"] == "race" { "?" } else { "" };
-        let (action, kind) = (text(row, "/action"), text(row, "/object/kind"));
-        (format!("{action}{sure} {kind}/{}", text(row, "/object/name")), text(row, "/reason"))
-    };
-    plan["changes"].as_array().unwrap().iter().map(row).collect()
+    tree_plan::plan(cluster, namespace, tree, &[more, &["--max-percent=100"]].concat())
 }
 
 /// Uids of what surely goes.
@@ -224,7 +200,7 @@ fn volumes_go_or_stay_by_their_policy_and_claims_of_stateful_sets_by_theirs() {
     let row =
         causes["changes"].as_array().unwrap().iter().find(|row| row["object"]["name"] == "stores-deleted").unwrap();
     assert_eq!((&row["by"], &row["cause"]["name"]), (&"persistent-volume-controller".into(), &"deleted".into()));
-    let words = arguments(namespace, &tree, &[]);
+    let words = arguments(namespace, &tree, &["--max-percent=100"]);
     let words: Vec<&str> = words.iter().map(|word| if word == "json" { "table" } else { word }).collect();
     let table = gitops(cluster, &words);
     assert!(

@@ -9,3 +9,4 @@ pub mod objects;
 pub mod oracle;
 pub mod random;
 pub mod suspension;
+pub mod tree_plan;

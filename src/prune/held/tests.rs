@@ -1,5 +1,4 @@
 use super::*;
-use crate::object::ResourceType;
 use crate::ownership::testing;
 use crate::prune::plan::{Action, Actor, Certainty, Target};
 use crate::snapshot::{ClusterIdentity, Gap, GapKind};
@@ -32,18 +31,6 @@ fn held_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
     of(&plan, &snapshot).iter().map(line).collect()
 }
 
-fn kind(group: &str, kind: &str, plural: &str) -> ResourceType {
-    ResourceType {
-        group: group.into(),
-        version: "v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-        singular: "".into(),
-        short_names: vec![],
-        namespaced: true,
-    }
-}
-
 /// A release with Flux's finalizer among Deployments of these names, and a Kustomization whose status was written
 /// so many seconds before.
 fn release(deployments: &[&str], written: i64) -> Snapshot {
@@ -63,7 +50,7 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
     }];
     let content = serde_json::json!({"spec": {"interval": "1m"}});
     snapshot.full = vec![crate::object::FullObject { object: kustomization, content }];
-    snapshot.types = vec![kind("apps", "Deployment", "deployments")];
+    snapshot.types = vec![testing::resource_type("apps", "Deployment", "deployments", true)];
     snapshot
 }
 
@@ -107,7 +94,7 @@ fn a_definition_that_goes_with_a_deployment_may_take_the_controller_along() {
     let found = |owner_of_both: bool, kept: &str| {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.objects = objects(owner_of_both);
-        snapshot.types = vec![kind("shop.example.com", "Order", "orders")];
+        snapshot.types = vec![testing::resource_type("shop.example.com", "Order", "orders", true)];
         held_in(snapshot, kept)
     };
     let plain = "one by shop.example.com/cleanup";

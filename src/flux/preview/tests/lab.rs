@@ -11,7 +11,6 @@ use crate::flux::build::{self, Replaced, Run};
 use crate::flux::data::Data;
 use crate::flux::objects::{self, Built};
 use crate::flux::substitute::Lookup;
-use crate::object::ResourceType;
 use crate::ownership::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::{inventory_id, testing};
 use crate::prune::plan::Action;
@@ -95,15 +94,7 @@ impl Lab {
             (GROUP, KIND, "kustomizations", true),
         ];
         for (group, kind, plural, namespaced) in types {
-            lab.snapshot.types.push(ResourceType {
-                group: group.into(),
-                version: "v1".into(),
-                kind: kind.into(),
-                plural: plural.into(),
-                singular: "".into(),
-                short_names: vec![],
-                namespaced,
-            });
+            lab.snapshot.types.push(testing::resource_type(group, kind, plural, namespaced));
         }
         lab.add(&cluster_wide("Namespace", NS), None);
         lab.apply(&ks("root", "./root", json!({})), None, &artifact(files));
