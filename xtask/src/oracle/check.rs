@@ -40,9 +40,13 @@ pub(super) fn predictions(plan: &Value, concerns: impl Fn(&str) -> bool) -> (BTr
     (rows, wrong)
 }
 
-/// What disagrees, and how many rows were races.
-pub(super) fn compare(rows: &BTreeMap<String, Predicted>, before: &Uids, after: &Uids) -> (Vec<String>, usize) {
-    let mut wrong = Vec::new();
+/// What disagrees, and what came of each row that is a race.
+pub(super) fn compare(
+    rows: &BTreeMap<String, Predicted>,
+    before: &Uids,
+    after: &Uids,
+) -> (Vec<String>, BTreeMap<String, &'static str>) {
+    let (mut wrong, mut races) = (Vec::new(), BTreeMap::new());
     let all: BTreeSet<&String> = before.keys().chain(after.keys()).chain(rows.keys()).collect();
     for id in all {
         let happened = match (before.get(id), after.get(id)) {
@@ -61,12 +65,14 @@ pub(super) fn compare(rows: &BTreeMap<String, Predicted>, before: &Uids, after: 
             "unknown" => matches!(happened, "stays" | "never"),
             action => action == happened,
         };
-        if !agrees && !row.is_some_and(|row| row.race) {
+        if row.is_some_and(|row| row.race) {
+            races.insert(id.clone(), happened);
+        } else if !agrees {
             let reason = row.map(|row| format!(" ({})", row.reason)).unwrap_or_default();
             wrong.push(format!("{id}: predicted {predicted}{reason}, happened {happened}"));
         }
     }
-    (wrong, rows.values().filter(|row| row.race).count())
+    (wrong, races)
 }
 
 /// What controllers of the control plane make of their own accord.

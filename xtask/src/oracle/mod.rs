@@ -5,6 +5,7 @@
 
 mod check;
 mod manifest;
+mod races;
 mod random;
 mod run;
 mod scenarios;
@@ -96,7 +97,7 @@ fn tell(scenario: &Scenario, outcome: &Result<Outcome>) {
     match outcome {
         Ok(Outcome { verdict, unsteady }) if verdict.mismatches.is_empty() => {
             let name = &scenario.name;
-            say(format!("ok    {name} ({} rows, {} races)", verdict.rows, verdict.races));
+            say(format!("ok    {name} ({} rows, {} races)", verdict.rows, verdict.races.len()));
             unsteady.iter().for_each(|line| say(format!("      once: {line}")));
         }
         Ok(Outcome { verdict, .. }) => {
@@ -107,22 +108,24 @@ fn tell(scenario: &Scenario, outcome: &Result<Outcome>) {
     }
 }
 
-/// `oracle [--cases N] [--seed S] [--dir D] [NAME…]`: all scenarios, or N random ones, or those of them that are named.
+/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [NAME…]`: all scenarios, or N random ones, or those of them that
+/// are named. With `--races` those that have races are played N times more, to see whether both ends come.
 pub fn command(words: &[&str]) -> Result<()> {
-    let (mut cases, mut seed, mut dir, mut names) = (None, 1_u64, None, Vec::new());
+    let (mut cases, mut seed, mut dir, mut again, mut names) = (None, 1_u64, None, 0_usize, Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match *word {
             "--cases" => cases = Some(value()?.parse::<u64>()?),
             "--seed" => seed = value()?.parse()?,
+            "--races" => again = value()?.parse()?,
             "--dir" => dir = Some(PathBuf::from(value()?)),
             name => names.push(name.to_owned()),
         }
     }
     let mut scenarios: Vec<Scenario> = cases.map_or_else(all, |cases| random(seed, cases));
     if let Some(unknown) = names.iter().find(|name| scenarios.iter().all(|scenario| scenario.name != **name)) {
-        bail!("{unknown:?} is no scenario; it takes [--cases N] [--seed S] [--dir D] [NAME…]");
+        bail!("{unknown:?} is no scenario; it takes [--cases N] [--seed S] [--dir D] [--races N] [NAME…]");
     }
     scenarios.retain(|scenario| names.is_empty() || names.contains(&scenario.name));
     let binary = build()?;
@@ -134,7 +137,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         match outcome {
             Ok(outcome) => {
                 rows += outcome.verdict.rows;
-                races += outcome.verdict.races;
+                races += outcome.verdict.races.len();
                 unsteady += usize::from(!outcome.unsteady.is_empty());
                 if !outcome.verdict.mismatches.is_empty() {
                     wrong.push(scenario);
@@ -145,6 +148,9 @@ pub fn command(words: &[&str]) -> Result<()> {
                 say(format!("{}: {error:#}", scenario.name));
             }
         }
+    }
+    if again > 0 {
+        races::tell(&scenarios, &outcomes, again, |racing| lanes(racing, |scenario| play(&cluster, &binary, scenario)));
     }
     for scenario in &wrong {
         say(format!("{}: looking for the smallest repository that shows it", scenario.name));

@@ -29,8 +29,8 @@ pub struct Verdict {
     pub mismatches: Vec<String>,
     /// Rows of the plan that concern the scenario.
     pub rows: usize,
-    /// Those of them that are races.
-    pub races: usize,
+    /// What came of those of them that are races, by object; `@` stands for the scenario's prefix.
+    pub races: BTreeMap<String, &'static str>,
     /// With mismatches only: what the Kustomizations said of themselves in the end.
     pub evidence: Vec<String>,
 }
@@ -90,6 +90,7 @@ impl Place<'_> {
         let (rows, mut mismatches) = check::predictions(&plan, |id| self.concerns(id));
         let (wrong, races) = check::compare(&rows, &before, &after);
         mismatches.extend(wrong);
+        let races = races.into_iter().map(|(id, happened)| (id.replace(&self.prefix, "@"), happened)).collect();
         let expected: Vec<String> = scenario.expect.iter().map(|row| row.replace('@', &self.prefix)).collect();
         mismatches.extend(check::missing(&rows, &expected));
         mismatches.extend(check::unverified(&plan, &self.prefix));
