@@ -20,7 +20,8 @@ usage: cargo xtask TASK
   man                                        write the man pages anew
   record                                     play the demo's story on a real cluster and record it anew
   oracle [--dir D] [NAME…]                   compare plans with the real controller, in every scenario or those named
-  oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits";
+  oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
+  oracle … --races N                         play those with races N times more, to see whether both ends come";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
