@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result, bail};
 
 use crate::cluster::{Cluster, Flux, Options};
-use crate::say;
+use crate::{controlplane, say};
 
 pub use run::Verdict;
 pub use scenarios::{Scenario, all};
@@ -88,6 +88,8 @@ fn repeated(play: impl Fn() -> Result<Verdict>) -> Result<Outcome> {
 
 /// A cluster that scenarios can run on.
 pub fn cluster() -> Result<Cluster> {
+    // Its plans are built by the kustomize that Flux links.
+    controlplane::ensure(&["kustomize"])?;
     let flags = ["--requeue-dependency=1s", "--concurrent=8"];
     let kustomize_controller_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
     Cluster::up(Options { dir: None, flux: Flux::Kustomize, kustomize_controller_flags, ..Options::default() })
