@@ -52,13 +52,14 @@ impl Preview<'_> {
                 Lookup::Missing => source.optional,
                 Lookup::Unreadable(_) => false,
             };
-            let by = by.filter(|(node, _)| {
-                let own = node.key == *key;
-                renewed.old_first = if own { Some(true) } else { renewed.old_first };
-                waits |= !own && self.depends_on(key, spec, &node.key);
-                !own
-            });
-            renewed.by = by.or(renewed.by);
+            match by {
+                Some((node, _)) if node.key == *key => renewed.old_first = Some(true),
+                Some((node, pass)) => {
+                    waits |= self.depends_on(key, spec, &node.key);
+                    renewed.by = Some((node, pass));
+                }
+                None => {}
+            }
             renewed.data.insert(reference, then);
         }
         if !old_builds || waits {
