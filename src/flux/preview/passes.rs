@@ -87,7 +87,7 @@ impl Preview<'_> {
         let overtaken = crowded && specs.len() > 1 && specs[0].0.is_none();
         let last = specs.pop();
         let mut passes: Vec<Pass> =
-            specs.into_iter().map(|(trigger, spec)| self.pass(key, spec, trigger, &Replaced::new(), round)).collect();
+            specs.into_iter().flat_map(|(trigger, spec)| self.earlier_passes(key, spec, trigger, round)).collect();
         if let Some(first) = passes.first_mut() {
             first.optional |= overtaken;
         }
@@ -152,6 +152,15 @@ impl Preview<'_> {
                 self.pass(key, desired.clone(), Some((parent.clone(), *number)), &Replaced::new(), round)
             })
             .collect()
+    }
+
+    /// The passes with a spec that another follows: the variables may change before the spec does.
+    fn earlier_passes(&self, key: &Key, spec: Spec, trigger: Trigger, round: &mut Round<'_, '_>) -> Vec<Pass> {
+        let mut passes = self.final_passes(key, spec, trigger, round);
+        if let [old, new] = passes.as_mut_slice() {
+            (old.optional, new.optional) = (new.optional, true);
+        }
+        passes
     }
 
     /// The passes with the spec that stays: with the variables as they are, and with what the change makes of them.

@@ -74,6 +74,17 @@ fn variables_that_go_stop_their_user_for_good() {
 }
 
 #[test]
+fn a_spec_that_changes_together_with_its_variables_may_meet_the_new_ones() {
+    let mut after = repository("y");
+    after[1] = ("root/k.yaml", vec![ks("k", "./p", json!({}))]);
+    // Without variables the name is refused, so nothing more is pruned; what came before is a race.
+    let lab = Lab::new(&repository("x"));
+    assert_eq!(lab.rows(&after), set(&["delete? a-x"]));
+    let created = lab.plan(&after).changes.into_iter().find(|change| &*change.object.id.name == "a-y").unwrap();
+    assert_eq!((created.action, created.certainty), (Action::Create, crate::prune::plan::Certainty::Race));
+}
+
+#[test]
 fn a_kustomization_that_makes_its_own_variables_builds_twice() {
     let files = |value: &str, names: Vec<Value>| {
         vec![("root/k.yaml", vec![ks("k", "./p", from())]), ("p/v.yaml", vec![vars(value)]), ("p/a.yaml", names)]
