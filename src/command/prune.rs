@@ -99,7 +99,6 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     if let Some(file) = &args.apply {
         plan = plan_file::read(file)?.still_holding(plan)?;
     }
-    plan = volumes::told(plan, &snapshot);
     plan = with_circumstances(plan, args, &snapshot);
     if let Some(change) = &change {
         session.terminal.status(&sanitize::one_line(change));
@@ -145,7 +144,6 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     if wishes.narrow() {
         plan = narrow::narrowed(plan, &|owner| wishes.include(owner), snapshot);
     }
-    plan = volumes::told(plan, snapshot);
     plan = with_circumstances(plan, args, snapshot);
     let broken = alarm::check(&plan, &Index::build(snapshot), &limits(args));
     session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &broken)?)?;
@@ -158,8 +156,9 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     Err(Error::refused(messages.join("\n       ")).hint(first.hint.clone()))
 }
 
-/// Adds what will hang, and of when the cluster is that was planned on.
+/// Adds what becomes of volumes, what will hang, and of when the cluster is that was planned on.
 fn with_circumstances(plan: Plan, args: &PruneArgs, snapshot: &Snapshot) -> Plan {
+    let plan = volumes::told(plan, snapshot);
     let recorded = args.snapshot.is_some().then_some(snapshot.taken);
     Plan { held: held::of(&plan, snapshot), recorded, ..plan }
 }
