@@ -5,8 +5,8 @@
 mod support;
 
 use clap::Parser;
+use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::cluster::{Cluster, Environment};
-use kubectl_gitops::connection::ConnectionArgs;
 use serde_json::{Value, json};
 use support::fake_api::{Answer, FakeApi};
 use support::folder::Folder;

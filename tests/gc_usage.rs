@@ -6,9 +6,9 @@ mod support;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use kubectl_gitops::object::ResourceType;
-use kubectl_gitops::snapshot::{ClusterIdentity, Snapshot};
-use kubectl_gitops::snapshot_file;
+use gitops_core::kubernetes::object::ResourceType;
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use kubectl_gitops::tools::snapshot_file;
 use support::live::{Run, folder};
 
 /// A recorded cluster that serves ConfigMaps and Namespaces and holds nothing, and manifests to plan with.

@@ -4,9 +4,9 @@ mod support;
 
 use std::process::Command;
 
-use kubectl_gitops::object::{FullObject, Object, ObjectId, ResourceType, Writer};
-use kubectl_gitops::snapshot::{ClusterIdentity, Snapshot};
-use kubectl_gitops::snapshot_file;
+use gitops_core::kubernetes::object::{FullObject, Object, ObjectId, ResourceType, Writer};
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use kubectl_gitops::tools::snapshot_file;
 use serde_json::{Value, json};
 use support::live::{Run, folder};
 use support::objects::bare;

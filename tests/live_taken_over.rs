@@ -2,8 +2,8 @@
 
 mod support;
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::flux_v1::{MARK, Source, mark, resource_id};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::schemes::flux_v1::{MARK, Source, mark, resource_id};
 use support::live::{cluster, config_maps, deploy, folder, gitops};
 
 #[test]

@@ -6,8 +6,8 @@ mod support;
 use std::fs;
 use std::process::Command;
 
-use kubectl_gitops::object::KeyValues;
-use kubectl_gitops::selector::Selector;
+use gitops_core::kubernetes::object::KeyValues;
+use gitops_core::kubernetes::selector::Selector;
 use serde_json::Value;
 use support::live::{self, Run, cluster, folder, gitops, gitops_as};
 use xtask::cluster::Cluster;

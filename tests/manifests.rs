@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use kubectl_gitops::exit::ExitCode;
-use kubectl_gitops::manifests::{Loader, Manifests, read};
+use gitops_core::exit::ExitCode;
+use kubectl_gitops::tools::manifests::{Loader, Manifests, read};
 
 /// A directory of this test's own.
 fn directory(name: &str, files: &[(&str, &str)]) -> PathBuf {
@@ -19,7 +19,7 @@ fn directory(name: &str, files: &[(&str, &str)]) -> PathBuf {
     root
 }
 
-fn load(root: &std::path::Path, loader: Loader) -> kubectl_gitops::error::Result<Manifests> {
+fn load(root: &std::path::Path, loader: Loader) -> gitops_core::error::Result<Manifests> {
     read(&[root.display().to_string()], loader, &mut std::io::empty())
 }
 

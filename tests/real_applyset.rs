@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::applyset::id_of;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::schemes::applyset::id_of;
 use support::live::{Run, folder, gitops};
 use support::oracle::{Difference, Table, compare, snapshot};
 use xtask::cluster::Cluster;

@@ -6,12 +6,14 @@ mod support;
 use std::sync::Arc;
 
 use chrono::DateTime;
-use kubectl_gitops::object::{FullObject, Object, ObjectId, Reference, ResourceType, Writer};
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::guard::{self, Limits};
-use kubectl_gitops::prune::leaked::{self, Wishes};
-use kubectl_gitops::prune::plan::{Action, Plan};
-use kubectl_gitops::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
+use gitops_core::kubernetes::object::{FullObject, Object, ObjectId, Reference, ResourceType, Writer};
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
+use gitops_core::ownership::index::Index;
+use gitops_core::plan::document::{Action, Plan};
+use gitops_core::plan::limits;
+use gitops_core::plan::limits::Limits;
+use gitops_core::prune::leaked;
+use gitops_core::prune::leaked::Wishes;
 use serde_json::{Value, json};
 use support::objects::bare;
 
@@ -259,9 +261,9 @@ fn rule_3_a_gap_makes_the_plan_incomplete_and_an_incomplete_plan_is_refused() {
     let plan = leaked::plan(&snapshot, &Wishes::default());
     assert!(!plan.complete);
     let index = Index::build(&snapshot);
-    assert_eq!(guard::check(&plan, &index, &Limits::default()).len(), 1);
+    assert_eq!(limits::check(&plan, &index, &Limits::default()).len(), 1);
     let allowed = Limits { allow_incomplete: true, ..Limits::default() };
-    assert_eq!(guard::check(&plan, &index, &allowed), []);
+    assert_eq!(limits::check(&plan, &index, &allowed), []);
 }
 
 #[test]
@@ -323,7 +325,7 @@ fn rule_6_limits_on_number_and_share_and_everything() {
         snapshot.normalise();
         let plan = leaked::plan(&snapshot, &Wishes::default());
         assert_eq!(plan.summary.delete, leaked);
-        guard::check(&plan, &Index::build(&snapshot), &limits).len()
+        limits::check(&plan, &Index::build(&snapshot), &limits).len()
     };
     let limits = Limits::default();
     assert_eq!(broken(1000, 50, limits), 0);

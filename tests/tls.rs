@@ -7,8 +7,8 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use clap::Parser;
+use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::cluster::{Cluster, Environment, FailureKind};
-use kubectl_gitops::connection::ConnectionArgs;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

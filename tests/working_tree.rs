@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kubectl_gitops::flux::artifact::{Artifact, SourceOptions};
-use kubectl_gitops::flux::build::{self, Answers, Needs};
-use kubectl_gitops::flux::features::Features;
-use kubectl_gitops::flux::spec::{Key, Spec};
-use kubectl_gitops::flux::tree::{File, Tree};
-use kubectl_gitops::folder;
-use kubectl_gitops::git::State;
-use kubectl_gitops::kustomize::Kustomize;
+use gitops_core::flux::build;
+use gitops_core::flux::build::{Answers, Needs};
+use gitops_core::flux::features::Features;
+use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+use gitops_core::flux::source::tree::{File, Tree};
+use gitops_core::flux::spec::{Key, Spec};
+use kubectl_gitops::tools::git::State;
+use kubectl_gitops::tools::kustomize::Kustomize;
+use kubectl_gitops::tools::worktree;
 use serde_json::json;
 
 /// A folder that goes with its value.
@@ -38,7 +39,7 @@ impl Folder {
     }
 
     fn read(&self, state: &State) -> BTreeMap<String, String> {
-        shown(&folder::read(&self.0, state).unwrap())
+        shown(&worktree::read(&self.0, state).unwrap())
     }
 }
 
@@ -87,7 +88,10 @@ fn each_state_of_a_checkout_is_what_git_would_commit() {
     let worktree = [("a.yaml", "edited"), ("new.yaml", "new"), ("dir/staged.yaml", "staged")];
     assert_eq!(folder.read(&State::Worktree), with(&worktree));
     // A part of a checkout is a source of its own.
-    assert_eq!(shown(&folder::read(&folder.0.join("dir"), &State::Index).unwrap()), map(&[("staged.yaml", "staged")]));
+    assert_eq!(
+        shown(&worktree::read(&folder.0.join("dir"), &State::Index).unwrap()),
+        map(&[("staged.yaml", "staged")])
+    );
 }
 
 #[test]
@@ -106,9 +110,9 @@ fn a_plain_folder_is_read_as_it_is_and_has_no_revisions() {
     let folder = Folder::new();
     folder.write("p/a.yaml", "a");
     assert_eq!(folder.read(&State::Worktree), map(&[("p/a.yaml", "a")]));
-    let failure = folder::read(&folder.0, &State::Index).unwrap_err();
+    let failure = worktree::read(&folder.0, &State::Index).unwrap_err();
     assert!(failure.message.contains("is not in a git checkout"), "{}", failure.message);
-    assert!(folder::read(&folder.0.join("none"), &State::Worktree).is_err());
+    assert!(worktree::read(&folder.0.join("none"), &State::Worktree).is_err());
 }
 
 /// Trees whose order, names and generated parts differ.

@@ -1,15 +1,15 @@
 //! ApplySets as kubectl prunes them, row by row (reference ownership-and-prune 1.3).
 
 use crate::support::{Live, live, local, snapshot, table};
-use kubectl_gitops::exit::ExitCode;
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::applyset::id_of;
-use kubectl_gitops::ownership::identity;
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::Collect;
-use kubectl_gitops::prune::gc::applyset::{Collector, PART_OF};
-use kubectl_gitops::prune::gc::local::Local;
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::exit::ExitCode;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::identity;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::applyset::id_of;
+use gitops_core::prune::collectors::Collect;
+use gitops_core::prune::collectors::applyset::{Collector, PART_OF};
+use gitops_core::prune::collectors::manifest::Local;
+use gitops_core::prune::collectors::safety::Allow;
 
 fn parent_id() -> ObjectId {
     ObjectId::new("", "Secret", "shop", "my-set")
@@ -27,7 +27,7 @@ fn member(api_version: &str, kind: &str, place: &str) -> Live {
     live(api_version, kind, place).label(PART_OF, &id_of(&parent_id()))
 }
 
-fn collect(parent: Live, locals: &[Local], objects: Vec<Live>) -> kubectl_gitops::error::Result<Vec<String>> {
+fn collect(parent: Live, locals: &[Local], objects: Vec<Live>) -> gitops_core::error::Result<Vec<String>> {
     let snapshot = snapshot(objects.into_iter().chain([parent]).collect());
     let index = Index::build(&snapshot);
     let allow = Allow { missed: false, namespaces: true, crds: true };

@@ -2,13 +2,13 @@
 //! that can be judged from a snapshot; the real fluxd stands beside them in `real_fluxd.rs`.
 
 use crate::support::{Live, live, local, snapshot, table};
-use kubectl_gitops::ownership::flux_v1::{LEGACY_MARK, MARK, Source, mark, resource_id};
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::Collect;
-use kubectl_gitops::prune::gc::flux_v1::{Collector, EXCLUDED, Input};
-use kubectl_gitops::prune::gc::flux_v1_config::{Fate, change};
-use kubectl_gitops::prune::gc::local::Local;
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::flux_v1::{LEGACY_MARK, MARK, Source, mark, resource_id};
+use gitops_core::prune::collectors::Collect;
+use gitops_core::prune::collectors::flux_v1::config::{Fate, change};
+use gitops_core::prune::collectors::flux_v1::{Collector, EXCLUDED, Input};
+use gitops_core::prune::collectors::manifest::Local;
+use gitops_core::prune::collectors::safety::Allow;
 
 fn set(branch: &str, paths: &[&str]) -> String {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();

@@ -2,15 +2,15 @@
 //! tool does, and why.
 
 use crate::support::{Live, live, local, snapshot, table};
-use kubectl_gitops::object::FullObject;
-use kubectl_gitops::ownership::identity;
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::Collect;
-use kubectl_gitops::prune::gc::local::Local;
-use kubectl_gitops::prune::gc::qbec::{Collector, Input};
-use kubectl_gitops::prune::gc::qbec_filter::{Choice, Filters};
-use kubectl_gitops::prune::gc::qbec_scope::App;
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::kubernetes::object::FullObject;
+use gitops_core::ownership::identity;
+use gitops_core::ownership::index::Index;
+use gitops_core::prune::collectors::Collect;
+use gitops_core::prune::collectors::manifest::Local;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::App;
+use gitops_core::prune::collectors::qbec::{Collector, Input};
+use gitops_core::prune::collectors::safety::Allow;
 
 /// An object that qbec applied for app shop, environment dev.
 pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> Live {

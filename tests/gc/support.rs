@@ -1,10 +1,10 @@
 //! Snapshots and manifests for the tests of garbage-collection plans.
 
 use chrono::{DateTime, TimeDelta};
-use kubectl_gitops::object::{Object, ObjectId, Reference, ResourceType, Writer};
-use kubectl_gitops::prune::gc::local::{Local, Origin, read};
-use kubectl_gitops::prune::gc::{Collection, Ours, Theirs};
-use kubectl_gitops::snapshot::{ClusterIdentity, Snapshot};
+use gitops_core::kubernetes::object::{Object, ObjectId, Reference, ResourceType, Writer};
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use gitops_core::prune::collectors::manifest::{Local, Origin, read};
+use gitops_core::prune::collectors::{Collection, Ours, Theirs};
 
 use crate::objects::bare;
 

@@ -3,17 +3,17 @@
 use crate::flux_v1::marked;
 use crate::qbec::ours;
 use crate::support::{Live, snapshot};
-use kubectl_gitops::ownership::flux_v1::Source;
-use kubectl_gitops::prune::gc::qbec_filter::{Choice, Filters};
-use kubectl_gitops::prune::gc::qbec_scope::App;
-use kubectl_gitops::prune::gc::request::{Request, System};
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::ownership::schemes::flux_v1::Source;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::App;
+use gitops_core::prune::collectors::request::{Request, System};
+use gitops_core::prune::collectors::safety::Allow;
 
 fn waves(system: System, objects: Vec<Live>) -> Vec<String> {
     let allow = Allow { missed: true, namespaces: true, crds: true };
     let request = Request { system, locals: vec![], default_namespace: "demo".into(), allow };
     let answer = request.answer(&snapshot(objects)).unwrap();
-    let names = |wave: Vec<kubectl_gitops::object::ObjectId>| {
+    let names = |wave: Vec<gitops_core::kubernetes::object::ObjectId>| {
         wave.iter().map(|id| format!("{}/{}", id.kind, id.name)).collect::<Vec<_>>().join(" ")
     };
     answer.waves.into_iter().map(names).collect()

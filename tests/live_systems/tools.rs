@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::applyset;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::schemes::applyset;
 use xtask::controlplane::bin;
 
 use crate::app::App;

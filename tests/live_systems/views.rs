@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::ownership::{OwnerId, SYSTEMS, Standing};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::{OwnerId, SYSTEMS, Standing};
 use serde_json::Value;
 
 use crate::cluster;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubectl_gitops::ownership::flux_v1::{MARK, Source, mark, resource_id};
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_v1::{MARK, Source, mark, resource_id};
 use serde_json::Value;
 
 use crate::cluster;
@@ -175,7 +175,7 @@ fn happened(before: &Snapshot, after: &Snapshot, name: &str) -> BTreeMap<String,
     let marks = |snapshot: &Snapshot| -> BTreeMap<String, (String, String)> {
         let here = |namespace: &str, own: &str| namespace == name || (namespace.is_empty() && own == name);
         let marked = snapshot.objects.iter().filter(|object| here(&object.id.namespace, &object.id.name));
-        let row = |object: &kubectl_gitops::object::Object| {
+        let row = |object: &gitops_core::kubernetes::object::Object| {
             let mark = object.labels.get(MARK)?.to_owned();
             Some((resource_id(&object.id), (object.uid.to_string(), mark)))
         };

@@ -1,6 +1,6 @@
 //! The fluxd of a cluster: its source is read from its Deployment, and marks are told apart by it.
 
-use kubectl_gitops::ownership::flux_v1::{LEGACY_MARK, MARK};
+use gitops_core::ownership::schemes::flux_v1::{LEGACY_MARK, MARK};
 
 use crate::cases::{cm, kubectl, namespace, plant};
 use crate::cluster;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kubectl_gitops::ownership::flux_v1::resource_id;
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_v1::resource_id;
 use xtask::controlplane::bin;
 
 use crate::cluster;

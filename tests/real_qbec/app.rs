@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use kubectl_gitops::manifests::{Loader, read};
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::qbec::{Collector, Input};
-use kubectl_gitops::prune::gc::qbec_filter::{Choice, Filters};
-use kubectl_gitops::prune::gc::qbec_scope::App as Identity;
-use kubectl_gitops::prune::gc::safety::Allow;
-use kubectl_gitops::prune::gc::{Collect, Theirs};
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::App as Identity;
+use gitops_core::prune::collectors::qbec::{Collector, Input};
+use gitops_core::prune::collectors::safety::Allow;
+use gitops_core::prune::collectors::{Collect, Theirs};
+use kubectl_gitops::tools::manifests::{Loader, read};
 use xtask::controlplane::bin;
 
 use crate::cluster;
@@ -185,7 +185,7 @@ pub(crate) fn uids(snapshot: &Snapshot, names: &[String]) -> BTreeSet<String> {
         let words: Vec<&str> = name.split(' ').collect();
         let (plural, name, namespace) = (words[0], words[1], words.get(3).copied().unwrap_or_default());
         let kinds: Vec<_> = snapshot.types.iter().filter(|served| *served.plural == *plural).collect();
-        let same = |id: &kubectl_gitops::object::ObjectId| {
+        let same = |id: &gitops_core::kubernetes::object::ObjectId| {
             *id.name == *name && *id.namespace == *namespace && kinds.iter().any(|kind| id.is(&kind.group, &kind.kind))
         };
         let found = snapshot.objects.iter().find(|object| same(&object.id));

@@ -1,7 +1,7 @@
 //! Objects for tests that make a cluster up.
 #![allow(unreachable_pub, reason = "every test file compiles its own copy")]
 
-use kubectl_gitops::object::{KeyValues, Object, ObjectId};
+use gitops_core::kubernetes::object::{KeyValues, Object, ObjectId};
 
 /// An object with nothing but an identity.
 pub fn bare(id: ObjectId) -> Object {
