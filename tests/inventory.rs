@@ -4,7 +4,7 @@ mod support;
 
 use std::process::Command;
 
-use gitops_core::kubernetes::object::{FullObject, Object, ObjectId, ResourceType, Writer};
+use gitops_core::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 use kubectl_gitops::tools::snapshot_file;
 use serde_json::{Value, json};
@@ -130,27 +130,31 @@ fn a_recorded_cluster_is_selected_from_by_label() {
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 
 /// A Ready Kustomization in namespace fleet with these entries in its inventory.
-fn kustomization(name: &str, entries: &[&str]) -> FullObject {
+fn kustomization(name: &str, entries: &[&str]) -> Resource {
     let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
     let object = bare(ObjectId::new(GROUP, "Kustomization", "fleet", name));
     let content =
         json!({"status": {"inventory": {"entries": entries}, "conditions": [{"type": "Ready", "status": "True"}]}});
-    FullObject { object, content }
+    Resource { object, content }
 }
 
 /// What kustomize-controller applied for a Kustomization in namespace fleet.
-fn applied(group: &str, kind: &str, namespace: &str, name: &str, owner: &str) -> Object {
+fn applied(group: &str, kind: &str, namespace: &str, name: &str, owner: &str) -> ObjectMetadata {
     let mut object = bare(ObjectId::new(group, kind, namespace, name));
     let labels = [format!("{GROUP}/name"), format!("{GROUP}/namespace")];
     object.labels = [(&*labels[0], owner), (&*labels[1], "fleet")].into_iter().collect();
     let labels = labels.iter().map(|label| label.as_str().into()).collect();
-    object.writers =
-        vec![Writer { manager: "kustomize-controller".into(), applies: true, labels, ..Writer::default() }];
+    object.writers = vec![ManagedFieldsEntry {
+        manager: "kustomize-controller".into(),
+        applies: true,
+        labels,
+        ..ManagedFieldsEntry::default()
+    }];
     object
 }
 
 /// Records a cluster of these owners and objects.
-fn record(name: &str, owners: Vec<FullObject>, objects: Vec<Object>) -> String {
+fn record(name: &str, owners: Vec<Resource>, objects: Vec<ObjectMetadata>) -> String {
     let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
     let served = |(group, kind, plural, namespaced): (&str, &str, &str, bool)| ResourceType {
         group: group.into(),
@@ -208,7 +212,8 @@ fn long_names_colons_and_double_underscores_are_names_like_any_other() {
         "_system__shop__read_rbac.authorization.k8s.io_ClusterRole",
         "___edge___rbac.authorization.k8s.io_ClusterRole",
     ];
-    let mut objects: Vec<Object> = roles.iter().map(|name| applied(group, "ClusterRole", "", name, &long)).collect();
+    let mut objects: Vec<ObjectMetadata> =
+        roles.iter().map(|name| applied(group, "ClusterRole", "", name, &long)).collect();
     objects.push(applied("", "ConfigMap", "shop", "lost", &long));
     let file = record("odd-names", vec![kustomization(&long, &entries)], objects);
     let run = ask_of(&file, &["-o", "json", &format!("kustomization/{long}")]);

@@ -3,14 +3,14 @@
 mod support;
 
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::ownership::schemes::flux_v1::{MARK, Source, mark, resource_id};
+use gitops_core::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
 use support::live::{cluster, config_maps, deploy, folder, gitops};
 
 #[test]
 fn what_flux_v2_took_over_is_no_orphan() {
     let cluster = cluster();
     cluster.kubectl(&["create", "namespace", "taken"]).unwrap();
-    let source = Source { url: "git@example.com:o/r".to_owned(), branch: "master".to_owned(), paths: vec![] };
+    let source = GitSource { url: "git@example.com:o/r".to_owned(), branch: "master".to_owned(), paths: vec![] };
     for name in ["cm-0", "left"] {
         let id = resource_id(&ObjectId::new("", "ConfigMap", "taken", name));
         let label = format!("{MARK}={}", mark(&source.sync_set(), &id));

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
-use kubectl_gitops::tools::git::State;
+use kubectl_gitops::tools::git::WorktreeState;
 use kubectl_gitops::tools::worktree;
 use serde_json::{Value, json};
 use support::folder::Folder;
@@ -124,7 +124,7 @@ fn our_artifact_is_that_of_the_source_controller() {
             sparse: sparse.iter().map(|entry| (*entry).to_owned()).collect(),
             ..Default::default()
         };
-        let tree = worktree::read(&root, &State::Revision(branch.clone())).unwrap();
+        let tree = worktree::read(&root, &WorktreeState::Revision(branch.clone())).unwrap();
         let artifact = Artifact::pack(&tree, &options);
         let ours: BTreeMap<String, Vec<u8>> =
             artifact.files().map(|(path, content)| (path.to_owned(), content.to_vec())).collect();

@@ -10,8 +10,8 @@ use gitops_core::flux::build::{Answers, Needs};
 use gitops_core::flux::features::Features;
 use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
 use gitops_core::flux::source::tree::{File, Tree};
-use gitops_core::flux::spec::{Key, Spec};
-use kubectl_gitops::tools::git::State;
+use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
+use kubectl_gitops::tools::git::WorktreeState;
 use kubectl_gitops::tools::kustomize::Kustomize;
 use kubectl_gitops::tools::worktree;
 use serde_json::json;
@@ -38,7 +38,7 @@ impl Folder {
         xtask::git::run(&self.0, arguments).unwrap();
     }
 
-    fn read(&self, state: &State) -> BTreeMap<String, String> {
+    fn read(&self, state: &WorktreeState) -> BTreeMap<String, String> {
         shown(&worktree::read(&self.0, state).unwrap())
     }
 }
@@ -82,14 +82,14 @@ fn each_state_of_a_checkout_is_what_git_would_commit() {
     let base = [(".gitignore", "ignored.yaml\n"), ("link.yaml", "-> a.yaml")];
     let with = |rows: &[(&str, &str)]| map(&[&base[..], rows].concat());
     let revision = [("a.yaml", "committed"), ("gone.yaml", "committed"), ("dir/staged.yaml", "committed")];
-    assert_eq!(folder.read(&State::Revision("HEAD".to_owned())), with(&revision));
+    assert_eq!(folder.read(&WorktreeState::Revision("HEAD".to_owned())), with(&revision));
     let index = [("a.yaml", "committed"), ("gone.yaml", "committed"), ("dir/staged.yaml", "staged")];
-    assert_eq!(folder.read(&State::Index), with(&index));
+    assert_eq!(folder.read(&WorktreeState::Index), with(&index));
     let worktree = [("a.yaml", "edited"), ("new.yaml", "new"), ("dir/staged.yaml", "staged")];
-    assert_eq!(folder.read(&State::Worktree), with(&worktree));
+    assert_eq!(folder.read(&WorktreeState::Worktree), with(&worktree));
     // A part of a checkout is a source of its own.
     assert_eq!(
-        shown(&worktree::read(&folder.0.join("dir"), &State::Index).unwrap()),
+        shown(&worktree::read(&folder.0.join("dir"), &WorktreeState::Index).unwrap()),
         map(&[("staged.yaml", "staged")])
     );
 }
@@ -100,7 +100,7 @@ fn line_ends_are_those_of_the_blob() {
     folder.git(&["init", "-q", "-b", "main"]);
     folder.write(".gitattributes", "*.yaml text eol=crlf\n");
     folder.write("a.yaml", "one\r\ntwo\r\n");
-    assert_eq!(folder.read(&State::Worktree)["a.yaml"], "one\ntwo\n");
+    assert_eq!(folder.read(&WorktreeState::Worktree)["a.yaml"], "one\ntwo\n");
     let objects = std::fs::read_dir(folder.0.join(".git/objects")).unwrap().count();
     assert_eq!(objects, 2, "reading must not write objects: only `info` and `pack` may be there");
 }
@@ -109,10 +109,10 @@ fn line_ends_are_those_of_the_blob() {
 fn a_plain_folder_is_read_as_it_is_and_has_no_revisions() {
     let folder = Folder::new();
     folder.write("p/a.yaml", "a");
-    assert_eq!(folder.read(&State::Worktree), map(&[("p/a.yaml", "a")]));
-    let failure = worktree::read(&folder.0, &State::Index).unwrap_err();
+    assert_eq!(folder.read(&WorktreeState::Worktree), map(&[("p/a.yaml", "a")]));
+    let failure = worktree::read(&folder.0, &WorktreeState::Index).unwrap_err();
     assert!(failure.message.contains("is not in a git checkout"), "{}", failure.message);
-    assert!(worktree::read(&folder.0.join("none"), &State::Worktree).is_err());
+    assert!(worktree::read(&folder.0.join("none"), &WorktreeState::Worktree).is_err());
 }
 
 /// Trees whose order, names and generated parts differ.
@@ -156,8 +156,8 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
     let kustomize = Kustomize::new(Some(program)).without_cache();
     let version = kustomize.version().await.unwrap();
     assert_eq!(version.trim_start_matches("v").split('.').next(), Some("5"), "{version}");
-    let owner = Key { namespace: "n".to_owned(), name: "k".to_owned() };
-    let (spec, mut answers) = (Spec::new(&json!({"path": "./"})), Answers::default());
+    let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
+    let (spec, mut answers) = (KustomizationSpec::new(&json!({"path": "./"})), Answers::default());
     loop {
         let mut needs = Needs::default();
         let built = build::text(artifact, &owner, &spec, Features::default(), &answers, &mut needs);

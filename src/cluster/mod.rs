@@ -24,8 +24,8 @@ pub use http::failure::{Failure, FailureKind};
 pub use read::list::{Listing, Query};
 pub use read::resources::Discovered;
 pub use read::watch::Sight;
-pub use write::execute::{Execution, Judge};
-pub use write::patch::{Changed, Mode};
+pub use write::execute::{Execution, Reevaluate};
+pub use write::patch::{Mode, PatchResult};
 
 /// How many requests may be in flight at once. Each is a connection of its own (HTTP/1.1): enough of them to fill the
 /// wait for a server that is far away, and no more than its limits on one user's requests bear.

@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::outcome;
-use super::outcome::Outcome;
+use super::outcome::ChangeResult;
 use super::pick;
-use super::pick::{Picked, Wish};
+use super::pick::{Picked, Selection};
 use crate::cluster::{Cluster, Mode};
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::sanitize;
 use gitops_core::error::{Error, Result};
 use gitops_core::exit::ExitCode;
-use gitops_core::flux::suspension::patch::Step;
-use gitops_core::kubernetes::object::{FullObject, ResourceType};
+use gitops_core::flux::suspension::patch::PatchStep;
+use gitops_core::kubernetes::object::{Resource, ResourceType};
 
 /// Schema name of the result document.
 pub const SCHEMA: &str = "kubectl-gitops/result/v1";
@@ -93,7 +93,7 @@ impl ChangeArgs {
     /// When a TYPE is not known, or the cluster does not answer.
     pub async fn read(&self, cluster: &Cluster) -> Result<Picked> {
         let selector = self.selector.as_deref();
-        let wish = Wish { words: &self.words, selector, all_namespaces: self.all_namespaces };
+        let wish = Selection { words: &self.words, selector, all_namespaces: self.all_namespaces };
         let mut picked = pick::read(cluster, wish).await?;
         if self.words.is_empty() || self.words == ["all"] {
             picked.objects.retain(|(kind, _)| pick::suspendable(kind));
@@ -123,7 +123,7 @@ impl ChangeArgs {
         session: &mut Session,
         cluster: &Cluster,
         verb: &str,
-        due: &[&FullObject],
+        due: &[&Resource],
         risk: Option<&str>,
     ) -> Result<()> {
         let many = self.all || self.all_namespaces;
@@ -157,13 +157,13 @@ impl ChangeArgs {
     pub async fn apply(
         &self,
         cluster: &Cluster,
-        objects: Vec<(ResourceType, FullObject)>,
-        decide: &(impl Fn(&FullObject) -> Step + Sync),
-    ) -> Vec<Outcome> {
+        objects: Vec<(ResourceType, Resource)>,
+        decide: &(impl Fn(&Resource) -> PatchStep + Sync),
+    ) -> Vec<ChangeResult> {
         let changes = objects.into_iter().map(|(kind, full)| async move {
             let id = full.object.id.clone();
             let changed = cluster.change(&kind, full, self.mode(), decide).await;
-            Outcome { kind, id, changed }
+            ChangeResult { kind, id, changed }
         });
         join_all(changes).await
     }
@@ -172,7 +172,13 @@ impl ChangeArgs {
     ///
     /// # Errors
     /// When standard output cannot be written.
-    pub fn report(&self, session: &mut Session, done: &str, outcomes: &[Outcome], picked: &Picked) -> Result<ExitCode> {
+    pub fn report(
+        &self,
+        session: &mut Session,
+        done: &str,
+        outcomes: &[ChangeResult],
+        picked: &Picked,
+    ) -> Result<ExitCode> {
         let dry = match self.dry_run {
             DryRun::None => "",
             DryRun::Client => " (dry run)",
@@ -185,7 +191,7 @@ impl ChangeArgs {
                 outcomes.iter().filter(|one| one.is_good()).map(|one| document::name(&one.id) + "\n").collect()
             }
             OutputFormat::Table | OutputFormat::Wide => {
-                let line = |one: &Outcome| Some(format!("{} {}{dry}\n", document::name(&one.id), one.word(done)?));
+                let line = |one: &ChangeResult| Some(format!("{} {}{dry}\n", document::name(&one.id), one.word(done)?));
                 outcomes.iter().filter_map(line).collect()
             }
         };
@@ -200,14 +206,14 @@ impl ChangeArgs {
         Ok(outcome::exit(outcomes, picked))
     }
 
-    fn document(&self, done: &str, outcomes: &[Outcome], picked: &Picked) -> Value {
+    fn document(&self, done: &str, outcomes: &[ChangeResult], picked: &Picked) -> Value {
         let items: Vec<_> = outcomes.iter().map(|outcome| outcome.document(done)).collect();
         let dry_run = match self.dry_run {
             DryRun::None => "none",
             DryRun::Client => "client",
             DryRun::Server => "server",
         };
-        let complete = outcomes.iter().all(Outcome::is_good) && picked.errors.is_empty() && picked.gaps.is_empty();
+        let complete = outcomes.iter().all(ChangeResult::is_good) && picked.errors.is_empty() && picked.gaps.is_empty();
         json!({
             "schema": SCHEMA, "complete": complete, "dryRun": dry_run,
             "gaps": picked.gaps, "errors": picked.errors, "items": items,

@@ -5,41 +5,41 @@ use serde_json::{Value, json};
 use super::Session;
 use super::pick;
 use super::pick::Picked;
-use crate::cluster::Changed;
+use crate::cluster::PatchResult;
 use crate::output::{document, sanitize};
 use gitops_core::exit::ExitCode;
 use gitops_core::flux::suspension;
-use gitops_core::kubernetes::object::{FullObject, ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 
 /// What became of one object.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ChangeResult {
     /// Its type.
     pub kind: ResourceType,
     /// Which object.
     pub id: ObjectId,
     /// What was done.
-    pub changed: Changed,
+    pub changed: PatchResult,
 }
 
-impl Outcome {
+impl ChangeResult {
     /// Whether the object now is as was asked.
     pub fn is_good(&self) -> bool {
-        matches!(self.changed, Changed::Done { .. } | Changed::Unchanged(_))
+        matches!(self.changed, PatchResult::Done { .. } | PatchResult::Unchanged(_))
     }
 
     /// The object as it is now, where that is known.
-    pub fn after(&self) -> Option<&FullObject> {
+    pub fn after(&self) -> Option<&Resource> {
         match &self.changed {
-            Changed::Done { after, .. } | Changed::Unchanged(after) => Some(after),
+            PatchResult::Done { after, .. } | PatchResult::Unchanged(after) => Some(after),
             _ => None,
         }
     }
 
     pub(crate) fn word<'a>(&self, done: &'a str) -> Option<&'a str> {
         match self.changed {
-            Changed::Done { .. } => Some(done),
-            Changed::Unchanged(_) => Some("unchanged"),
+            PatchResult::Done { .. } => Some(done),
+            PatchResult::Unchanged(_) => Some("unchanged"),
             _ => None,
         }
     }
@@ -47,10 +47,10 @@ impl Outcome {
     /// Why it is not as was asked, and what to do about it.
     fn trouble(&self) -> Option<(String, Option<&str>)> {
         match &self.changed {
-            Changed::Done { .. } | Changed::Unchanged(_) => None,
-            Changed::Refused { reason, hint } => Some((reason.clone(), Some(hint))),
-            Changed::Missing => Some((pick::not_found(&self.kind, &self.id.name), None)),
-            Changed::Failed(failure) => Some((failure.to_string(), None)),
+            PatchResult::Done { .. } | PatchResult::Unchanged(_) => None,
+            PatchResult::Refused { reason, hint } => Some((reason.clone(), Some(hint))),
+            PatchResult::Missing => Some((pick::not_found(&self.kind, &self.id.name), None)),
+            PatchResult::Failed(failure) => Some((failure.to_string(), None)),
         }
     }
 
@@ -63,9 +63,9 @@ impl Outcome {
 
     pub(crate) fn document(&self, done: &str) -> Value {
         let result = match self.changed {
-            Changed::Refused { .. } => "refused",
-            Changed::Missing => "not-found",
-            Changed::Failed(_) => "failed",
+            PatchResult::Refused { .. } => "refused",
+            PatchResult::Missing => "not-found",
+            PatchResult::Failed(_) => "failed",
             _ => self.word(done).unwrap_or_default(),
         };
         let suspension = self.after().and_then(suspension::read);
@@ -75,9 +75,9 @@ impl Outcome {
 }
 
 /// 0 when all is as was asked; 5 when a part is; otherwise 6 when guards alone are the reason, or 1.
-pub(crate) fn exit(outcomes: &[Outcome], picked: &Picked) -> ExitCode {
+pub(crate) fn exit(outcomes: &[ChangeResult], picked: &Picked) -> ExitCode {
     let bad = outcomes.iter().filter(|outcome| !outcome.is_good()).count();
-    let refused = outcomes.iter().filter(|outcome| matches!(outcome.changed, Changed::Refused { .. })).count();
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome.changed, PatchResult::Refused { .. })).count();
     let failed = bad + picked.errors.len() + picked.gaps.len();
     match (failed, outcomes.len() - bad) {
         (0, _) => ExitCode::Done,

@@ -9,12 +9,12 @@ use crate::cluster::{Cluster, Query};
 use gitops_core::error::{Error, Result};
 use gitops_core::flux::kinds;
 use gitops_core::flux::kinds::Suspends;
-use gitops_core::kubernetes::object::{FullObject, ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Gap;
 
 /// Which objects.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'a> {
+pub struct Selection<'a> {
     /// `TYPE NAME…`, `TYPE/NAME…`, or nothing for every kind.
     pub words: &'a [String],
     /// Label selector.
@@ -29,7 +29,7 @@ pub struct Picked {
     /// The types that were looked at.
     pub types: Vec<ResourceType>,
     /// The objects, in the order of their identity or as they were named.
-    pub objects: Vec<(ResourceType, FullObject)>,
+    pub objects: Vec<(ResourceType, Resource)>,
     /// What was named and could not be read, in kubectl's words.
     pub errors: Vec<String>,
     /// Lists that could not be read, or not wholly.
@@ -45,7 +45,7 @@ impl Picked {
     }
 
     /// Puts a newer reading of an object in the place of the older one.
-    pub fn replace(&mut self, kind: &ResourceType, full: FullObject) {
+    pub fn replace(&mut self, kind: &ResourceType, full: Resource) {
         self.forget(&full.object.uid);
         self.objects.push((kind.clone(), full));
     }
@@ -60,7 +60,7 @@ impl Picked {
 ///
 /// # Errors
 /// When a TYPE is not known, or the cluster does not answer.
-pub async fn read(cluster: &Cluster, wish: Wish<'_>) -> Result<Picked> {
+pub async fn read(cluster: &Cluster, wish: Selection<'_>) -> Result<Picked> {
     Ok(read_with_types(cluster, wish).await?.0)
 }
 
@@ -68,7 +68,7 @@ pub async fn read(cluster: &Cluster, wish: Wish<'_>) -> Result<Picked> {
 ///
 /// # Errors
 /// As [`read`].
-pub async fn read_with_types(cluster: &Cluster, wish: Wish<'_>) -> Result<(Picked, Vec<ResourceType>)> {
+pub async fn read_with_types(cluster: &Cluster, wish: Selection<'_>) -> Result<(Picked, Vec<ResourceType>)> {
     let discovered = cluster.discover().await?;
     let picked = match targets::parse(wish.words, &discovered.types)? {
         Targets::Types(types) => list(cluster, types, wish).await,
@@ -84,10 +84,10 @@ pub async fn read_with_types(cluster: &Cluster, wish: Wish<'_>) -> Result<(Picke
     Ok((picked, discovered.types))
 }
 
-async fn list(cluster: &Cluster, types: Vec<ResourceType>, wish: Wish<'_>) -> Picked {
+async fn list(cluster: &Cluster, types: Vec<ResourceType>, wish: Selection<'_>) -> Picked {
     let namespace = (!wish.all_namespaces).then_some(&*cluster.namespace);
     let (objects, gaps) = cluster.read_full(&types, Query { namespace, selector: wish.selector }).await;
-    let typed = |full: FullObject| {
+    let typed = |full: Resource| {
         let kind = types.iter().find(|kind| kind.is(&full.object.id.group, &full.object.id.kind))?;
         Some((kind.clone(), full))
     };

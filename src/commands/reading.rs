@@ -8,31 +8,31 @@ use futures::future::join_all;
 use super::Session;
 use super::filters;
 use super::pick;
-use super::pick::{Picked, Wish};
+use super::pick::{Picked, Selection};
 use super::targets;
 use super::targets::Targets;
 use crate::cluster::Cluster;
 use gitops_core::error::{Error, Result};
 use gitops_core::flux::kinds;
-use gitops_core::flux::suspension::evidence::{Sighting, Verdict, verdict};
+use gitops_core::flux::suspension::evidence::{HonourVerdict, Sighting, verdict};
 use gitops_core::flux::suspension::view;
 use gitops_core::flux::suspension::view::Known;
-use gitops_core::kubernetes::object::{FullObject, ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 
 /// What was read for `get`.
 #[derive(Debug, Default)]
-pub struct Reading {
+pub struct ReadRequest {
     /// The objects asked for.
     pub picked: Picked,
     /// What stands above them and was not asked for.
-    pub above: Vec<FullObject>,
+    pub above: Vec<Resource>,
     /// Events about objects that only the annotation suspends.
     pub events: Vec<Sighting>,
 }
 
-impl Reading {
+impl ReadRequest {
     /// The objects asked for.
-    pub fn objects(&self) -> impl Iterator<Item = &FullObject> {
+    pub fn objects(&self) -> impl Iterator<Item = &Resource> {
         self.picked.objects.iter().map(|(_, full)| full)
     }
 
@@ -46,16 +46,16 @@ impl Reading {
 ///
 /// # Errors
 /// When a TYPE is not known, or the cluster does not answer.
-pub async fn of_cluster(cluster: &Cluster, wish: Wish<'_>) -> Result<Reading> {
+pub async fn of_cluster(cluster: &Cluster, wish: Selection<'_>) -> Result<ReadRequest> {
     let (picked, served) = pick::read_with_types(cluster, wish).await?;
-    let mut reading = Reading { picked, ..Reading::default() };
+    let mut reading = ReadRequest { picked, ..ReadRequest::default() };
     complete(cluster, &served, &mut reading).await;
     Ok(reading)
 }
 
 /// Adds what stands above the objects, one request for each, level by level, and Events where they can tell more than
 /// the objects do.
-pub async fn complete(cluster: &Cluster, served: &[ResourceType], reading: &mut Reading) {
+pub async fn complete(cluster: &Cluster, served: &[ResourceType], reading: &mut ReadRequest) {
     let mut asked = BTreeSet::new();
     loop {
         let missing: Vec<(ResourceType, ObjectId)> = {
@@ -77,7 +77,7 @@ pub async fn complete(cluster: &Cluster, served: &[ResourceType], reading: &mut 
             }
         }
     }
-    let silent: Vec<_> = reading.objects().filter(|full| verdict(full, &[]) == Verdict::NoEvidence).collect();
+    let silent: Vec<_> = reading.objects().filter(|full| verdict(full, &[]) == HonourVerdict::NoEvidence).collect();
     let (events, gaps) = cluster.sightings(&silent).await;
     reading.events = events;
     reading.picked.gaps.extend(gaps);
@@ -89,11 +89,11 @@ pub async fn complete(cluster: &Cluster, served: &[ResourceType], reading: &mut 
 ///
 /// # Errors
 /// When the file is no snapshot, or a TYPE is not known.
-pub fn of_file(file: &Path, wish: Wish<'_>, session: &mut Session) -> Result<Reading> {
+pub fn of_file(file: &Path, wish: Selection<'_>, session: &mut Session) -> Result<ReadRequest> {
     let selector = wish.selector.map(filters::selector).transpose()?.unwrap_or_default();
     let snapshot = session.recorded(file)?;
     let namespace = session.connection.namespace.as_deref().filter(|_| !wish.all_namespaces);
-    let here = |full: &FullObject| {
+    let here = |full: &Resource| {
         namespace.is_none_or(|namespace| *full.object.id.namespace == *namespace)
             && selector.matches(&full.object.labels)
     };
@@ -121,5 +121,5 @@ pub fn of_file(file: &Path, wish: Wish<'_>, session: &mut Session) -> Result<Rea
             }
         }
     }
-    Ok(Reading { picked, above: snapshot.full, events: vec![] })
+    Ok(ReadRequest { picked, above: snapshot.full, events: vec![] })
 }

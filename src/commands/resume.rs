@@ -8,17 +8,17 @@ use futures::future::join_all;
 
 use super::Session;
 use super::change::{ChangeArgs, DryRun};
-use super::outcome::Outcome;
-use crate::cluster::{Changed, Cluster};
+use super::outcome::ChangeResult;
+use crate::cluster::{Cluster, PatchResult};
 use crate::output::{document, sanitize};
 use gitops_core::error::{Error, Result};
 use gitops_core::exit::ExitCode;
 use gitops_core::flux::kinds::FluxKind;
 use gitops_core::flux::order;
 use gitops_core::flux::suspension::patch;
-use gitops_core::flux::suspension::patch::Step;
-use gitops_core::flux::suspension::wait::Progress;
-use gitops_core::kubernetes::object::{FullObject, ResourceType};
+use gitops_core::flux::suspension::patch::PatchStep;
+use gitops_core::flux::suspension::wait::WaitProgress;
+use gitops_core::kubernetes::object::{Resource, ResourceType};
 
 /// End suspensions and reconcile at once
 ///
@@ -68,9 +68,9 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let token = session.now.to_rfc3339_opts(SecondsFormat::Nanos, true);
-    let decide = |full: &FullObject| patch::resume(full, args.spec, &token);
-    let changes = |full: &&FullObject| matches!(decide(full), Step::Patch(_));
-    let due: Vec<&FullObject> = picked.objects.iter().map(|(_, full)| full).filter(changes).collect();
+    let decide = |full: &Resource| patch::resume(full, args.spec, &token);
+    let changes = |full: &&Resource| matches!(decide(full), PatchStep::Patch(_));
+    let due: Vec<&Resource> = picked.objects.iter().map(|(_, full)| full).filter(changes).collect();
     args.change.ask(session, &cluster, "resume", &due, None)?;
     let mut outcomes = vec![];
     for stage in staged(std::mem::take(&mut picked.objects)) {
@@ -88,7 +88,7 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
 }
 
 /// The objects in stages: what others wait for comes first.
-fn staged(objects: Vec<(ResourceType, FullObject)>) -> Vec<Vec<(ResourceType, FullObject)>> {
+fn staged(objects: Vec<(ResourceType, Resource)>) -> Vec<Vec<(ResourceType, Resource)>> {
     let stages = order::stages(&objects.iter().map(|(_, full)| full).collect::<Vec<_>>());
     let mut staged: Vec<Vec<_>> = vec![];
     for (stage, object) in stages.into_iter().zip(objects) {
@@ -99,14 +99,14 @@ fn staged(objects: Vec<(ResourceType, FullObject)>) -> Vec<Vec<(ResourceType, Fu
 }
 
 /// Names what still suspends the objects; whether there is any.
-fn held(args: &ResumeArgs, session: &mut Session, outcomes: &[Outcome]) -> bool {
+fn held(args: &ResumeArgs, session: &mut Session, outcomes: &[ChangeResult]) -> bool {
     let mut any = false;
     for outcome in outcomes {
         let causes = match &outcome.changed {
-            Changed::Done { before, after, .. } if args.change.dry_run != DryRun::Client => {
+            PatchResult::Done { before, after, .. } if args.change.dry_run != DryRun::Client => {
                 patch::remaining(before, after)
             }
-            Changed::Unchanged(full) => patch::remaining(full, full),
+            PatchResult::Unchanged(full) => patch::remaining(full, full),
             _ => continue,
         };
         for cause in causes {
@@ -123,12 +123,12 @@ async fn wait(
     args: &ResumeArgs,
     session: &mut Session,
     cluster: &Cluster,
-    outcomes: &[Outcome],
+    outcomes: &[ChangeResult],
     token: &str,
 ) -> Result<bool> {
     let mut waiting = vec![];
     for outcome in outcomes {
-        let Changed::Done { before, after, .. } = &outcome.changed else { continue };
+        let PatchResult::Done { before, after, .. } = &outcome.changed else { continue };
         if !patch::remaining(before, after).is_empty() {
             continue;
         }
@@ -145,14 +145,14 @@ async fn wait(
     let mut good = true;
     for (name, end) in join_all(waiting).await {
         let trouble = match end {
-            Ok(Progress::Ready(said)) => {
+            Ok(WaitProgress::Ready(said)) => {
                 session.terminal.data(&format!("{name} reconciled\n"))?;
                 session.terminal.status(&format!("{name}: {}", sanitize::one_line(&said)));
                 continue;
             }
-            Ok(Progress::Pending(said)) => format!("not reconciled within {:?}: {said}", args.timeout),
-            Ok(Progress::Failed(said)) => format!("reconciliation failed: {said}"),
-            Ok(Progress::Superseded(why)) => format!("waiting has no end: {why}"),
+            Ok(WaitProgress::Pending(said)) => format!("not reconciled within {:?}: {said}", args.timeout),
+            Ok(WaitProgress::Failed(said)) => format!("reconciliation failed: {said}"),
+            Ok(WaitProgress::Superseded(why)) => format!("waiting has no end: {why}"),
             Err(failure) => Error::from(failure).message,
         };
         good = false;

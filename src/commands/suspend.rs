@@ -5,17 +5,17 @@ use clap::builder::BoolishValueParser;
 
 use super::Session;
 use super::change::{ChangeArgs, DryRun};
-use super::outcome::Outcome;
-use crate::cluster::Changed;
+use super::outcome::ChangeResult;
+use crate::cluster::PatchResult;
 use crate::output::{document, sanitize};
 use gitops_core::error::Result;
 use gitops_core::exit::ExitCode;
 use gitops_core::flux::kinds::FluxKind;
 use gitops_core::flux::suspension;
 use gitops_core::flux::suspension::patch;
-use gitops_core::flux::suspension::patch::{Step, Suspend};
+use gitops_core::flux::suspension::patch::{PatchStep, Suspend};
 use gitops_core::flux::suspension::{ANNOTATION, By, message};
-use gitops_core::kubernetes::object::FullObject;
+use gitops_core::kubernetes::object::Resource;
 
 /// Stop reconciling objects of Flux, and say why
 ///
@@ -90,8 +90,8 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
     }
     let user = if args.record_user { Some(cluster.user_name().await?) } else { None };
     let how = Suspend { message: args.message.clone(), spec: args.spec, overwrite: args.overwrite, user };
-    let changes = |full: &&FullObject| matches!(patch::suspend(full, &how), Step::Patch(_));
-    let due: Vec<&FullObject> = picked.objects.iter().map(|(_, full)| full).filter(changes).collect();
+    let changes = |full: &&Resource| matches!(patch::suspend(full, &how), PatchStep::Patch(_));
+    let due: Vec<&Resource> = picked.objects.iter().map(|(_, full)| full).filter(changes).collect();
     due.iter().for_each(|full| warn(args, session, full));
     args.change.ask(session, &cluster, "suspend", &due, args.risk(&due).as_deref())?;
     let objects = std::mem::take(&mut picked.objects);
@@ -104,13 +104,13 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
 
 impl SuspendArgs {
     /// Whether an object is suspended by nothing that a released controller honours.
-    fn annotation_only(&self, full: &FullObject) -> bool {
+    fn annotation_only(&self, full: &Resource) -> bool {
         let switched = FluxKind::of(full).is_some_and(|kind| kind.switch().is_some());
         !self.annotation_honoured && !self.spec && !switched && !full.flag("/spec/suspend")
     }
 
     /// What deleting objects would still do although they are suspended (reference flux 0.5).
-    fn risk(&self, due: &[&FullObject]) -> Option<String> {
+    fn risk(&self, due: &[&Resource]) -> Option<String> {
         let only = due.iter().filter(|full| self.annotation_only(full));
         let mut what: Vec<_> =
             only.filter_map(|full| Some((FluxKind::of(full)?.kind, FluxKind::of(full)?.deletion_of(full)?))).collect();
@@ -123,7 +123,7 @@ impl SuspendArgs {
 }
 
 /// What the user should know of one object before it is changed.
-fn warn(args: &SuspendArgs, session: &mut Session, full: &FullObject) {
+fn warn(args: &SuspendArgs, session: &mut Session, full: &Resource) {
     let name = document::name(&full.object.id);
     if full.object.deleting.is_some() {
         session.terminal.warning(&format!("{name} is being deleted: its finalizers run now, suspended or not"));
@@ -138,10 +138,10 @@ fn warn(args: &SuspendArgs, session: &mut Session, full: &FullObject) {
 }
 
 /// Compares what the server made of each patch with what was asked, and says once what is not honoured.
-fn verify(args: &SuspendArgs, session: &mut Session, outcomes: &[Outcome]) -> bool {
+fn verify(args: &SuspendArgs, session: &mut Session, outcomes: &[ChangeResult]) -> bool {
     let mut good = true;
     for outcome in outcomes {
-        let Changed::Done { before, after, change } = &outcome.changed else { continue };
+        let PatchResult::Done { before, after, change } = &outcome.changed else { continue };
         if args.change.dry_run == DryRun::Client {
             continue;
         }
@@ -163,14 +163,14 @@ fn verify(args: &SuspendArgs, session: &mut Session, outcomes: &[Outcome]) -> bo
             good = false;
         }
     }
-    let after = outcomes.iter().filter_map(Outcome::after);
+    let after = outcomes.iter().filter_map(ChangeResult::after);
     if after.filter(|full| args.annotation_only(full)).count() > 0 {
         let warning =
             format!("no released Flux controller honours the annotation {ANNOTATION}: reconciliation goes on");
         session.terminal.warning(&warning);
         session.terminal.hint("--spec sets spec.suspend too; KUBECTL_GITOPS_ANNOTATION_HONOURED=true says that your controllers honour it");
     } else if args.spec
-        && outcomes.iter().any(|one| matches!(&one.changed, Changed::Done { change, .. } if change.generation == 1))
+        && outcomes.iter().any(|one| matches!(&one.changed, PatchResult::Done { change, .. } if change.generation == 1))
     {
         session.terminal.status("spec.suspend was set: the generation moved by one");
     }

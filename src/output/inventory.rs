@@ -9,12 +9,14 @@ use super::table::Table;
 use super::{document, labels, owner};
 use gitops_core::error::Result;
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::ownership::OwnerState;
+use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
 use gitops_core::ownership::report::explain::Why;
-use gitops_core::ownership::report::labels::Census;
-use gitops_core::ownership::report::tree::Node;
-use gitops_core::ownership::report::{Body, Document, Finding, MemberView, OwnerObjects, OwnerSummary, RecordKind};
+use gitops_core::ownership::report::labels::LabelReport;
+use gitops_core::ownership::report::tree::TreeNode;
+use gitops_core::ownership::report::{
+    Body, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
+};
 use gitops_core::text::count;
 
 /// What `-o` takes.
@@ -39,7 +41,7 @@ pub enum Format {
 ///
 /// # Errors
 /// When the answer cannot be a document; it always can.
-pub fn render(answer: &Document, format: Format, header: bool) -> Result<String> {
+pub fn render(answer: &InventoryDocument, format: Format, header: bool) -> Result<String> {
     let wide = format == Format::Wide;
     match format {
         Format::Json => return document::json(answer),
@@ -57,18 +59,18 @@ pub fn render(answer: &Document, format: Format, header: bool) -> Result<String>
 }
 
 /// The owners and what marks say: qbec's owners are its marks, and shown once.
-fn with_census(owners: String, answer: &Document, wide: bool, header: bool) -> String {
+fn with_census(owners: String, answer: &InventoryDocument, wide: bool, header: bool) -> String {
     let Some(census) = &answer.census else { return owners };
     let marks = labels::table(census, wide, header);
     match census {
-        Census::Qbec(_) => marks,
-        Census::FluxV1(_) if owners.is_empty() => marks,
-        Census::FluxV1(_) => format!("{owners}\n{marks}"),
+        LabelReport::Qbec(_) => marks,
+        LabelReport::FluxV1(_) if owners.is_empty() => marks,
+        LabelReport::FluxV1(_) => format!("{owners}\n{marks}"),
     }
 }
 
 /// One line that says what everything that was read comes to.
-pub fn summary(answer: &Document) -> String {
+pub fn summary(answer: &InventoryDocument) -> String {
     let totals = &answer.totals;
     let parts = [
         (totals.managed, "managed"),
@@ -88,7 +90,7 @@ pub fn summary(answer: &Document) -> String {
 }
 
 /// One line that says what a filter hides; none where there is no filter.
-pub fn hidden(answer: &Document) -> Option<String> {
+pub fn hidden(answer: &InventoryDocument) -> Option<String> {
     let filter = answer.filter.as_ref()?;
     let noun = if matches!(answer.body, Body::Owners(_)) { "owner" } else { "object" };
     let mut flags: Vec<String> = vec![];
@@ -165,13 +167,13 @@ fn own_state(row: &OwnerSummary) -> String {
         return "remote, not checked".to_owned();
     }
     match &row.state {
-        OwnerState::Settled => "Ready".to_owned(),
-        OwnerState::Suspended => "Suspended".to_owned(),
-        OwnerState::NotReady(why) if why.is_empty() => "NotReady".to_owned(),
-        OwnerState::NotReady(why) => format!("NotReady: {why}"),
-        OwnerState::Reconciling => "Reconciling".to_owned(),
-        OwnerState::Changed => "Changed just now".to_owned(),
-        OwnerState::Terminating => "Terminating".to_owned(),
+        OwnerStatus::Ready => "Ready".to_owned(),
+        OwnerStatus::Suspended => "Suspended".to_owned(),
+        OwnerStatus::NotReady(why) if why.is_empty() => "NotReady".to_owned(),
+        OwnerStatus::NotReady(why) => format!("NotReady: {why}"),
+        OwnerStatus::Reconciling => "Reconciling".to_owned(),
+        OwnerStatus::Changed => "Changed just now".to_owned(),
+        OwnerStatus::Terminating => "Terminating".to_owned(),
     }
 }
 
@@ -246,7 +248,7 @@ fn finding_table(findings: &[Finding], wide: bool, header: bool) -> String {
     table.render(header)
 }
 
-fn tree(nodes: &[Node]) -> String {
+fn tree(nodes: &[TreeNode]) -> String {
     let mut text = String::new();
     for node in nodes {
         writeln!(text, "{}", one_line(&label(node))).expect("a String takes any text");
@@ -255,7 +257,7 @@ fn tree(nodes: &[Node]) -> String {
     text
 }
 
-fn branches(nodes: &[Node], indent: &str, text: &mut String) {
+fn branches(nodes: &[TreeNode], indent: &str, text: &mut String) {
     for (at, node) in nodes.iter().enumerate() {
         let last = at + 1 == nodes.len();
         let (branch, below) = if last { ("└── ", "    ") } else { ("├── ", "│   ") };
@@ -264,7 +266,7 @@ fn branches(nodes: &[Node], indent: &str, text: &mut String) {
     }
 }
 
-fn label(node: &Node) -> String {
+fn label(node: &TreeNode) -> String {
     let mut label = match (&node.owner, &node.object) {
         (_, Some(row)) => row.object.to_string(),
         (Some(row), None) => row.owner.to_string(),

@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 
 use super::table::Table;
-use gitops_core::ownership::report::labels::Census;
+use gitops_core::ownership::report::labels::LabelReport;
 use gitops_core::ownership::report::labels::flux_v1::{Class, Marked, Marks};
-use gitops_core::ownership::report::labels::qbec::{Group, Worth};
+use gitops_core::ownership::report::labels::qbec::{QbecGroup, Worth};
 
 /// What stands for a value that is not there, as in kubectl.
 const NONE: &str = "<none>";
 
 /// The census as a table; empty when there is no mark.
-pub fn table(census: &Census, wide: bool, header: bool) -> String {
+pub fn table(census: &LabelReport, wide: bool, header: bool) -> String {
     let table = match (census, wide) {
-        (Census::Qbec(groups), false) => qbec(groups),
-        (Census::Qbec(groups), true) => qbec_objects(groups),
-        (Census::FluxV1(marks), false) => flux_v1(marks),
-        (Census::FluxV1(marks), true) => flux_v1_objects(marks),
+        (LabelReport::Qbec(groups), false) => qbec(groups),
+        (LabelReport::Qbec(groups), true) => qbec_objects(groups),
+        (LabelReport::FluxV1(marks), false) => flux_v1(marks),
+        (LabelReport::FluxV1(marks), true) => flux_v1_objects(marks),
     };
     if table.is_empty() { String::new() } else { table.render(header) }
 }
 
 /// What to say beside the table.
-pub fn notes(census: &Census) -> Vec<String> {
-    let Census::FluxV1(marks) = census else { return vec![] };
+pub fn notes(census: &LabelReport) -> Vec<String> {
+    let LabelReport::FluxV1(marks) = census else { return vec![] };
     let orphans = marks.objects.iter().filter(|row| row.orphan).count();
     let mut notes: Vec<String> =
         marks.unreadable.iter().map(|why| format!("the source of a fluxd cannot be computed: {why}")).collect();
@@ -38,7 +38,7 @@ pub fn notes(census: &Census) -> Vec<String> {
     notes
 }
 
-fn place(group: &Group) -> [&str; 4] {
+fn place(group: &QbecGroup) -> [&str; 4] {
     let tag = group.tag.as_deref().map_or(NONE, |tag| if tag.is_empty() { "\"\"" } else { tag });
     [shown(&group.application), shown(&group.environment), tag, shown(&group.component)]
 }
@@ -47,7 +47,7 @@ fn shown(text: &str) -> &str {
     if text.is_empty() { NONE } else { text }
 }
 
-fn qbec(groups: &[Group]) -> Table {
+fn qbec(groups: &[QbecGroup]) -> Table {
     let mut table = Table::new(["app", "env", "tag", "component", "genuine", "copied", "unproven", "note"]);
     for group in groups {
         let counts = [Worth::Genuine, Worth::Copied, Worth::Unproven].map(|worth| group.count(worth).to_string());
@@ -57,7 +57,7 @@ fn qbec(groups: &[Group]) -> Table {
     table
 }
 
-fn qbec_objects(groups: &[Group]) -> Table {
+fn qbec_objects(groups: &[QbecGroup]) -> Table {
     let mut table = Table::new(["app", "env", "tag", "component", "namespace", "kind", "name", "marks", "evidence"]);
     for group in groups {
         for member in &group.objects {

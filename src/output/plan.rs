@@ -6,10 +6,10 @@ use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
 use gitops_core::error::Result;
-use gitops_core::kubernetes::deletion::finalizers::Held;
+use gitops_core::kubernetes::deletion::finalizers::BlockedByFinalizers;
 use gitops_core::plan::document::{Action, Certainty, Change, Contested, Plan};
-use gitops_core::plan::limits::Violation;
-use gitops_core::plan::outcome::{PruneResult, Step, StepResult};
+use gitops_core::plan::limits::ExceededLimit;
+use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
 use gitops_core::text::count;
 
 /// What `-o` of `prune` takes.
@@ -35,7 +35,7 @@ pub enum PlanFormat {
 ///
 /// # Errors
 /// When the plan cannot be a document; it always can.
-pub fn render(plan: &Plan, format: PlanFormat, header: bool, alarm: &[Violation]) -> Result<String> {
+pub fn render(plan: &Plan, format: PlanFormat, header: bool, alarm: &[ExceededLimit]) -> Result<String> {
     match format {
         PlanFormat::Json => document::json(plan),
         PlanFormat::Yaml => document::yaml(plan),
@@ -136,7 +136,7 @@ fn contested(contested: &Contested) -> String {
     format!("{id} is applied by {owners}: each undoes what the other does, and removing it from one may delete it")
 }
 
-fn held(held: &Held) -> String {
+fn held(held: &BlockedByFinalizers) -> String {
     let (id, finalizers) = (&held.object, held.finalizers.join(", "));
     match &held.controller {
         Some(controller) => format!("{id} will hang: {finalizers} is removed by {controller}, which this deletes too"),
@@ -158,13 +158,13 @@ pub fn step(row: &StepResult) -> String {
     let id = &row.object.id;
     let place = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
     let what = match &row.step {
-        Step::Deleted => "deleted".to_owned(),
-        Step::Gone => "was gone already".to_owned(),
-        Step::Terminating(finalizers) if finalizers.is_empty() => "is still terminating".to_owned(),
-        Step::Terminating(finalizers) => format!("is still terminating, held by {}", finalizers.join(", ")),
-        Step::Changed(why) => format!("kept, it changed since the plan: {why}"),
-        Step::Failed(why) => format!("not deleted: {why}"),
-        Step::NotTried => "not tried".to_owned(),
+        DeletionResult::Deleted => "deleted".to_owned(),
+        DeletionResult::Gone => "was gone already".to_owned(),
+        DeletionResult::Terminating(finalizers) if finalizers.is_empty() => "is still terminating".to_owned(),
+        DeletionResult::Terminating(finalizers) => format!("is still terminating, held by {}", finalizers.join(", ")),
+        DeletionResult::Changed(why) => format!("kept, it changed since the plan: {why}"),
+        DeletionResult::Failed(why) => format!("not deleted: {why}"),
+        DeletionResult::NotTried => "not tried".to_owned(),
     };
     format!("{}{} {}\n", document::name(id), one_line(&place), one_line(&what))
 }
@@ -172,7 +172,7 @@ pub fn step(row: &StepResult) -> String {
 /// One line that says what an execution came to.
 pub fn outcome(result: &PruneResult) -> String {
     let (deleted, all) = (result.deleted(), result.steps.len());
-    let interrupted = result.steps.iter().any(|row| row.step == Step::NotTried);
+    let interrupted = result.steps.iter().any(|row| row.step == DeletionResult::NotTried);
     let text = format!("{deleted} of {} deleted", count(all, "object"));
     if interrupted { format!("interrupted: {text}; plan again to see what is left") } else { text }
 }

@@ -4,13 +4,13 @@ use chrono::{DateTime, Utc};
 
 use super::duration;
 use super::table::Table;
-use gitops_core::flux::suspension::view::Item;
+use gitops_core::flux::suspension::view::FluxObject;
 
 /// Hexadecimal digits of a revision that are shown; more never help a person.
 const DIGITS: usize = 8;
 
 /// One row for each item; wide adds who, since when, why, the last run and the source.
-pub fn table(items: &[Item<'_>], now: DateTime<Utc>, wide: bool) -> Table {
+pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table {
     let header = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE"];
     let more = ["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"].into_iter().filter(|_| wide);
     let mut table = Table::new(header.into_iter().chain(more).chain(["MESSAGE"]));
@@ -22,7 +22,7 @@ pub fn table(items: &[Item<'_>], now: DateTime<Utc>, wide: bool) -> Table {
 }
 
 /// The cells that every table has, but for the message, which stands last because it is long.
-fn cells(item: &Item<'_>, now: DateTime<Utc>) -> [String; 7] {
+fn cells(item: &FluxObject<'_>, now: DateTime<Utc>) -> [String; 7] {
     [
         item.object.namespace.to_string(),
         item.object.kind.to_string(),
@@ -34,7 +34,7 @@ fn cells(item: &Item<'_>, now: DateTime<Utc>) -> [String; 7] {
     ]
 }
 
-fn message(item: &Item<'_>) -> String {
+fn message(item: &FluxObject<'_>) -> String {
     match (item.deleted, item.deleting) {
         (true, _) => "DELETED".to_owned(),
         (false, Some(_)) => format!("being deleted; {}", item.message),
@@ -42,7 +42,7 @@ fn message(item: &Item<'_>) -> String {
     }
 }
 
-fn wide_cells(item: &Item<'_>, now: DateTime<Utc>) -> [String; 5] {
+fn wide_cells(item: &FluxObject<'_>, now: DateTime<Utc>) -> [String; 5] {
     let suspension = item.suspension.as_ref();
     let sources: Vec<_> = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name)).collect();
     [

@@ -10,7 +10,7 @@ use gitops_core::flux::source::tree::{File, Tree};
 
 /// Which state of a checkout is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum WorktreeState {
     /// Tracked and untracked files as they are in the directory, without ignored ones.
     Worktree,
     /// What is staged.
@@ -85,16 +85,16 @@ impl Checkout {
     ///
     /// # Errors
     /// When `git` fails or a file cannot be read.
-    pub fn tree(&self, state: &State) -> Result<Tree> {
+    pub fn tree(&self, state: &WorktreeState) -> Result<Tree> {
         match state {
-            State::Index => self.blobs(&self.run(&["ls-files", "-z", "--stage"], None)?, index_entry),
-            State::Revision(revision) => {
+            WorktreeState::Index => self.blobs(&self.run(&["ls-files", "-z", "--stage"], None)?, index_entry),
+            WorktreeState::Revision(revision) => {
                 if revision.starts_with('-') {
                     return Err(Error::usage(format!("{revision:?} is no revision")));
                 }
                 self.blobs(&self.run(&["ls-tree", "-r", "-z", "--full-tree", revision], None)?, tree_entry)
             }
-            State::Worktree => self.worktree(),
+            WorktreeState::Worktree => self.worktree(),
         }
     }
 
@@ -164,9 +164,9 @@ impl Checkout {
     }
 
     /// Reads the blobs of a listing in one child process.
-    fn blobs(&self, listing: &[u8], parse: fn(&str) -> Option<Entry>) -> Result<Tree> {
+    fn blobs(&self, listing: &[u8], parse: fn(&str) -> Option<IndexEntry>) -> Result<Tree> {
         let lines = listing.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let entries: Vec<Entry> = lines.filter_map(|line| parse(&line)).collect();
+        let entries: Vec<IndexEntry> = lines.filter_map(|line| parse(&line)).collect();
         let wanted: String =
             entries.iter().filter(|entry| entry.mode != "160000").map(|e| e.object.clone() + "\n").collect();
         let output = self.run(&["cat-file", "--batch"], Some(wanted.as_bytes()))?;
@@ -232,25 +232,25 @@ impl Checkout {
 }
 
 /// One entry of a listing.
-struct Entry {
+struct IndexEntry {
     mode: String,
     object: String,
     path: String,
 }
 
 /// `<mode> <object> <stage>\t<path>`; of a conflict only our side counts.
-fn index_entry(line: &str) -> Option<Entry> {
+fn index_entry(line: &str) -> Option<IndexEntry> {
     let (meta, path) = line.split_once('\t')?;
     let mut fields = meta.split(' ');
     let (mode, object, stage) = (fields.next()?, fields.next()?, fields.next()?);
     let ours = matches!(stage, "0" | "2");
-    ours.then(|| Entry { mode: mode.to_owned(), object: object.to_owned(), path: path.to_owned() })
+    ours.then(|| IndexEntry { mode: mode.to_owned(), object: object.to_owned(), path: path.to_owned() })
 }
 
 /// `<mode> <type> <object>\t<path>`.
-fn tree_entry(line: &str) -> Option<Entry> {
+fn tree_entry(line: &str) -> Option<IndexEntry> {
     let (meta, path) = line.split_once('\t')?;
     let mut fields = meta.split(' ');
     let (mode, object) = (fields.next()?, fields.nth(1)?);
-    Some(Entry { mode: mode.to_owned(), object: object.to_owned(), path: path.to_owned() })
+    Some(IndexEntry { mode: mode.to_owned(), object: object.to_owned(), path: path.to_owned() })
 }

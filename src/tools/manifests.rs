@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use gitops_core::error::{Error, Result};
 use gitops_core::prune::collectors::manifest;
-use gitops_core::prune::collectors::manifest::{Local, Origin};
+use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
 
 /// Name under which standard input is spoken of.
 const STDIN: &str = "standard input";
@@ -31,7 +31,7 @@ pub enum Loader {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifests {
     /// Every manifest, in the order of files and documents.
-    pub locals: Vec<Local>,
+    pub locals: Vec<LocalManifest>,
     /// What was left out, and why.
     pub warnings: Vec<String>,
 }

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use gitops_core::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::prune::collectors::manifest::{Local, Origin};
+use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
 
 /// Length of `<xxxxx>`, which stands for what the API server will generate.
 const GENERATED: &str = "<xxxxx>";
@@ -24,14 +24,14 @@ pub struct Rendered {
     /// `spec.clusterScopedLists`.
     pub cluster_scoped_lists: bool,
     /// Every object of the environment.
-    pub locals: Vec<Local>,
+    pub locals: Vec<LocalManifest>,
 }
 
 #[derive(Deserialize)]
-struct App {
+struct QbecAppFile {
     metadata: Named,
     #[serde(default)]
-    spec: Spec,
+    spec: AppFileSpec,
 }
 
 #[derive(Deserialize)]
@@ -41,13 +41,13 @@ struct Named {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct AppFileSpec {
     #[serde(default)]
     cluster_scoped_lists: bool,
 }
 
 #[derive(Deserialize)]
-struct Variables {
+struct QbecVariables {
     namespace: String,
 }
 
@@ -72,9 +72,9 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result
     let file = root.join("qbec.yaml");
     let broken = |why: String| Error::failed(format!("cannot read {}: {why}", file.display()));
     let text = std::fs::read_to_string(&file).map_err(|error| broken(error.to_string()))?;
-    let app: App = serde_yaml::from_str(&text).map_err(|error| broken(error.to_string()))?;
+    let app: QbecAppFile = serde_yaml::from_str(&text).map_err(|error| broken(error.to_string()))?;
     let rows: Vec<Row> = qbec(root, tag, &["show", environment, "-O", "-o", "json"]).await?;
-    let variables: Variables = qbec(root, tag, &["env", "vars", environment, "-o", "json"]).await?;
+    let variables: QbecVariables = qbec(root, tag, &["env", "vars", environment, "-o", "json"]).await?;
     let origin = |document| Origin { file: format!("qbec show {environment}"), document };
     Ok(Rendered {
         application: app.metadata.name,
@@ -85,11 +85,11 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result
 }
 
 impl Row {
-    fn local(self, origin: Origin) -> Local {
+    fn local(self, origin: Origin) -> LocalManifest {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
         let prefix = self.name.strip_suffix(GENERATED);
         let name = if prefix.is_some() { "" } else { &self.name };
-        Local {
+        LocalManifest {
             id: ObjectId::new(group, &self.kind, &self.namespace, name),
             version: version.to_owned(),
             generate_name: prefix.map(str::to_owned),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::git::{Checkout, State};
+use super::git::{Checkout, WorktreeState};
 use gitops_core::error::{Error, Result};
 use gitops_core::flux::source::tree::{File, Tree};
 
@@ -13,7 +13,7 @@ const LARGEST: u64 = 64 << 20;
 ///
 /// # Errors
 /// When the folder cannot be read, or a state of git is asked for where there is no git.
-pub fn read(folder: &Path, state: &State) -> Result<Tree> {
+pub fn read(folder: &Path, state: &WorktreeState) -> Result<Tree> {
     let failed = |error| Error::failed(format!("cannot read {}: {error}", folder.display()));
     let folder = folder.canonicalize().map_err(failed)?;
     if !folder.is_dir() {
@@ -25,7 +25,7 @@ pub fn read(folder: &Path, state: &State) -> Result<Tree> {
             let prefix = checkout.prefix(&folder);
             Ok(checkout.tree(state)?.below(&prefix))
         }
-        (None, State::Worktree) => {
+        (None, WorktreeState::Worktree) => {
             let mut tree = Tree::default();
             walk(&folder, "", &mut tree)?;
             Ok(tree)

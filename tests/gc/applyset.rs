@@ -6,9 +6,9 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::applyset::id_of;
-use gitops_core::prune::collectors::Collect;
-use gitops_core::prune::collectors::applyset::{Collector, PART_OF};
-use gitops_core::prune::collectors::manifest::Local;
+use gitops_core::prune::collectors::Collector;
+use gitops_core::prune::collectors::applyset::{ApplySetCollector, PART_OF};
+use gitops_core::prune::collectors::manifest::LocalManifest;
 use gitops_core::prune::collectors::safety::Allow;
 
 fn parent_id() -> ObjectId {
@@ -27,15 +27,15 @@ fn member(api_version: &str, kind: &str, place: &str) -> Live {
     live(api_version, kind, place).label(PART_OF, &id_of(&parent_id()))
 }
 
-fn collect(parent: Live, locals: &[Local], objects: Vec<Live>) -> gitops_core::error::Result<Vec<String>> {
+fn collect(parent: Live, locals: &[LocalManifest], objects: Vec<Live>) -> gitops_core::error::Result<Vec<String>> {
     let snapshot = snapshot(objects.into_iter().chain([parent]).collect());
     let index = Index::build(&snapshot);
     let allow = Allow { missed: false, namespaces: true, crds: true };
-    let collector = Collector::new(&parent_id(), &"shop".into(), locals, &snapshot, &index, allow)?;
+    let collector = ApplySetCollector::new(&parent_id(), &"shop".into(), locals, &snapshot, &index, allow)?;
     Ok(table(&collector.collect()))
 }
 
-type Row = (&'static str, Vec<Local>, Vec<Live>, &'static [&'static str]);
+type Row = (&'static str, Vec<LocalManifest>, Vec<Live>, &'static [&'static str]);
 
 #[test]
 fn every_rule() {

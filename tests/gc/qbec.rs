@@ -2,14 +2,14 @@
 //! tool does, and why.
 
 use crate::support::{Live, live, local, snapshot, table};
-use gitops_core::kubernetes::object::FullObject;
+use gitops_core::kubernetes::object::Resource;
 use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
-use gitops_core::prune::collectors::Collect;
-use gitops_core::prune::collectors::manifest::Local;
+use gitops_core::prune::collectors::Collector;
+use gitops_core::prune::collectors::manifest::LocalManifest;
 use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
-use gitops_core::prune::collectors::qbec::scope::App;
-use gitops_core::prune::collectors::qbec::{Collector, Input};
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
+use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
 use gitops_core::prune::collectors::safety::Allow;
 
 /// An object that qbec applied for app shop, environment dev.
@@ -34,14 +34,14 @@ fn policy(live: Live, value: &str) -> Live {
 }
 
 /// The common manifests of the reference.
-fn common() -> Vec<Local> {
+fn common() -> Vec<LocalManifest> {
     let mut locals = web();
     locals.push(local("v1", "Namespace", "shop-dev"));
     locals
 }
 
 /// The same without the only cluster-scoped manifest.
-fn web() -> Vec<Local> {
+fn web() -> Vec<LocalManifest> {
     vec![
         local("v1", "ConfigMap", "shop-dev/web"),
         local("v1", "Service", "web"),
@@ -49,7 +49,7 @@ fn web() -> Vec<Local> {
     ]
 }
 
-fn with(mut locals: Vec<Local>, more: Local) -> Vec<Local> {
+fn with(mut locals: Vec<LocalManifest>, more: LocalManifest) -> Vec<LocalManifest> {
     locals.push(more);
     locals
 }
@@ -73,13 +73,13 @@ const PLAIN: Run = Run {
     cluster_scoped_lists: false,
 };
 
-fn collect(run: &Run, locals: &[Local], objects: Vec<Live>) -> (Vec<String>, Vec<String>) {
+fn collect(run: &Run, locals: &[LocalManifest], objects: Vec<Live>) -> (Vec<String>, Vec<String>) {
     let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let choice = |include: &[&str], exclude: &[&str]| Choice::new("x", &owned(include), &owned(exclude)).unwrap();
     let snapshot = snapshot(objects);
     let index = Index::build(&snapshot);
-    let input = Input {
-        app: App::new("shop", "dev", run.tag).unwrap(),
+    let input = QbecInput {
+        app: QbecApp::new("shop", "dev", run.tag).unwrap(),
         default_namespace: "shop-dev".into(),
         cluster_scoped_lists: run.cluster_scoped_lists,
         filters: Filters::new(
@@ -91,12 +91,12 @@ fn collect(run: &Run, locals: &[Local], objects: Vec<Live>) -> (Vec<String>, Vec
         locals,
     };
     let allow = Allow { missed: false, namespaces: true, crds: true };
-    let collector = Collector::new(input, &snapshot, &index, allow);
+    let collector = QbecCollector::new(input, &snapshot, &index, allow);
     let collection = collector.collect();
     (table(&collection), collection.warnings)
 }
 
-type Row = (&'static str, Run, Vec<Local>, Vec<Live>, &'static [&'static str]);
+type Row = (&'static str, Run, Vec<LocalManifest>, Vec<Live>, &'static [&'static str]);
 
 fn rows() -> Vec<Row> {
     let role = || ours("rbac.authorization.k8s.io/v1", "ClusterRole", "planted");
@@ -425,7 +425,7 @@ fn deletions_come_in_reverse_apply_order() {
 
 #[test]
 fn gotchas_are_shown() {
-    let rows: [(&str, Vec<Local>, Vec<Live>, &str); 6] = [
+    let rows: [(&str, Vec<LocalManifest>, Vec<Live>, &str); 6] = [
         (
             "a vanished namespace",
             common(),
@@ -469,19 +469,19 @@ fn gotchas_are_shown() {
     }
 }
 
-fn judged(objects: Vec<Live>, full: Option<FullObject>, allow: Allow) -> Vec<String> {
+fn judged(objects: Vec<Live>, full: Option<Resource>, allow: Allow) -> Vec<String> {
     let mut snapshot = snapshot(objects);
     snapshot.full.extend(full);
     let index = Index::build(&snapshot);
     let locals = common();
-    let input = Input {
-        app: App::new("shop", "dev", None).unwrap(),
+    let input = QbecInput {
+        app: QbecApp::new("shop", "dev", None).unwrap(),
         default_namespace: "shop-dev".into(),
         cluster_scoped_lists: false,
         filters: Filters::default(),
         locals: &locals,
     };
-    table(&Collector::new(input, &snapshot, &index, allow).collect())
+    table(&QbecCollector::new(input, &snapshot, &index, allow).collect())
 }
 
 #[test]
@@ -489,7 +489,7 @@ fn what_a_live_owner_lists_stays() {
     let owner = live("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "flux-system/apps");
     let content =
         serde_json::json!({"status": {"inventory": {"entries": [{"id": "shop-dev_x__ConfigMap", "v": "v1"}]}}});
-    let listed = |content| Some(FullObject { object: owner.0.clone(), content });
+    let listed = |content| Some(Resource { object: owner.0.clone(), content });
     let with = judged(vec![cm("shop-dev/x")], listed(content), Allow::default());
     assert_eq!(with, ["ConfigMap/shop-dev/x deletes recorded"]);
     let without = judged(vec![cm("shop-dev/x")], listed(serde_json::json!({})), Allow::default());

@@ -1,10 +1,10 @@
 //! Snapshots and manifests for the tests of garbage-collection plans.
 
 use chrono::{DateTime, TimeDelta};
-use gitops_core::kubernetes::object::{Object, ObjectId, Reference, ResourceType, Writer};
+use gitops_core::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, ResourceType};
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-use gitops_core::prune::collectors::manifest::{Local, Origin, read};
-use gitops_core::prune::collectors::{Collection, Ours, Theirs};
+use gitops_core::prune::collectors::manifest::{LocalManifest, Origin, read};
+use gitops_core::prune::collectors::{Collected, NativeAction, PlannedAction};
 
 use crate::objects::bare;
 
@@ -33,14 +33,14 @@ fn split(api_version: &str) -> (&str, &str) {
 }
 
 /// A live object; `place` is `namespace/name` or `name`.
-pub(crate) struct Live(pub(crate) Object);
+pub(crate) struct Live(pub(crate) ObjectMetadata);
 
 pub(crate) fn live(api_version: &str, kind: &str, place: &str) -> Live {
     let (group, version) = split(api_version);
     let (namespace, name) = place.split_once('/').unwrap_or(("", place));
     let id = ObjectId::new(group, kind, namespace, name);
     let created = Some(DateTime::UNIX_EPOCH);
-    Live(Object { uid: format!("uid-{id}").into(), version: version.into(), created, ..bare(id) })
+    Live(ObjectMetadata { uid: format!("uid-{id}").into(), version: version.into(), created, ..bare(id) })
 }
 
 impl Live {
@@ -60,14 +60,14 @@ impl Live {
     /// An entry of managedFields that owns these labels.
     pub(crate) fn written_by(mut self, manager: &str, labels: &[&str]) -> Self {
         let labels = labels.iter().map(|label| (*label).into()).collect();
-        self.0.writers.push(Writer { manager: manager.into(), labels, ..Writer::default() });
+        self.0.writers.push(ManagedFieldsEntry { manager: manager.into(), labels, ..ManagedFieldsEntry::default() });
         self
     }
 
     pub(crate) fn reference(mut self, controller: bool) -> Self {
         let uid = "somebody".into();
         let (group, kind, name) = ("".into(), "ReplicaSet".into(), "somebody".into());
-        self.0.references.push(Reference { group, kind, name, uid, controller, block_owner_deletion: false });
+        self.0.references.push(OwnerReference { group, kind, name, uid, controller, block_owner_deletion: false });
         self
     }
 
@@ -104,7 +104,7 @@ pub(crate) fn snapshot(objects: Vec<Live>) -> Snapshot {
 }
 
 /// A manifest; a name that ends in `*` is generated.
-pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> Local {
+pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> LocalManifest {
     let (namespace, name) = place.split_once('/').unwrap_or(("", place));
     let metadata = match name.strip_suffix('*') {
         Some(prefix) => serde_json::json!({"generateName": prefix, "namespace": namespace}),
@@ -115,16 +115,16 @@ pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> Local {
 }
 
 /// `Kind/namespace/name theirs ours`, in order: `deletes`, `keeps`, `misses`, and a reason, `+` before those that go.
-pub(crate) fn table(collection: &Collection<'_>) -> Vec<String> {
+pub(crate) fn table(collection: &Collected<'_>) -> Vec<String> {
     let rows = collection.verdicts.iter().map(|verdict| {
         let id = &verdict.object.id;
         let place = if id.namespace.is_empty() { String::new() } else { format!("{}/", id.namespace) };
         let theirs = match verdict.theirs {
-            Theirs::Deletes => "deletes",
-            Theirs::Keeps => "keeps",
-            Theirs::Misses => "misses",
+            NativeAction::Deletes => "deletes",
+            NativeAction::Keeps => "keeps",
+            NativeAction::Misses => "misses",
         };
-        let mark = if matches!(verdict.ours, Ours::Delete(_)) { "+" } else { "" };
+        let mark = if matches!(verdict.ours, PlannedAction::Delete(_)) { "+" } else { "" };
         format!("{}/{place}{} {theirs} {mark}{}", id.kind, id.name, verdict.reason().code())
     });
     rows.collect()

@@ -3,9 +3,9 @@
 use crate::flux_v1::marked;
 use crate::qbec::ours;
 use crate::support::{Live, snapshot};
-use gitops_core::ownership::schemes::flux_v1::Source;
+use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
-use gitops_core::prune::collectors::qbec::scope::App;
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::request::{Request, System};
 use gitops_core::prune::collectors::safety::Allow;
 
@@ -23,7 +23,7 @@ fn waves(system: System, objects: Vec<Live>) -> Vec<String> {
 fn qbec_goes_by_place_and_kind() {
     let all = || Choice::new("x", &[], &[]).unwrap();
     let filters = Filters::new(all(), all(), all(), None);
-    let app = App::new("shop", "dev", None).unwrap();
+    let app = QbecApp::new("shop", "dev", None).unwrap();
     let first = ours("v1", "ConfigMap", "demo/first").annotation("directives.qbec.io/apply-order", "200");
     let objects = vec![
         ours("v1", "Namespace", "gone"),
@@ -39,7 +39,7 @@ fn qbec_goes_by_place_and_kind() {
 
 #[test]
 fn fluxd_goes_by_rank() {
-    let source = Source { url: "git@host:org/repo".to_owned(), branch: "master".to_owned(), paths: vec![] };
+    let source = GitSource { url: "git@host:org/repo".to_owned(), branch: "master".to_owned(), paths: vec![] };
     let objects = vec![
         marked("v1", "Namespace", "gone"),
         marked("v1", "Service", "demo/a"),

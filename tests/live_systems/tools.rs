@@ -8,9 +8,9 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::schemes::applyset;
 use xtask::controlplane::bin;
 
-use crate::app::App;
+use crate::app::QbecApp;
 use crate::copies::parents;
-use crate::fluxd::{Collection, Repository, paths};
+use crate::fluxd::{Collected, Repository, paths};
 use crate::support::chart::chart;
 use crate::support::live::{LIMIT, folder};
 use crate::{apply, cluster, config_map, deployment, kubectl};
@@ -47,7 +47,7 @@ pub(crate) fn helm() {
     run("helm", "uninstall removed -n helm");
 }
 
-/// App `shop` with a Deployment, an object that Flux applies too, and one that it let go; app `lost`, whose record is gone.
+/// QbecApp `shop` with a Deployment, an object that Flux applies too, and one that it let go; app `lost`, whose record is gone.
 pub(crate) fn kapp() {
     let freed = config_map("kapp", "freed", ", annotations: {kapp.k14s.io/delete-strategy: orphan}");
     let both = [config_map("kapp", "listed", ""), config_map("kapp", "both", "")].concat();
@@ -102,18 +102,18 @@ pub(crate) fn fluxd_and_qbec() {
     repository.write("a/parents.yaml", &parents("fluxd", ""));
     repository.write("b/ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: fluxd}\n");
     repository.write("b/drifted.yaml", &config_map("fluxd", "drifted", "")).push();
-    repository.sync(&paths(&["b"]), Collection::On);
+    repository.sync(&paths(&["b"]), Collected::On);
     // qbec goes first: it takes what kubectl applied last for its own and would remove fluxd's mark.
     qbec();
     let config = paths(&["a"]);
-    repository.sync(&config, Collection::On);
+    repository.sync(&config, Collected::On);
     let uid = kubectl("get namespace fluxd -o jsonpath={.metadata.uid}");
     let reference = format!(
         r#"{{"metadata":{{"ownerReferences":[{{"apiVersion":"v1","kind":"Namespace","name":"fluxd","uid":"{uid}"}}]}}}}"#
     );
     cluster().kubectl(&["patch", "configmap", "held", "-n", "fluxd", "--type=merge", "-p", &reference]).unwrap();
     repository.remove("a/held.yaml").push();
-    let log = repository.sync(&config, Collection::On);
+    let log = repository.sync(&config, Collected::On);
     assert!(log.deleted().is_empty(), "fluxd never collects what has an owner reference: {}", log.0);
     run_fluxd(&repository.url());
 }
@@ -134,7 +134,7 @@ fn run_fluxd(url: &str) {
 
 /// Environment `dev` of the application `qbec`, with one object whose tag someone emptied, so that no run selects it.
 fn qbec() {
-    let app = App::new("qbec");
+    let app = QbecApp::new("qbec");
     let marks = ", qbec.io/application: qbec, qbec.io/environment: dev";
     let web = deployment("qbec", "web", marks, "") + &parents("qbec", "");
     app.component("web", &[config_map("qbec", "listed", ""), config_map("qbec", "untagged", ""), web].concat());
@@ -144,7 +144,7 @@ fn qbec() {
 
 /// What `qbec delete` would delete.
 pub(crate) fn deleted_by_qbec() -> BTreeSet<String> {
-    let app = App::new("qbec");
+    let app = QbecApp::new("qbec");
     app.component("both", &config_map("fluxd", "both", ""));
     let row = |name: String| {
         let words: Vec<&str> = name.split(' ').collect();

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::ownership::schemes::flux_v1::{MARK, Source, mark, resource_id};
+use gitops_core::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
 use serde_json::Value;
 
 use crate::cluster;
-use crate::fluxd::{Collection, Config, Repository, paths};
+use crate::fluxd::{Collected, Config, Repository, paths};
 use crate::support::live::Run;
 use crate::support::oracle::{Table, compare, snapshot};
 
@@ -31,7 +31,7 @@ pub(crate) fn kubectl(args: &str) -> String {
 /// Creates an object that carries the mark of a resource id under a configuration, and annotations.
 pub(crate) fn plant(yaml: &str, repository: &Repository, config: &Config, id: &str, annotations: &str) {
     let source =
-        Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() };
+        GitSource { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() };
     let labels = format!("{{labels: {{{MARK}: {}}}, annotations: {{{annotations}}}, ", mark(&source.sync_set(), id));
     cluster().kubectl_stdin(&["create", "-f", "-"], &yaml.replacen('{', &labels, 1)).unwrap();
 }
@@ -86,7 +86,7 @@ fn objects_that_fluxd_treats_apart() {
         ]
         .concat(),
     );
-    repository.push().sync(&config, Collection::Off);
+    repository.push().sync(&config, Collected::Off);
     repository.remove("plain.yaml").remove("adopted.yaml").push();
 
     let put = |yaml: &str, id: &str, annotations: &str| plant(yaml, &repository, &config, id, annotations);
@@ -112,7 +112,7 @@ fn objects_that_fluxd_treats_apart() {
     put(&(manifest("rbac.authorization.k8s.io/v1", "Role", "apart", "ignT") + "rules: []\n"), "apart:role/ignT", "");
     kubectl("create configmap stripped -n apart");
 
-    let theirs = repository.sync(&config, Collection::Dry).deleted();
+    let theirs = repository.sync(&config, Collected::Dry).deleted();
     let recorded = snapshot(cluster(), "apart");
     let run = repository.plan(&config, &[]);
     let cases: [(&str, &str, bool, &str); 18] = [
@@ -175,7 +175,7 @@ fn happened(before: &Snapshot, after: &Snapshot, name: &str) -> BTreeMap<String,
     let marks = |snapshot: &Snapshot| -> BTreeMap<String, (String, String)> {
         let here = |namespace: &str, own: &str| namespace == name || (namespace.is_empty() && own == name);
         let marked = snapshot.objects.iter().filter(|object| here(&object.id.namespace, &object.id.name));
-        let row = |object: &gitops_core::kubernetes::object::Object| {
+        let row = |object: &gitops_core::kubernetes::object::ObjectMetadata| {
             let mark = object.labels.get(MARK)?.to_owned();
             Some((resource_id(&object.id), (object.uid.to_string(), mark)))
         };
@@ -220,7 +220,7 @@ impl Change<'_> {
         assert_eq!(run.code, 0, "{case}: {}", run.stderr);
         let mut said = preview(&run);
         let before = snapshot(cluster(), self.namespace);
-        let log = self.repository.sync(new, Collection::On);
+        let log = self.repository.sync(new, Collected::On);
         let after = snapshot(cluster(), self.namespace);
         let kept = said.remove("keep").unwrap_or_default();
         let expected: BTreeSet<String> = left_behind.iter().map(|id| (*id).to_owned()).collect();
@@ -251,7 +251,7 @@ fn every_configuration_change() {
     file("ba/ns.yaml", namespace("fdemo"));
     repository.push();
     let ab = paths(&["a", "b"]);
-    repository.sync(&ab, Collection::On);
+    repository.sync(&ab, Collected::On);
     let mut change = Change { repository: &repository, table: Table::default(), namespace: "fdemo" };
     let bcm = "fdemo:configmap/bcm";
     change.case("C1 path removed", &ab, &paths(&["a"]), &[bcm]);
@@ -272,7 +272,8 @@ fn every_configuration_change() {
 }
 
 pub(crate) fn set(repository: &Repository, config: &Config) -> String {
-    Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() }.sync_set()
+    GitSource { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() }
+        .sync_set()
 }
 
 #[test]
@@ -282,17 +283,17 @@ fn sources_that_fail_are_empty_or_are_limited() {
     repository.write("a/ns.yaml", &namespace("limited")).write("a/cm.yaml", &cm("limited", "acm"));
     repository.write("empty/.keep", "").push();
     let a = paths(&["a"]);
-    let first = repository.sync(&a, Collection::Off);
+    let first = repository.sync(&a, Collected::Off);
     assert!(first.deleted().is_empty());
 
-    let missing = repository.sync(&paths(&["nowhere"]), Collection::On);
+    let missing = repository.sync(&paths(&["nowhere"]), Collected::On);
     assert!(missing.deleted().is_empty() && missing.0.contains("unable to read root path"), "{}", missing.0);
     let ours = repository.plan(&paths(&["nowhere"]), &[]);
     assert_eq!(ours.code, 1, "{ours:?}");
     table.note("C8 a path that does not exist", "fluxd fails; ours: cannot read");
 
     repository.remove("a/cm.yaml").push();
-    let log = repository.sync(&a, Collection::Dry);
+    let log = repository.sync(&a, Collected::Dry);
     let recorded = snapshot(cluster(), "limited");
     let difference = compare(&recorded, &log.deleted_uids(&recorded), &repository.plan(&a, &[]));
     assert_eq!(
@@ -303,16 +304,16 @@ fn sources_that_fail_are_empty_or_are_limited() {
     table.add("C9 marked while collection was off", &difference);
 
     let limited = Config { allow_namespaces: vec!["default"], ..paths(&["a"]) };
-    let log = repository.sync(&limited, Collection::Dry);
+    let log = repository.sync(&limited, Collected::Dry);
     assert_eq!(log.deleted(), BTreeSet::from(["<cluster>:namespace/limited".to_owned()]), "{}", log.0);
     let difference = compare(&recorded, &log.deleted_uids(&recorded), &repository.plan(&limited, &[]));
     assert!(difference.only_theirs["Namespace/limited"].starts_with("desired"), "{difference:?}");
     table.add("C10, F11 a namespace that is not allowed", &difference);
 
     let nothing = paths(&["empty"]);
-    repository.write("empty/cm.yaml", &cm("limited", "ecm")).push().sync(&nothing, Collection::Off);
+    repository.write("empty/cm.yaml", &cm("limited", "ecm")).push().sync(&nothing, Collected::Off);
     repository.remove("empty/cm.yaml").push();
-    let log = repository.sync(&nothing, Collection::Dry);
+    let log = repository.sync(&nothing, Collected::Dry);
     let refused = repository.plan(&nothing, &[]);
     assert_eq!(refused.code, 6, "{refused:?}");
     let recorded = snapshot(cluster(), "limited");
@@ -328,6 +329,6 @@ fn sources_that_fail_are_empty_or_are_limited() {
     // This tool finishes the job, and fluxd then finds nothing left to do.
     let run = repository.gitops(&nothing, &["prune", "--yes", "--max-percent=100"], &["--allow-empty"]);
     assert_eq!((run.code, run.stdout.contains("configmap/ecm -n limited deleted")), (0, true), "{run:?}");
-    assert!(repository.sync(&nothing, Collection::Dry).deleted().is_empty());
+    assert!(repository.sync(&nothing, Collected::Dry).deleted().is_empty());
     table.tell("fluxd-limits.txt");
 }

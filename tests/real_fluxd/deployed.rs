@@ -4,7 +4,7 @@ use gitops_core::ownership::schemes::flux_v1::{LEGACY_MARK, MARK};
 
 use crate::cases::{cm, kubectl, namespace, plant};
 use crate::cluster;
-use crate::fluxd::{Collection, Config, Repository, paths};
+use crate::fluxd::{Collected, Config, Repository, paths};
 use crate::support::live::Run;
 use crate::support::oracle::{compare, snapshot};
 
@@ -26,7 +26,7 @@ fn the_source_is_read_from_the_clusters_fluxd() {
     let repository = Repository::new("deployed");
     repository.write("a/ns.yaml", &namespace("deployed")).write("a/cm.yaml", &cm("deployed", "acm")).push();
     let config = paths(&["a"]);
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     repository.remove("a/cm.yaml").push();
     let url = format!("--git-url={}", repository.url());
     let folder = repository.work().join("a").display().to_string();
@@ -35,7 +35,7 @@ fn the_source_is_read_from_the_clusters_fluxd() {
         crate::support::live::gitops(cluster(), &words)
     };
     deploy("fluxd", &[&url, "--git-branch=master", "--git-path=a"], "");
-    let theirs = repository.sync(&config, Collection::Dry);
+    let theirs = repository.sync(&config, Collected::Dry);
     let recorded = snapshot(cluster(), "deployed");
     let difference = compare(&recorded, &theirs.deleted_uids(&recorded), &plan());
     assert_eq!((difference.both, difference.only_theirs.len()), (1, 0), "{difference:?}");
@@ -58,8 +58,8 @@ fn the_source_is_read_from_the_clusters_fluxd() {
 /// In the same test, since a fluxd that another test runs would be seen here.
 fn marks_are_told_apart(repository: &Repository, config: &Config, url: &str) {
     repository.write("a/cm.yaml", &cm("deployed", "acm")).write("b/cm.yaml", &cm("deployed", "bcm")).push();
-    repository.sync(&paths(&["a", "b"]), Collection::Off);
-    repository.sync(config, Collection::Off);
+    repository.sync(&paths(&["a", "b"]), Collected::Off);
+    repository.sync(config, Collected::Off);
     let stranger = Config { url: Some("git@example.com:some/other"), ..config.clone() };
     plant(&cm("deployed", "stranger"), repository, &stranger, "deployed:configmap/stranger", "");
     plant(&cm("deployed", "copy"), repository, config, "deployed:configmap/acm", "");

@@ -6,7 +6,7 @@ use gitops_core::ownership::schemes::flux_v1::{LEGACY_MARK, MARK, mark};
 
 use crate::cases::{Change, by_id, cm, crds, kubectl, manifest, namespace, plant, set};
 use crate::cluster;
-use crate::fluxd::{Collection, Config, Repository, paths};
+use crate::fluxd::{Collected, Config, Repository, paths};
 use crate::support::oracle::{Table, compare, rows, snapshot};
 
 fn ids<const N: usize>(list: [&str; N]) -> BTreeSet<String> {
@@ -18,11 +18,11 @@ fn f9_only_the_legacy_key() {
     let repository = Repository::new("nine");
     repository.write("ns.yaml", &namespace("nine")).push();
     let config = paths(&[]);
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     kubectl("create configmap old -n nine");
     let value = mark(&set(&repository, &config), "nine:configmap/old");
     kubectl(&format!("label configmap old -n nine {LEGACY_MARK}={value}"));
-    assert!(repository.sync(&config, Collection::Dry).deleted().is_empty());
+    assert!(repository.sync(&config, Collected::Dry).deleted().is_empty());
     let run = repository.plan(&config, &[]);
     assert!(rows(&run).is_empty(), "{run:?}");
     assert!(run.stderr.contains("1 object(s) of this source carry only the mark of Flux 1.13 and earlier"), "{run:?}");
@@ -33,10 +33,10 @@ fn f10_in_git_but_not_updated() {
     let repository = Repository::new("ten");
     repository.write("ns.yaml", &namespace("ten")).write("cm.yaml", &cm("ten", "ten")).push();
     let config = paths(&[]);
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     kubectl("annotate configmap ten -n ten fluxcd.io/ignore=true");
     repository.write("cm.yaml", &(cm("ten", "ten") + "data: {a: b}\n")).push();
-    let log = repository.sync(&config, Collection::Dry);
+    let log = repository.sync(&config, Collected::Dry);
     assert!(log.0.contains("resource to be synced has not been updated; skipping"), "{}", log.0);
     assert!(log.deleted().is_empty());
     let run = repository.plan(&config, &[]);
@@ -49,7 +49,7 @@ fn f13_two_objects_of_one_id_go_one_in_each_sync() {
     let repository = Repository::new("thirteen");
     repository.write("ns.yaml", &namespace("thirteen")).push();
     let config = paths(&[]);
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     let id = "thirteen:service/twin";
     let core = manifest("v1", "Service", "thirteen", "twin") + "spec: {ports: [{port: 80}]}\n";
     plant(&core, &repository, &config, id, "");
@@ -59,10 +59,10 @@ fn f13_two_objects_of_one_id_go_one_in_each_sync() {
     assert_eq!(rows(&both).values().filter(|judged| judged.is_ok()).count(), 2, "{both:?}");
     assert!(both.stderr.contains("thirteen:service/twin is the id of several objects"), "{}", both.stderr);
     let left = || kubectl("get services,services.serving.knative.dev -n thirteen -o name");
-    assert_eq!(repository.sync(&config, Collection::On).deleted(), ids([id]));
+    assert_eq!(repository.sync(&config, Collected::On).deleted(), ids([id]));
     assert_eq!(left(), "service/twin\n", "the group that is listed last goes first");
     assert_eq!(rows(&plan()).len(), 1);
-    assert_eq!(repository.sync(&config, Collection::On).deleted(), ids([id]));
+    assert_eq!(repository.sync(&config, Collected::On).deleted(), ids([id]));
     assert_eq!((left().as_str(), rows(&plan()).len()), ("", 0));
 }
 
@@ -73,13 +73,13 @@ fn f16_an_exported_mark_in_a_manifest() {
     let stale = format!("sha256.{}A", "x".repeat(42));
     let exported = cm("sixteen", "stale").replacen('{', &format!("{{labels: {{{MARK}: {stale}}}, "), 1);
     repository.write("ns.yaml", &namespace("sixteen")).write("cm.yaml", &exported).push();
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     let live = kubectl("get configmap stale -n sixteen -o jsonpath={.metadata.labels}");
     assert!(live.contains(&stale), "fluxd keeps it: {live}");
     let run = repository.plan(&config, &[]);
     assert!(run.stderr.contains("carries a mark that was exported from a cluster: fluxd keeps it"), "{}", run.stderr);
     repository.remove("cm.yaml").push();
-    assert!(repository.sync(&config, Collection::Dry).deleted().is_empty());
+    assert!(repository.sync(&config, Collected::Dry).deleted().is_empty());
     assert!(rows(&repository.plan(&config, &[])).is_empty());
 }
 
@@ -88,13 +88,13 @@ fn f17_two_ignore_annotations_that_differ() {
     let repository = Repository::new("seventeen");
     repository.write("ns.yaml", &namespace("seventeen")).push();
     let config = paths(&[]);
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     let annotations = "fluxcd.io/ignore: 'false', flux.weave.works/ignore: 'true'";
     for number in 0..12 {
         let name = format!("x{number}");
         plant(&cm("seventeen", &name), &repository, &config, &format!("seventeen:configmap/{name}"), annotations);
     }
-    let theirs: Vec<usize> = (0..2).map(|_| repository.sync(&config, Collection::Dry).deleted().len()).collect();
+    let theirs: Vec<usize> = (0..2).map(|_| repository.sync(&config, Collected::Dry).deleted().len()).collect();
     let run = repository.plan(&config, &[]);
     let kept = rows(&run).into_values().filter_map(Result::err).filter(|why| why.starts_with("protected")).count();
     assert_eq!(kept, 12, "{run:?}");
@@ -109,11 +109,11 @@ fn f19_one_id_twice_in_git() {
     let repository = Repository::new("nineteen");
     repository.write("ns.yaml", &namespace("nineteen")).write("cm.yaml", &cm("nineteen", "gone")).push();
     let config = paths(&[]);
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     let twins =
         manifest("apps/v1", "Deployment", "nineteen", "web") + &manifest("x.io/v1", "Deployment", "nineteen", "web");
     repository.remove("cm.yaml").write("twins.yaml", &twins).push();
-    let log = repository.sync(&config, Collection::On);
+    let log = repository.sync(&config, Collected::On);
     assert!(log.0.contains("duplicate definition of 'nineteen:deployment/web'"), "{}", log.0);
     assert!(log.deleted().is_empty());
     let run = repository.plan(&config, &[]);
@@ -130,7 +130,7 @@ fn f20_a_kind_that_may_not_be_listed_in_one_of_two_namespaces() {
     let secret = manifest("v1", "Secret", "twenty", "s");
     repository.write("a/cms.yaml", &[cm("twenty", "a"), cm("twenty-b", "b"), secret].concat());
     repository.write("a/kept.yaml", &cm("twenty", "kept")).push();
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     repository.remove("a/cms.yaml").push();
     let rights = "
 apiVersion: rbac.authorization.k8s.io/v1
@@ -153,7 +153,7 @@ rules: [{apiGroups: [''], resources: [namespaces], verbs: [get, list]}]
     kubectl("create rolebinding bob -n twenty-b --role=some --user=bob");
     kubectl("create clusterrolebinding twenty --clusterrole=twenty --user=bob");
     let recorded = snapshot(cluster(), "twenty");
-    let all = repository.sync(&config, Collection::Dry);
+    let all = repository.sync(&config, Collected::Dry);
     let difference = compare(&recorded, &all.deleted_uids(&recorded), &repository.plan(&config, &[]));
     assert_eq!(
         (difference.both, difference.only_theirs.len(), difference.only_ours.len()),
@@ -162,7 +162,7 @@ rules: [{apiGroups: [''], resources: [namespaces], verbs: [get, list]}]
     );
 
     let limited = repository.of_user("bob");
-    let theirs = limited.sync(&config, Collection::Dry);
+    let theirs = limited.sync(&config, Collected::Dry);
     assert_eq!(theirs.deleted(), ids(["twenty:secret/s"]), "no ConfigMap of either namespace: {}", theirs.0);
     let ours = limited.plan(&config, &[]);
     assert_eq!(ours.code, 5, "{ours:?}");
@@ -182,7 +182,7 @@ fn f24_a_manifest_that_cannot_be_used() {
     let repository = Repository::new("twentyfour");
     let config = paths(&[]);
     repository.write("a.yaml", &namespace("twentyfour")).write("z.yaml", &cm("twentyfour", "later")).push();
-    repository.sync(&config, Collection::Off);
+    repository.sync(&config, Collected::Off);
     let head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: broken\n  namespace: twentyfour\n";
     let loading = "component=sync-loop err=\"loading";
     let cases = [
@@ -192,7 +192,7 @@ fn f24_a_manifest_that_cannot_be_used() {
     ];
     for (name, text, error, planned) in cases {
         repository.write("b.yaml", &text).push();
-        let log = repository.sync(&config, Collection::On);
+        let log = repository.sync(&config, Collected::On);
         assert!(log.0.contains(error), "{name}: {}", log.0);
         assert!(log.deleted().is_empty(), "{name}: {}", log.0);
         let run = repository.plan(&config, &[]);
@@ -217,7 +217,7 @@ fn c11_c12_spellings_of_a_url() {
     }
     repository.push();
     let at = |url: &'static str| Config { url: Some(url), ..paths(&[]) };
-    repository.sync(&at(scp), Collection::On);
+    repository.sync(&at(scp), Collected::On);
     let mut change = Change { repository: &repository, table: Table::default(), namespace: "spelled" };
     let mut case = |case: &str, gone: &str, old: &'static str, new: &'static str, left_behind: &[&str]| {
         repository.remove(gone).push();
@@ -239,17 +239,17 @@ fn c14_an_empty_path_among_others() {
     repository.write("a/ns.yaml", &namespace("fourteen")).write("a/cm.yaml", &cm("fourteen", "acm"));
     repository.write("b/cm.yaml", &cm("fourteen", "bcm")).push();
     let (a, whole) = (paths(&["a"]), paths(&["a", ""]));
-    repository.sync(&a, Collection::On);
+    repository.sync(&a, Collected::On);
     repository.remove("a/cm.yaml").push();
     assert_eq!(set(&repository, &a), set(&repository, &whole), "one set");
-    let log = repository.sync(&whole, Collection::On);
+    let log = repository.sync(&whole, Collected::On);
     assert!(log.0.contains("empty string is not a valid pathspec"), "{}", log.0);
     assert_eq!(kubectl("get configmaps -n fourteen -o name"), "configmap/acm\n", "nothing applied, nothing deleted");
     let refused = repository.gitops(&a, &["prune", "--plan"], &["--new-git-path=a,", "-f", "."]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("an empty path among others"), "{}", refused.stderr);
     let recorded = snapshot(cluster(), "fourteen");
-    let back = repository.sync(&a, Collection::Dry);
+    let back = repository.sync(&a, Collected::Dry);
     let difference = compare(&recorded, &back.deleted_uids(&recorded), &repository.plan(&a, &[]));
     assert_eq!(
         (difference.both, difference.only_theirs.len(), difference.only_ours.len()),

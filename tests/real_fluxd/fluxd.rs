@@ -25,7 +25,7 @@ pub(crate) struct Repository {
 
 /// How fluxd collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Collection {
+pub(crate) enum Collected {
     Off,
     Dry,
     On,
@@ -134,7 +134,7 @@ impl Repository {
     }
 
     /// Runs fluxd for one whole sync.
-    pub(crate) fn sync(&self, config: &Config, collection: Collection) -> Log {
+    pub(crate) fn sync(&self, config: &Config, collection: Collected) -> Log {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let log = self.root.join("fluxd.log");
         let home = self.root.join("home");
@@ -165,9 +165,9 @@ impl Repository {
         }
         command.args(config.allow_namespaces.iter().map(|namespace| format!("--k8s-allow-namespace={namespace}")));
         match collection {
-            Collection::Off => &mut command,
-            Collection::Dry => command.arg("--sync-garbage-collection-dry"),
-            Collection::On => command.arg("--sync-garbage-collection"),
+            Collected::Off => &mut command,
+            Collected::Dry => command.arg("--sync-garbage-collection-dry"),
+            Collected::On => command.arg("--sync-garbage-collection"),
         };
         let running = Running(command.spawn().expect("fluxd starts"));
         let end = Instant::now() + LIMIT;

@@ -1,7 +1,7 @@
 //! Random repositories and edits of them: fluxd's dry run against our plan.
 
 use crate::cluster;
-use crate::fluxd::{Collection, Config, Repository, paths};
+use crate::fluxd::{Collected, Config, Repository, paths};
 use crate::support::oracle::{Table, compare, snapshot};
 use crate::support::random::Random;
 
@@ -47,7 +47,7 @@ fn case(seed: u64, table: &mut Table) -> usize {
     repository.write("a/keep/readme.md", "x").write("b/readme.md", "x").push();
     let configs = [&["a", "b"][..], &["b", "a"], &["a"], &[]];
     let old = Config { branch: random.pick(&["master", "main"]), ..paths(configs[random.below(4)]) };
-    repository.sync(&old, Collection::Off);
+    repository.sync(&old, Collected::Off);
     for (number, path) in files.iter().enumerate() {
         match random.below(4) {
             0 => {
@@ -61,7 +61,7 @@ fn case(seed: u64, table: &mut Table) -> usize {
     }
     repository.push();
     let new = if random.one_in(3) { paths(configs[random.below(4)]) } else { old };
-    let log = repository.sync(&new, Collection::Dry);
+    let log = repository.sync(&new, Collected::Dry);
     let recorded = snapshot(cluster(), &name);
     let run = repository.plan(&new, &["--allow-empty"]);
     let difference = compare(&recorded, &log.deleted_uids(&recorded), &run);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use crate::cases::{Change, cm, namespace};
-use crate::fluxd::{Collection, Config, Repository, paths};
+use crate::fluxd::{Collected, Config, Repository, paths};
 use crate::support::oracle::Table;
 
 const NEW: &str = "git@new.example.com:shop/deploy";
@@ -69,7 +69,7 @@ fn the_table_of_configuration_changes() {
     repository.write("jobs/readme.md", "x").write("jobs/mail.yaml", &cm("shop", "mail"));
     repository.write("extra/faq.yaml", &cm("shop", "faq")).write("basejobs/ns.yaml", &namespace("shop")).push();
     let old = paths(&["base", "jobs"]);
-    repository.sync(&old, Collection::On);
+    repository.sync(&old, Collected::On);
     let change = Change { repository: &repository, table: Table::default(), namespace: "shop" };
     let mut printed = Printed { repository: &repository, change, text: String::new() };
     let relabelled = |kind, name| ("relabelled", kind, name, RELABELLED);

@@ -7,10 +7,10 @@ use std::process::{Command, Output};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
-use gitops_core::prune::collectors::qbec::scope::App as Identity;
-use gitops_core::prune::collectors::qbec::{Collector, Input};
+use gitops_core::prune::collectors::qbec::scope::QbecApp as Identity;
+use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
 use gitops_core::prune::collectors::safety::Allow;
-use gitops_core::prune::collectors::{Collect, Theirs};
+use gitops_core::prune::collectors::{Collector, NativeAction};
 use kubectl_gitops::tools::manifests::{Loader, read};
 use xtask::controlplane::bin;
 
@@ -19,14 +19,14 @@ use crate::support::live::{Run, folder, gitops_as};
 use crate::support::oracle;
 
 /// One application with environment `dev` in a namespace of the same name.
-pub(crate) struct App {
+pub(crate) struct QbecApp {
     pub(crate) name: String,
     namespace: String,
     pub(crate) dir: PathBuf,
     kubeconfig: PathBuf,
 }
 
-impl App {
+impl QbecApp {
     /// A folder with qbec.yaml and the component `ns`, which holds the namespace.
     pub(crate) fn new(name: &str) -> Self {
         let dir = folder(name);
@@ -151,16 +151,16 @@ impl App {
     pub(crate) fn replay(&self, snapshot: &Snapshot, filters: Filters, cluster_scoped_lists: bool) -> BTreeSet<String> {
         let manifests = read(&[self.rendered()], Loader::Strict, &mut std::io::empty()).unwrap();
         let index = Index::build(snapshot);
-        let input = Input {
+        let input = QbecInput {
             app: Identity::new(&self.name, "dev", None).unwrap(),
             default_namespace: self.namespace.as_str().into(),
             cluster_scoped_lists,
             filters,
             locals: &manifests.locals,
         };
-        let collector = Collector::new(input, snapshot, &index, Allow::default());
+        let collector = QbecCollector::new(input, snapshot, &index, Allow::default());
         let verdicts = collector.collect().verdicts;
-        let theirs = verdicts.iter().filter(|verdict| verdict.theirs == Theirs::Deletes);
+        let theirs = verdicts.iter().filter(|verdict| verdict.theirs == NativeAction::Deletes);
         theirs.map(|verdict| verdict.object.uid.to_string()).collect()
     }
 }

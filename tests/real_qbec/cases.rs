@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::app::App;
+use crate::app::QbecApp;
 use crate::cluster;
 use crate::support::live::Run;
 use crate::support::oracle::{Difference, Table, rows, snapshot};
@@ -20,15 +20,15 @@ fn plant(yaml: &str) {
 }
 
 /// An application with the ConfigMap `web` in component web, applied.
-fn app(name: &str) -> App {
-    let app = App::new(name);
+fn app(name: &str) -> QbecApp {
+    let app = QbecApp::new(name);
     app.component("web", &cm("web")).apply(&[]);
     app
 }
 
 /// The same after a component `old` was applied and removed again.
-fn with_garbage(name: &str, old: &str) -> App {
-    let app = App::new(name);
+fn with_garbage(name: &str, old: &str) -> QbecApp {
+    let app = QbecApp::new(name);
     app.component("web", &cm("web")).component("old", old).apply(&[]).remove("old");
     app
 }
@@ -235,7 +235,7 @@ fn kinds_and_versions() {
     };
     plant(&[crd("A", &crds[..1]), crd("B", &crds[1..])].concat());
     kubectl("wait --for=condition=Established crd --all --timeout=30s");
-    let q12 = App::new("q12");
+    let q12 = QbecApp::new("q12");
     q12.component("b", "apiVersion: mixed.example.com/v1alpha1\nkind: B\nmetadata: {name: b}\n").apply(&[]);
     let recorded = snapshot(cluster(), "q12");
     let wrong = (0..10).filter(|_| !q12.dry_run(&recorded, &[]).is_empty()).count();
@@ -251,7 +251,7 @@ fn kinds_and_versions() {
              spec: {{maxReplicas: 2, scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: web}}}}\n"
         )
     };
-    let q13 = App::new("q13");
+    let q13 = QbecApp::new("q13");
     q13.component("hpa", &hpa("v1")).apply(&[]);
     let same = q13.compare(&[], &[]);
     expect("Q13", &same, 0, &[]);
@@ -263,7 +263,7 @@ fn kinds_and_versions() {
     assert!(q13.plan(&[]).stderr.contains(warning), "{}", q13.plan(&[]).stderr);
     table.add("Q14 a version that is served no more", &version);
 
-    let q14 = App::new("q14");
+    let q14 = QbecApp::new("q14");
     let ingress = |api: &str| {
         format!(
             "apiVersion: {api}\nkind: Ingress\nmetadata: {{name: web}}\nspec: {{defaultBackend: {{service: {{name: a, port: {{number: 1}}}}}}}}\n"
@@ -286,7 +286,7 @@ fn kinds_and_versions() {
 #[test]
 fn deleting_whole_applications_and_namespaces() {
     let mut table = Table::default();
-    let q16 = App::new("q16");
+    let q16 = QbecApp::new("q16");
     q16.component("web", &cm("keep")).apply(&[]);
     kubectl("annotate configmap keep -n q16 directives.qbec.io/delete-policy=never directives.qbec.io/apply-order=10");
     let recorded = snapshot(cluster(), "q16");
@@ -339,7 +339,7 @@ fn deleting_whole_applications_and_namespaces() {
 
 #[test]
 fn the_inventory_groups_by_application_environment_tag_and_component() {
-    let app = App::new("census");
+    let app = QbecApp::new("census");
     app.component("web", &[cm("web"), cm("web-b")].concat()).component("mail", &cm("mail")).apply(&[]);
     app.component("pr", &cm("pr")).apply(&["-c", "pr", "--app-tag", "pr-1"]).remove("pr");
     app.component("p", &cm("p")).apply_to("prod", &["-c", "p"]).remove("p");

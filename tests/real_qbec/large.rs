@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Instant;
 
-use crate::app::App;
+use crate::app::QbecApp;
 use crate::cluster;
 use crate::support::oracle::{Table, rows, snapshot};
 
@@ -33,7 +33,7 @@ fn two_thousand_objects_in_twelve_namespaces() {
     let mut apps = vec![];
     for name in ["large-a", "large-b"] {
         for environment in ["dev", "prod"] {
-            let app = App::new(name);
+            let app = QbecApp::new(name);
             for tag in ["none", "t1"] {
                 let part = format!("{environment}-{tag}");
                 app.component("all", &manifests(name, &part, 0));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::app::{App, filters};
+use crate::app::{QbecApp, filters};
 use crate::cluster;
 use crate::support::oracle::{self, Table, compare};
 use crate::support::random::Random;
@@ -68,7 +68,7 @@ impl Thing {
 
 type Components = BTreeMap<String, Vec<Thing>>;
 
-fn write(app: &App, components: &Components, old: Option<&Components>) {
+fn write(app: &QbecApp, components: &Components, old: Option<&Components>) {
     for name in old.into_iter().flat_map(BTreeMap::keys).filter(|name| !components.contains_key(*name)) {
         app.remove(name);
     }
@@ -112,7 +112,7 @@ fn edit(random: &mut Random, components: &Components, app: &str) -> Components {
 fn case(seed: u64, table: &mut Table) -> usize {
     let mut random = Random::new(seed);
     let name = format!("r{seed}");
-    let app = App::new(&name);
+    let app = QbecApp::new(&name);
     let spaces =
         ["b", "c"].map(|space| format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}-{space}}}\n"));
     cluster().kubectl_stdin(&["create", "-f", "-"], &spaces.concat()).unwrap();

@@ -3,7 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use crate::kubernetes::object::{FullObject, KeyValues, Object, ObjectId, Reference, ResourceType, Writer, parse_time};
+use crate::kubernetes::object::{
+    KeyValues, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType, parse_time,
+};
 use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 
 /// A small generator of numbers, the same in every run.
@@ -23,8 +25,8 @@ impl Dice {
 }
 
 /// An object with nothing but an identity.
-pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> Object {
-    Object {
+pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectMetadata {
+    ObjectMetadata {
         id: ObjectId::new(group, kind, namespace, name),
         version: "v1".into(),
         uid: format!("uid:{group}/{kind}/{namespace}/{name}").into(),
@@ -51,10 +53,10 @@ pub trait Make: Sized {
     fn writer(self, manager: &str, key: &str) -> Self;
     fn controlled_by(self, uid: &str) -> Self;
     fn referring_to(self, uid: &str) -> Self;
-    fn full(self, content: Value) -> FullObject;
+    fn full(self, content: Value) -> Resource;
 }
 
-impl Make for Object {
+impl Make for ObjectMetadata {
     fn label(mut self, key: &str, value: &str) -> Self {
         self.labels = with(&self.labels, key, value);
         self
@@ -67,11 +69,11 @@ impl Make for Object {
 
     fn writer(mut self, manager: &str, key: &str) -> Self {
         let keys: Vec<Box<str>> = vec![key.into()];
-        self.writers.push(Writer {
+        self.writers.push(ManagedFieldsEntry {
             manager: manager.into(),
             labels: keys.clone(),
             annotations: keys,
-            ..Writer::default()
+            ..ManagedFieldsEntry::default()
         });
         self
     }
@@ -84,7 +86,7 @@ impl Make for Object {
 
     fn referring_to(mut self, uid: &str) -> Self {
         let (group, kind) = ("apps".into(), "ReplicaSet".into());
-        self.references.push(Reference {
+        self.references.push(OwnerReference {
             group,
             kind,
             name: "x".into(),
@@ -95,8 +97,8 @@ impl Make for Object {
         self
     }
 
-    fn full(self, content: Value) -> FullObject {
-        FullObject { object: self, content }
+    fn full(self, content: Value) -> Resource {
+        Resource { object: self, content }
     }
 }
 
@@ -114,7 +116,7 @@ pub fn resource_type(group: &str, kind: &str, plural: &str, namespaced: bool) ->
 }
 
 /// A snapshot, taken on the last day of 2026.
-pub fn snapshot(objects: Vec<Object>, full: Vec<FullObject>) -> Snapshot {
+pub fn snapshot(objects: Vec<ObjectMetadata>, full: Vec<Resource>) -> Snapshot {
     let taken = parse_time("2026-12-31T00:00:00Z").expect("a time");
     let mut snapshot = Snapshot::new(taken, ClusterIdentity::default());
     snapshot.objects = objects;
@@ -129,9 +131,9 @@ pub fn noon() -> DateTime<Utc> {
 }
 
 /// An object of a kind of Flux with this content and these annotations.
-pub fn flux_object(kind: &str, content: Value, annotations: &[(&str, &str)]) -> FullObject {
+pub fn flux_object(kind: &str, content: Value, annotations: &[(&str, &str)]) -> Resource {
     let group = crate::flux::kinds::KINDS.iter().find(|known| known.kind == kind).unwrap().group;
-    let object = Object {
+    let object = ObjectMetadata {
         uid: "u".into(),
         resource_version: "7".into(),
         generation: 3,
@@ -139,16 +141,16 @@ pub fn flux_object(kind: &str, content: Value, annotations: &[(&str, &str)]) -> 
         annotations: annotations.iter().copied().collect(),
         ..object(group, kind, "shop", "apps")
     };
-    FullObject { object, content }
+    Resource { object, content }
 }
 
 /// A managedFields entry that owns these annotations.
-pub fn owner_of(manager: &str, applies: bool, seconds: i64, annotations: &[&str]) -> Writer {
-    Writer {
+pub fn owner_of(manager: &str, applies: bool, seconds: i64, annotations: &[&str]) -> ManagedFieldsEntry {
+    ManagedFieldsEntry {
         manager: manager.into(),
         applies,
         time: Some(noon() + chrono::TimeDelta::seconds(seconds)),
         annotations: annotations.iter().map(|key| (*key).into()).collect(),
-        ..Writer::default()
+        ..ManagedFieldsEntry::default()
     }
 }

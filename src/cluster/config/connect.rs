@@ -24,7 +24,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
 const PATIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a [`crate::cluster::Cluster`] is made of.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedConfig {
     pub(crate) client: kube::Client,
     pub(crate) server: String,
     pub(crate) namespace: String,
@@ -35,7 +35,7 @@ pub(crate) struct Prepared {
 }
 
 /// Finds server and credentials, asks the credential plugin, builds the client.
-pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) -> Result<Prepared> {
+pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) -> Result<PreparedConfig> {
     let mut chosen = match kubeconfig::choose(args, environment)? {
         Some(chosen) => chosen,
         None if given(args.server.as_deref()).is_some() => Chosen::default(),
@@ -79,7 +79,7 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.default_retry = false;
     let client = client::build(config).map_err(|error| unusable(&error))?;
     let server = server.to_string().trim_end_matches('/').to_owned();
-    Ok(Prepared { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
+    Ok(PreparedConfig { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
 }
 
 /// A namespace becomes a segment of a URL.

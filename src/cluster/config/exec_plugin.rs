@@ -29,12 +29,12 @@ struct ExecCredential {
     api_version: String,
     #[serde(default)]
     kind: String,
-    status: Option<Status>,
+    status: Option<ExecStatus>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct ExecStatus {
     #[serde(default)]
     token: String,
     #[serde(default)]
@@ -73,7 +73,7 @@ fn has_other_credentials(user: &AuthInfo) -> bool {
     user.token.is_some() || user.token_file.is_some() || user.username.is_some() || user.auth_provider.is_some()
 }
 
-async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) -> Result<Status> {
+async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) -> Result<ExecStatus> {
     let name = plugin.command.as_deref().unwrap_or_default();
     if name.is_empty() {
         let user = &chosen.user_name;
@@ -143,7 +143,7 @@ fn not_started(plugin: &ExecConfig, name: &str, error: &std::io::Error) -> Error
 }
 
 /// Reads the plugin's answer. Errors name the flaw, never the text.
-fn parse(output: &[u8], version: &str) -> Result<Status> {
+fn parse(output: &[u8], version: &str) -> Result<ExecStatus> {
     let flaw = |flaw: String| Error::failed(format!("getting credentials: {flaw}"));
     let answer: ExecCredential = serde_json::from_slice(output).map_err(|error| {
         flaw(format!("decoding stdout: not an ExecCredential in line {} column {}", error.line(), error.column()))

@@ -16,11 +16,11 @@ struct Preference {
     #[serde(default)]
     credential_plugin_policy: String,
     #[serde(default)]
-    credential_plugin_allowlist: Vec<Entry>,
+    credential_plugin_allowlist: Vec<PolicyEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct PolicyEntry {
     command: Option<String>,
     /// The older name of `command`.
     name: Option<String>,

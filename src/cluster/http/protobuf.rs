@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 
 use super::wire::{Fields, Value};
-use crate::cluster::read::metadata::{ManagedFields, Metadata, OwnerReference};
+use crate::cluster::read::metadata::{ManagedFields, MetadataVisitor, OwnerReferenceVisitor};
 
 /// Every protobuf body of the API server begins with these bytes.
 const MAGIC: &[u8] = b"k8s\0";
@@ -45,13 +45,13 @@ impl<'a> PartialList<'a> {
     }
 
     /// The metadata of every item.
-    pub(crate) fn items(&self) -> impl Iterator<Item = Result<Metadata<'a>, String>> {
+    pub(crate) fn items(&self) -> impl Iterator<Item = Result<MetadataVisitor<'a>, String>> {
         self.items.iter().map(|item| metadata(Fields::find(item, 1)?))
     }
 }
 
-fn metadata(value: Value<'_>) -> Result<Metadata<'_>, String> {
-    let mut found = Metadata::default();
+fn metadata(value: Value<'_>) -> Result<MetadataVisitor<'_>, String> {
+    let mut found = MetadataVisitor::default();
     for field in value.fields() {
         match field? {
             (1, value) => found.name = value.text(),
@@ -85,8 +85,8 @@ fn pair(value: Value<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), String> {
     Ok(pair)
 }
 
-fn owner_reference(value: Value<'_>) -> Result<OwnerReference<'_>, String> {
-    let mut found = OwnerReference::default();
+fn owner_reference(value: Value<'_>) -> Result<OwnerReferenceVisitor<'_>, String> {
+    let mut found = OwnerReferenceVisitor::default();
     for field in value.fields() {
         match field? {
             (1, value) => found.kind = value.text(),

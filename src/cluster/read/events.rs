@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use crate::cluster::Cluster;
 use gitops_core::flux::suspension::evidence::Sighting;
-use gitops_core::kubernetes::object::{FullObject, parse_time};
+use gitops_core::kubernetes::object::{Resource, parse_time};
 use gitops_core::kubernetes::snapshot::Gap;
 
 impl Cluster {
     /// The Events about these objects: one request for each kind and namespace.
-    pub async fn sightings(&self, objects: &[&FullObject]) -> (Vec<Sighting>, Vec<Gap>) {
+    pub async fn sightings(&self, objects: &[&Resource]) -> (Vec<Sighting>, Vec<Gap>) {
         let places: BTreeSet<_> =
             objects.iter().map(|full| (&full.object.id.namespace, &full.object.id.kind)).collect();
         let read = places.into_iter().map(|(namespace, kind)| self.events(namespace, kind));
@@ -57,7 +57,7 @@ struct Event {
     event_time: Option<String>,
     series: Option<Series>,
     reporting_component: Option<String>,
-    source: Source,
+    source: EventSource,
 }
 
 #[derive(Default, Deserialize)]
@@ -74,7 +74,7 @@ struct Series {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Source {
+struct EventSource {
     component: Option<String>,
 }
 

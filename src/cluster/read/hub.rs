@@ -8,7 +8,7 @@ use kube::config::Kubeconfig;
 
 use crate::cluster::config::connect::is_loopback;
 use crate::cluster::{Cluster, Failure, Query};
-use gitops_core::kubernetes::object::{FullObject, ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 use gitops_core::ownership::hub::{Access, Hub, KINDS, access};
 
 /// Where Flux looks for a kubeconfig in a Secret that names no key.
@@ -69,7 +69,7 @@ fn means_the_same(address: &str, hub: &str) -> bool {
 }
 
 /// The address of the API server in a ConfigMap's `address`, or in the kubeconfig that a Secret holds.
-fn address(full: &FullObject, key: Option<&str>) -> Option<String> {
+fn address(full: &Resource, key: Option<&str>) -> Option<String> {
     if full.object.id.is("", "ConfigMap") {
         return full.text("/data/address").map(str::to_owned);
     }

@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::metadata::{Interner, Metadata, trim};
+use super::metadata::{Interner, MetadataVisitor, trim};
 use crate::cluster::http::protobuf::PartialList;
 use crate::cluster::{Cluster, FailureKind, Response};
-use gitops_core::kubernetes::object::{FullObject, Object, ResourceType};
+use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::{Gap, GapKind};
 
 /// Protobuf first, JSON where the server of a type can't.
@@ -41,18 +41,17 @@ pub struct Listing<T> {
 
 impl Cluster {
     /// Metadata of every object of a type.
-    pub async fn list_metadata(&self, kind: &ResourceType, query: Query<'_>) -> Listing<Object> {
+    pub async fn list_metadata(&self, kind: &ResourceType, query: Query<'_>) -> Listing<ObjectMetadata> {
         let mut interner = Interner::default();
         let mut page =
-            |response: &Response, items: &mut Vec<Object>| read_metadata(response, kind, &mut interner, items);
+            |response: &Response, items: &mut Vec<ObjectMetadata>| read_metadata(response, kind, &mut interner, items);
         self.list(kind, query, METADATA, &mut page).await
     }
 
     /// Every object of a type with its content.
-    pub async fn list_full(&self, kind: &ResourceType, query: Query<'_>) -> Listing<FullObject> {
+    pub async fn list_full(&self, kind: &ResourceType, query: Query<'_>) -> Listing<Resource> {
         let mut interner = Interner::default();
-        let mut page =
-            |response: &Response, items: &mut Vec<FullObject>| read_full(response, kind, &mut interner, items);
+        let mut page = |response: &Response, items: &mut Vec<Resource>| read_full(response, kind, &mut interner, items);
         self.list(kind, query, JSON, &mut page).await
     }
 
@@ -120,7 +119,7 @@ fn read_metadata(
     response: &Response,
     kind: &ResourceType,
     interner: &mut Interner,
-    items: &mut Vec<Object>,
+    items: &mut Vec<ObjectMetadata>,
 ) -> Result<String, String> {
     if response.content_type.starts_with("application/vnd.kubernetes.protobuf") {
         let list = PartialList::read(&response.body)?;
@@ -139,7 +138,7 @@ fn read_full(
     response: &Response,
     kind: &ResourceType,
     interner: &mut Interner,
-    items: &mut Vec<FullObject>,
+    items: &mut Vec<Resource>,
 ) -> Result<String, String> {
     let list: List<'_, &RawValue> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
     for item in list.items {
@@ -152,7 +151,7 @@ fn read_full(
 ///
 /// # Errors
 /// What is wrong with the JSON.
-pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Interner) -> Result<FullObject, String> {
+pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Interner) -> Result<Resource, String> {
     let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let mut content: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     for key in ["apiVersion", "kind", "metadata"] {
@@ -160,7 +159,7 @@ pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Intern
     }
     let mut object = trim(&partial.metadata, kind, interner);
     object.writers = super::metadata::writers(&partial.metadata, interner);
-    Ok(FullObject { object, content: Value::Object(content) })
+    Ok(Resource { object, content: Value::Object(content) })
 }
 
 #[derive(Deserialize)]
@@ -182,7 +181,7 @@ struct ListMeta {
 #[derive(Deserialize)]
 struct Partial<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: MetadataVisitor<'a>,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Metadata as the API server sends it, protobuf or JSON, turned at once into the trimmed [`Object`].
+//! Metadata as the API server sends it, protobuf or JSON, turned at once into the trimmed [`ObjectMetadata`].
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,13 +9,15 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use gitops_core::kubernetes::object::{Object, ObjectId, Reference, ResourceType, Writer, parse_time};
+use gitops_core::kubernetes::object::{
+    ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, ResourceType, parse_time,
+};
 use gitops_core::ownership::{derive_identity, is_mark};
 
 /// `metadata` of one object, borrowed from the response.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Metadata<'a> {
+pub(crate) struct MetadataVisitor<'a> {
     #[serde(borrow)]
     pub(crate) name: Cow<'a, str>,
     #[serde(borrow)]
@@ -35,7 +37,7 @@ pub(crate) struct Metadata<'a> {
     #[serde(borrow, deserialize_with = "pairs")]
     pub(crate) annotations: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     #[serde(borrow)]
-    pub(crate) owner_references: Vec<OwnerReference<'a>>,
+    pub(crate) owner_references: Vec<OwnerReferenceVisitor<'a>>,
     #[serde(borrow)]
     pub(crate) managed_fields: Vec<ManagedFields<'a>>,
 }
@@ -43,7 +45,7 @@ pub(crate) struct Metadata<'a> {
 /// `metadata.ownerReferences[]`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct OwnerReference<'a> {
+pub(crate) struct OwnerReferenceVisitor<'a> {
     #[serde(borrow)]
     pub(crate) api_version: Cow<'a, str>,
     #[serde(borrow)]
@@ -124,7 +126,7 @@ impl Interner {
 }
 
 /// Trims metadata: all labels, known annotations, and who wrote the known marks.
-pub(crate) fn trim(metadata: &Metadata<'_>, kind: &ResourceType, interner: &mut Interner) -> Object {
+pub(crate) fn trim(metadata: &MetadataVisitor<'_>, kind: &ResourceType, interner: &mut Interner) -> ObjectMetadata {
     let marked = metadata.labels.iter().chain(&metadata.annotations).any(|(key, _)| is_mark(key));
     let writers = if marked { writers(metadata, interner) } else { vec![] };
     let known = metadata.annotations.iter().filter_map(|(key, value)| match is_mark(key) {
@@ -132,7 +134,7 @@ pub(crate) fn trim(metadata: &Metadata<'_>, kind: &ResourceType, interner: &mut 
         false if marked => derive_identity(key, value).map(|(key, identity)| (key, Cow::Owned(identity))),
         false => None,
     });
-    Object {
+    ObjectMetadata {
         id: ObjectId {
             group: kind.group.clone(),
             kind: kind.kind.clone(),
@@ -153,9 +155,9 @@ pub(crate) fn trim(metadata: &Metadata<'_>, kind: &ResourceType, interner: &mut 
     }
 }
 
-fn trim_reference(reference: &OwnerReference<'_>, interner: &mut Interner) -> Reference {
+fn trim_reference(reference: &OwnerReferenceVisitor<'_>, interner: &mut Interner) -> OwnerReference {
     let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
-    Reference {
+    OwnerReference {
         group: interner.intern(group),
         kind: interner.intern(&reference.kind),
         name: (&*reference.name).into(),
@@ -166,11 +168,11 @@ fn trim_reference(reference: &OwnerReference<'_>, interner: &mut Interner) -> Re
 }
 
 /// The managedFields entries that own a mark or `spec.suspend`, and those that wrote the status (evidence of a run).
-pub(crate) fn writers(metadata: &Metadata<'_>, interner: &mut Interner) -> Vec<Writer> {
+pub(crate) fn writers(metadata: &MetadataVisitor<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
         let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();
-        let writer = Writer {
+        let writer = ManagedFieldsEntry {
             manager: interner.intern(&entry.manager),
             applies: entry.operation == "Apply",
             subresource: interner.intern(&entry.subresource),
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn metadata_is_trimmed_to_what_matters() {
-        let metadata: Metadata<'_> = serde_json::from_str(JSON).unwrap();
+        let metadata: MetadataVisitor<'_> = serde_json::from_str(JSON).unwrap();
         let kind = ResourceType {
             group: "".into(),
             version: "v1".into(),

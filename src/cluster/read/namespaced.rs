@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
 use crate::cluster::Cluster;
-use gitops_core::kubernetes::object::{FullObject, Object, ResourceType};
+use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::{Gap, GapKind};
 use gitops_core::text::count;
 
@@ -21,7 +21,7 @@ pub(crate) struct Namespaces {
 
 impl Namespaces {
     /// By what could be listed of them.
-    pub(crate) fn of(cluster: &Cluster, objects: &[Object]) -> Self {
+    pub(crate) fn of(cluster: &Cluster, objects: &[ObjectMetadata]) -> Self {
         let known = objects.iter().filter(|object| object.id.is("", "Namespace"));
         let names: Vec<Arc<str>> = known.map(|object| Arc::from(&*object.id.name)).collect();
         if cluster.namespace_given || names.is_empty() {
@@ -56,7 +56,7 @@ impl Cluster {
         types: &[ResourceType],
         namespaces: &Namespaces,
         gaps: &mut Vec<Gap>,
-    ) -> Vec<Object> {
+    ) -> Vec<ObjectMetadata> {
         let list = |cluster: Self, kind: ResourceType, namespace: Arc<str>| async move {
             cluster.list_metadata(&kind, Query { namespace: Some(&namespace), selector: None }).await
         };
@@ -70,7 +70,7 @@ impl Cluster {
         selector: Option<&str>,
         namespaces: &Namespaces,
         gaps: &mut Vec<Gap>,
-    ) -> Vec<FullObject> {
+    ) -> Vec<Resource> {
         let list = |cluster: Self, kind: ResourceType, namespace: Arc<str>| {
             let selector: Option<Arc<str>> = selector.map(Into::into);
             async move {

@@ -14,11 +14,11 @@ use super::namespaced::Namespaces;
 use crate::cluster::{Cluster, Discovered, Failure};
 use gitops_core::flux::kinds;
 use gitops_core::kubernetes::deletion::volumes;
-use gitops_core::kubernetes::object::{FullObject, Object, ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Gap, Snapshot};
 use gitops_core::ownership::SCHEMES;
 use gitops_core::ownership::index::sources_to_read;
-use gitops_core::ownership::read_scope::Reading;
+use gitops_core::ownership::read_scope::ReadScope;
 
 /// Kinds beside owners whose content tells where an owner's objects come from.
 const SOURCES: [(&str, &str); 6] = [
@@ -46,8 +46,8 @@ impl Cluster {
         &self,
         discovered: Discovered,
         now: DateTime<Utc>,
-        narrow: Option<&Reading>,
-        early: Option<Vec<FullObject>>,
+        narrow: Option<&ReadScope>,
+        early: Option<Vec<Resource>>,
     ) -> Snapshot {
         // Namespaces come with the owners: they say where a user with few rights can look for the owners at once.
         let (first, others): (Vec<_>, Vec<_>) =
@@ -98,7 +98,7 @@ impl Cluster {
         types: &[ResourceType],
         selector: Option<&str>,
         namespaces: &Namespaces,
-    ) -> (Vec<FullObject>, Vec<Gap>) {
+    ) -> (Vec<Resource>, Vec<Gap>) {
         let (mut contents, mut gaps) = self.read_full(types, Query { namespace: None, selector }).await;
         contents.extend(self.content_by_namespace(types, selector, namespaces, &mut gaps).await);
         (contents, gaps)
@@ -119,7 +119,7 @@ impl Cluster {
     }
 
     /// Metadata of all objects of these types, or of those that a reading needs, added to the snapshot.
-    async fn sweep(&self, types: Vec<ResourceType>, narrow: Option<&Reading>, snapshot: &mut Snapshot) {
+    async fn sweep(&self, types: Vec<ResourceType>, narrow: Option<&ReadScope>, snapshot: &mut Snapshot) {
         let mut lists = JoinSet::new();
         for kind in types {
             for selector in narrow.map_or(vec![""], |narrow| narrow.selectors(&kind.group, &kind.kind)) {
@@ -131,14 +131,14 @@ impl Cluster {
             }
         }
         while let Some(done) = lists.join_next().await {
-            let listing: Listing<Object> = done.expect("a list does not panic");
+            let listing: Listing<ObjectMetadata> = done.expect("a list does not panic");
             snapshot.objects.extend(listing.items);
             snapshot.gaps.extend(listing.gap);
         }
     }
 
     /// All objects of these types with their content, in the order of the types, and what could not be read.
-    pub async fn read_full(&self, types: &[ResourceType], query: Query<'_>) -> (Vec<FullObject>, Vec<Gap>) {
+    pub async fn read_full(&self, types: &[ResourceType], query: Query<'_>) -> (Vec<Resource>, Vec<Gap>) {
         let namespace: Option<Arc<str>> = query.namespace.map(Into::into);
         let selector: Option<Arc<str>> = query.selector.map(Into::into);
         let mut lists = JoinSet::new();
@@ -153,7 +153,7 @@ impl Cluster {
         let mut objects = vec![];
         let mut gaps = vec![];
         while let Some(done) = lists.join_next().await {
-            let listing: Listing<FullObject> = done.expect("a list does not panic");
+            let listing: Listing<Resource> = done.expect("a list does not panic");
             objects.extend(listing.items);
             gaps.extend(listing.gap);
         }

@@ -104,7 +104,7 @@ fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Discovered 
                 });
             }
             for resource in version.resources {
-                let resource = Resource {
+                let resource = ApiResource {
                     name: resource.resource,
                     singular_name: resource.singular_resource,
                     namespaced: resource.scope == "Namespaced",
@@ -119,7 +119,7 @@ fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Discovered 
     found
 }
 
-fn add(found: &mut Discovered, group: &str, version: &str, resource: Resource) {
+fn add(found: &mut Discovered, group: &str, version: &str, resource: ApiResource) {
     let usable = ["list", "delete"].iter().all(|verb| resource.verbs.iter().any(|has| has == verb));
     if !usable || IGNORED.contains(&(group, &resource.name)) {
         return;
@@ -200,19 +200,19 @@ struct Versions {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct GroupList {
-    groups: Vec<Group>,
+    groups: Vec<ApiGroup>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Group {
+struct ApiGroup {
     name: String,
     #[serde(default)]
     versions: Vec<GroupVersion>,
     preferred_version: Option<GroupVersion>,
 }
 
-impl Group {
+impl ApiGroup {
     /// The preferred version first.
     fn ordered(self) -> Vec<String> {
         let preferred = self.preferred_version.map(|preferred| preferred.version);
@@ -230,12 +230,12 @@ struct GroupVersion {
 #[derive(Deserialize)]
 struct ResourceList {
     #[serde(default)]
-    resources: Vec<Resource>,
+    resources: Vec<ApiResource>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Resource {
+struct ApiResource {
     name: String,
     #[serde(default)]
     singular_name: String,

@@ -10,7 +10,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use super::list::{Query, full_object};
 use super::metadata::Interner;
 use crate::cluster::{Cluster, Failure};
-use gitops_core::kubernetes::object::{FullObject, ResourceType};
+use gitops_core::kubernetes::object::{Resource, ResourceType};
 
 /// An object that changed.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Sight {
     /// Its type.
     pub kind: ResourceType,
     /// As it is now, or was last.
-    pub full: FullObject,
+    pub full: Resource,
     /// Whether it is gone.
     pub deleted: bool,
 }
@@ -31,7 +31,7 @@ impl Cluster {
         &self,
         types: &[ResourceType],
         query: Query<'_>,
-        known: &[&FullObject],
+        known: &[&Resource],
     ) -> BoxStream<'static, Result<Sight, Failure>> {
         let streams = types.iter().map(|kind| {
             let of_kind = known.iter().filter(|full| kind.is(&full.object.id.group, &full.object.id.kind));
@@ -73,9 +73,9 @@ impl Cluster {
 /// What is known of one type, so that a new list tells only of what is new.
 struct Tracker {
     kind: ResourceType,
-    seen: HashMap<Box<str>, FullObject>,
+    seen: HashMap<Box<str>, Resource>,
     /// While a list arrives: what it held so far.
-    relisted: Option<HashMap<Box<str>, FullObject>>,
+    relisted: Option<HashMap<Box<str>, Resource>>,
 }
 
 impl Tracker {
@@ -103,7 +103,7 @@ impl Tracker {
         }
     }
 
-    fn listed(&mut self, full: FullObject) -> Vec<Result<Sight, Failure>> {
+    fn listed(&mut self, full: Resource) -> Vec<Result<Sight, Failure>> {
         if let Some(relisted) = &mut self.relisted {
             relisted.insert(full.object.uid.clone(), full.clone());
         }
@@ -119,7 +119,7 @@ impl Tracker {
         gone.into_iter().map(|full| Ok(self.sight(full, true))).collect()
     }
 
-    fn changed(&mut self, full: FullObject) -> Vec<Result<Sight, Failure>> {
+    fn changed(&mut self, full: Resource) -> Vec<Result<Sight, Failure>> {
         let before = self.seen.insert(full.object.uid.clone(), full.clone());
         if before.is_some_and(|before| before.object.resource_version == full.object.resource_version) {
             return vec![];
@@ -127,11 +127,11 @@ impl Tracker {
         vec![Ok(self.sight(full, false))]
     }
 
-    fn sight(&self, full: FullObject, deleted: bool) -> Sight {
+    fn sight(&self, full: Resource, deleted: bool) -> Sight {
         Sight { kind: self.kind.clone(), full, deleted }
     }
 
-    fn read(&self, object: &DynamicObject) -> Result<FullObject, Failure> {
+    fn read(&self, object: &DynamicObject) -> Result<Resource, Failure> {
         let json = serde_json::to_string(object).map_err(Failure::unreadable)?;
         full_object(&json, &self.kind, &mut Interner::default()).map_err(Failure::unreadable)
     }

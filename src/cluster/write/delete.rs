@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::read::list::{collection_path, full_object};
 use crate::cluster::read::metadata::Interner;
 use crate::cluster::{Cluster, Failure, FailureKind};
-use gitops_core::kubernetes::object::{FullObject, Object, ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
@@ -28,7 +28,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Any failure but 404.
-    pub async fn fetch(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<FullObject>, Failure> {
+    pub async fn fetch(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Resource>, Failure> {
         self.fetch_as(kind, id, "application/json").await
     }
 
@@ -36,12 +36,12 @@ impl Cluster {
     ///
     /// # Errors
     /// Any failure but 404.
-    pub async fn fetch_metadata(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Object>, Failure> {
+    pub async fn fetch_metadata(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<ObjectMetadata>, Failure> {
         Ok(self.fetch_as(kind, id, METADATA).await?.map(|full| full.object))
     }
 
     /// These objects with their content, as far as they can be read.
-    pub async fn fetch_all(&self, snapshot: &Snapshot, ids: Vec<ObjectId>) -> Vec<FullObject> {
+    pub async fn fetch_all(&self, snapshot: &Snapshot, ids: Vec<ObjectId>) -> Vec<Resource> {
         let mut reads = JoinSet::new();
         for id in ids {
             let Some(kind) = snapshot.resource_type(&id.group_kind()).cloned() else { continue };
@@ -51,7 +51,7 @@ impl Cluster {
         reads.join_all().await.into_iter().flatten().collect()
     }
 
-    async fn fetch_as(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<FullObject>, Failure> {
+    async fn fetch_as(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<Resource>, Failure> {
         let response = match self.get(&object_path(kind, id), accept).await {
             Ok(response) => response,
             Err(failure) if failure.kind == FailureKind::Missing => return Ok(None),
@@ -66,7 +66,7 @@ impl Cluster {
     ///
     /// # Errors
     /// 409 when the object changed since it was seen; whatever else the server answers.
-    pub async fn delete(&self, kind: &ResourceType, seen: &Object, dry_run: bool) -> Result<(), Failure> {
+    pub async fn delete(&self, kind: &ResourceType, seen: &ObjectMetadata, dry_run: bool) -> Result<(), Failure> {
         let mut options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -87,7 +87,12 @@ impl Cluster {
     ///
     /// # Errors
     /// When the object cannot be read any more.
-    pub async fn wait_until_gone(&self, kind: &ResourceType, seen: &Object, limit: Duration) -> Result<Gone, Failure> {
+    pub async fn wait_until_gone(
+        &self,
+        kind: &ResourceType,
+        seen: &ObjectMetadata,
+        limit: Duration,
+    ) -> Result<Gone, Failure> {
         let end = Instant::now() + limit;
         let mut pause = Duration::from_millis(50);
         loop {

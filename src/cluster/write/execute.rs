@@ -14,17 +14,17 @@ use tokio::signal::ctrl_c;
 use super::delete::{Gone, is_path_segment};
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::kubernetes::deletion::order::waves;
-use gitops_core::kubernetes::object::{FullObject, Object, ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::document::{Change, Plan};
-use gitops_core::plan::outcome::{PruneResult, Step, StepResult};
+use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
 
 /// How often a deletion is tried again when the object changed between its last reading and the DELETE.
 const CONFLICTS: usize = 3;
 
 /// Judges a fresh reading: `None` lets it go, text says why it stays.
-pub type Judge<'a> = dyn Fn(&Snapshot, &ObjectId) -> Option<String> + 'a;
+pub type Reevaluate<'a> = dyn Fn(&Snapshot, &ObjectId) -> Option<String> + 'a;
 
 /// How to execute.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Cluster {
         &self,
         plan: &Plan,
         snapshot: &mut Snapshot,
-        judge: &Judge<'_>,
+        judge: &Reevaluate<'_>,
         execution: &Execution,
         tell: &mut dyn FnMut(&StepResult),
     ) -> PruneResult {
@@ -69,7 +69,7 @@ impl Cluster {
         let mut interrupted = pin!(ctrl_c());
         let mut stop = false;
         for wave in waves(plan, &execution.waves) {
-            let mut steps: Vec<Option<Step>> = vec![None; wave.len()];
+            let mut steps: Vec<Option<DeletionResult>> = vec![None; wave.len()];
             let mut running = FuturesUnordered::new();
             let (mut begun, mut told) = (0, 0);
             while told < wave.len() {
@@ -81,10 +81,10 @@ impl Cluster {
                     begun += 1;
                 }
                 if stop {
-                    let open = |(_, step): &(usize, &mut Option<Step>)| step.is_none();
+                    let open = |(_, step): &(usize, &mut Option<DeletionResult>)| step.is_none();
                     for (at, step) in steps.iter_mut().enumerate().skip(told).filter(open) {
-                        let sent = || Step::Failed("interrupted: the deletion may have been sent".to_owned());
-                        *step = Some(if at < begun { sent() } else { Step::NotTried });
+                        let sent = || DeletionResult::Failed("interrupted: the deletion may have been sent".to_owned());
+                        *step = Some(if at < begun { sent() } else { DeletionResult::NotTried });
                     }
                 } else {
                     tokio::select! {
@@ -110,40 +110,42 @@ impl Cluster {
         &self,
         change: &Change,
         snapshot: &RefCell<&mut Snapshot>,
-        judge: &Judge<'_>,
+        judge: &Reevaluate<'_>,
         timeout: Duration,
-    ) -> Step {
+    ) -> DeletionResult {
         let id = &change.object.id;
         let Some(kind) = kind_of(&snapshot.borrow(), id).cloned().filter(|_| is_path_segment(&id.name)) else {
-            return Step::Failed("its type is not served".to_owned());
+            return DeletionResult::Failed("its type is not served".to_owned());
         };
         for _ in 0..CONFLICTS {
             let fresh = match self.renew(&kind, change, snapshot).await {
                 Ok(Some(fresh)) => fresh,
-                Ok(None) => return Step::Gone,
-                Err(failure) => return Step::Failed(failure.to_string()),
+                Ok(None) => return DeletionResult::Gone,
+                Err(failure) => return DeletionResult::Failed(failure.to_string()),
             };
             if *fresh.uid != *change.object.uid {
-                return Step::Changed("another object has taken its name".to_owned());
+                return DeletionResult::Changed("another object has taken its name".to_owned());
             }
             if let Some(why) = judge(&snapshot.borrow(), id) {
-                return Step::Changed(why);
+                return DeletionResult::Changed(why);
             }
             match self.delete(&kind, &fresh, false).await {
                 Ok(()) => return self.finish(&kind, &fresh, timeout).await,
-                Err(failure) if failure.kind == FailureKind::Missing => return Step::Gone,
+                Err(failure) if failure.kind == FailureKind::Missing => return DeletionResult::Gone,
                 Err(failure) if failure.kind == FailureKind::Conflict => {}
-                Err(failure) => return Step::Failed(failure.to_string()),
+                Err(failure) => return DeletionResult::Failed(failure.to_string()),
             }
         }
-        Step::Changed(format!("it changed {CONFLICTS} times while it was being deleted"))
+        DeletionResult::Changed(format!("it changed {CONFLICTS} times while it was being deleted"))
     }
 
-    async fn finish(&self, kind: &ResourceType, object: &Object, timeout: Duration) -> Step {
+    async fn finish(&self, kind: &ResourceType, object: &ObjectMetadata, timeout: Duration) -> DeletionResult {
         match self.wait_until_gone(kind, object, timeout).await {
-            Ok(Gone::Yes) => Step::Deleted,
-            Ok(Gone::Terminating(finalizers)) => Step::Terminating(finalizers),
-            Err(failure) => Step::Failed(format!("deleted, but it cannot be seen whether it is gone: {failure}")),
+            Ok(Gone::Yes) => DeletionResult::Deleted,
+            Ok(Gone::Terminating(finalizers)) => DeletionResult::Terminating(finalizers),
+            Err(failure) => {
+                DeletionResult::Failed(format!("deleted, but it cannot be seen whether it is gone: {failure}"))
+            }
         }
     }
 
@@ -153,7 +155,7 @@ impl Cluster {
         kind: &ResourceType,
         change: &Change,
         snapshot: &RefCell<&mut Snapshot>,
-    ) -> Result<Option<Object>, Failure> {
+    ) -> Result<Option<ObjectMetadata>, Failure> {
         let id = &change.object.id;
         let fresh = self.fetch_metadata(kind, id).await?;
         snapshot.borrow_mut().renew(id, fresh.clone());
@@ -162,7 +164,7 @@ impl Cluster {
         }
         let owner = change.owner.as_ref().and_then(|owner| owner_to_read(&snapshot.borrow(), owner));
         if let Some((kind, owner)) = owner {
-            let newer: Option<FullObject> = self.fetch(&kind, &owner).await?;
+            let newer: Option<Resource> = self.fetch(&kind, &owner).await?;
             snapshot.borrow_mut().renew_full(&owner, newer);
         }
         Ok(fresh)
@@ -175,7 +177,7 @@ fn kind_of<'a>(snapshot: &'a Snapshot, id: &ObjectId) -> Option<&'a ResourceType
 
 /// The object that an owner is, where it was read in full.
 fn owner_to_read(snapshot: &Snapshot, owner: &OwnerId) -> Option<(ResourceType, ObjectId)> {
-    let same = |full: &&FullObject| {
+    let same = |full: &&Resource| {
         let id = &full.object.id;
         *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
     };

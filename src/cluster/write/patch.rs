@@ -11,10 +11,10 @@ use crate::cluster::read::list::full_object;
 use crate::cluster::read::metadata::Interner;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::flux::suspension::FIELD_MANAGER;
-use gitops_core::flux::suspension::patch::{Change, Step};
+use gitops_core::flux::suspension::patch::{MetadataChange, PatchStep};
 use gitops_core::flux::suspension::wait;
-use gitops_core::flux::suspension::wait::Progress;
-use gitops_core::kubernetes::object::{FullObject, ObjectId, ResourceType};
+use gitops_core::flux::suspension::wait::WaitProgress;
+use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 
 /// How often a patch is tried against writers who are faster, and the first pause between two tries; each pause is twice
 /// the one before, so that the last try comes after six seconds.
@@ -26,17 +26,17 @@ const SLOWEST: Duration = Duration::from_secs(1);
 
 /// What became of one object.
 #[derive(Debug)]
-pub enum Changed {
+pub enum PatchResult {
     /// It was as it should be.
-    Unchanged(Box<FullObject>),
+    Unchanged(Box<Resource>),
     /// It was changed, or would be by a dry run.
     Done {
         /// As it was read.
-        before: Box<FullObject>,
+        before: Box<Resource>,
         /// As the server answered; the same as `before` when nothing was sent.
-        after: Box<FullObject>,
+        after: Box<Resource>,
         /// What was sent.
-        change: Change,
+        change: MetadataChange,
     },
     /// It must not be changed.
     Refused {
@@ -68,40 +68,40 @@ impl Cluster {
     pub async fn change(
         &self,
         kind: &ResourceType,
-        read: FullObject,
+        read: Resource,
         mode: Mode,
-        decide: impl Fn(&FullObject) -> Step,
-    ) -> Changed {
+        decide: impl Fn(&Resource) -> PatchStep,
+    ) -> PatchResult {
         let mut before = Box::new(read);
         let mut attempt = 0;
         loop {
             let change = match decide(&before) {
-                Step::Unchanged => return Changed::Unchanged(before),
-                Step::Refused { reason, hint } => return Changed::Refused { reason, hint },
-                Step::Patch(change) => change,
+                PatchStep::Unchanged => return PatchResult::Unchanged(before),
+                PatchStep::Refused { reason, hint } => return PatchResult::Refused { reason, hint },
+                PatchStep::Patch(change) => change,
             };
             if mode == Mode::ClientDryRun {
-                return Changed::Done { after: before.clone(), before, change };
+                return PatchResult::Done { after: before.clone(), before, change };
             }
             let failure = match self.patch(kind, &before, &change, mode).await {
-                Ok(after) => return Changed::Done { before, after: Box::new(after), change },
-                Err(failure) if failure.kind == FailureKind::Missing => return Changed::Missing,
+                Ok(after) => return PatchResult::Done { before, after: Box::new(after), change },
+                Err(failure) if failure.kind == FailureKind::Missing => return PatchResult::Missing,
                 Err(failure) => failure,
             };
             attempt += 1;
             if failure.kind != FailureKind::Conflict || attempt == TRIES {
-                return Changed::Failed(failure);
+                return PatchResult::Failed(failure);
             }
             sleep(PAUSE * 2u32.pow(attempt - 1)).await;
             match self.fetch(kind, &before.object.id).await {
                 Ok(Some(now)) => *before = now,
-                Ok(None) => return Changed::Missing,
-                Err(failure) => return Changed::Failed(failure),
+                Ok(None) => return PatchResult::Missing,
+                Err(failure) => return PatchResult::Failed(failure),
             }
         }
     }
 
-    /// Waits until a reconcile that was asked for is done, or can't be; [`Progress::Pending`] when the time is up.
+    /// Waits until a reconcile that was asked for is done, or can't be; [`WaitProgress::Pending`] when the time is up.
     ///
     /// # Errors
     /// When the object cannot be read any more.
@@ -111,15 +111,15 @@ impl Cluster {
         id: &ObjectId,
         token: &str,
         limit: Duration,
-    ) -> Result<Progress, Failure> {
+    ) -> Result<WaitProgress, Failure> {
         let end = Instant::now() + limit;
         let mut pause = PAUSE;
         loop {
             let Some(now) = self.fetch(kind, id).await? else {
-                return Ok(Progress::Superseded("it does not exist any more"));
+                return Ok(WaitProgress::Superseded("it does not exist any more"));
             };
             let progress = wait::progress(&now, token);
-            if !matches!(progress, Progress::Pending(_)) || Instant::now() + pause > end {
+            if !matches!(progress, WaitProgress::Pending(_)) || Instant::now() + pause > end {
                 return Ok(progress);
             }
             sleep(pause).await;
@@ -130,10 +130,10 @@ impl Cluster {
     async fn patch(
         &self,
         kind: &ResourceType,
-        before: &FullObject,
-        change: &Change,
+        before: &Resource,
+        change: &MetadataChange,
         mode: Mode,
-    ) -> Result<FullObject, Failure> {
+    ) -> Result<Resource, Failure> {
         let path = object_path(kind, &before.object.id);
         let dry_run = if mode == Mode::ServerDryRun { "&dryRun=All" } else { "" };
         let request = Request::patch(format!("{path}?fieldManager={FIELD_MANAGER}{dry_run}"))

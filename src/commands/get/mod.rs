@@ -9,17 +9,17 @@ use serde::Serialize;
 
 use super::Session;
 use super::pick;
-use super::pick::{Picked, Wish};
+use super::pick::{Picked, Selection};
 use super::reading;
-use super::reading::Reading;
+use super::reading::ReadRequest;
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::{sanitize, suspensions};
 use gitops_core::error::Result;
 use gitops_core::exit::ExitCode;
 use gitops_core::flux::suspension::view;
-use gitops_core::flux::suspension::view::Item;
-use gitops_core::kubernetes::object::FullObject;
+use gitops_core::flux::suspension::view::FluxObject;
+use gitops_core::kubernetes::object::Resource;
 use gitops_core::kubernetes::snapshot::Gap;
 
 /// Schema name of the document.
@@ -126,7 +126,7 @@ impl StatusSelector {
         Ok(Self { kind, status: status.to_owned(), equal })
     }
 
-    fn matches(&self, full: &FullObject) -> bool {
+    fn matches(&self, full: &Resource) -> bool {
         let mut conditions = full.conditions().filter(|condition| condition.kind.eq_ignore_ascii_case(&self.kind));
         conditions.any(|condition| condition.status.eq_ignore_ascii_case(&self.status)) == self.equal
     }
@@ -134,12 +134,12 @@ impl StatusSelector {
 
 /// The document.
 #[derive(Serialize)]
-struct Document<'a> {
+struct GetDocument<'a> {
     schema: &'static str,
     complete: bool,
     gaps: &'a [Gap],
     errors: &'a [String],
-    items: &'a [Item<'a>],
+    items: &'a [FluxObject<'a>],
 }
 
 /// Shows objects.
@@ -183,8 +183,8 @@ async fn elsewhere(cluster: &crate::cluster::Cluster, picked: &Picked, selector:
 }
 
 impl GetArgs {
-    fn wish(&self) -> Wish<'_> {
-        Wish { words: &self.words, selector: self.selector.as_deref(), all_namespaces: self.all_namespaces }
+    fn wish(&self) -> Selection<'_> {
+        Selection { words: &self.words, selector: self.selector.as_deref(), all_namespaces: self.all_namespaces }
     }
 
     /// Whether the output is a table, which messages go with.
@@ -193,7 +193,7 @@ impl GetArgs {
     }
 
     /// The rows that the flags let through, in their order.
-    pub fn rows<'a>(&self, reading: &'a Reading) -> Vec<Item<'a>> {
+    pub fn rows<'a>(&self, reading: &'a ReadRequest) -> Vec<FluxObject<'a>> {
         let known = reading.known();
         let chosen =
             reading.objects().filter(|full| self.status_selector.as_ref().is_none_or(|wanted| wanted.matches(full)));
@@ -201,7 +201,7 @@ impl GetArgs {
         items.retain(|item| !self.suspended || item.suspension.is_some());
         items.retain(|item| !self.not_ready || item.ready.is_some_and(|ready| ready != "True"));
         items.sort_by(|a, b| a.object.namespace.cmp(&b.object.namespace).then_with(|| a.object.cmp(b.object)));
-        let since = |item: &Item<'_>| item.suspension.as_ref().map(|suspension| suspension.since);
+        let since = |item: &FluxObject<'_>| item.suspension.as_ref().map(|suspension| suspension.since);
         match self.sort_by {
             None => {}
             Some(SortBy::Name) => items.sort_by(|a, b| a.object.name.cmp(&b.object.name)),
@@ -217,11 +217,11 @@ impl GetArgs {
     }
 
     /// Prints the rows, and on stderr what they do not hold.
-    fn show(&self, session: &mut Session, reading: &Reading, namespace: Option<&str>) -> Result<ExitCode> {
+    fn show(&self, session: &mut Session, reading: &ReadRequest, namespace: Option<&str>) -> Result<ExitCode> {
         let items = self.rows(reading);
         let (gaps, errors) = (&reading.picked.gaps[..], &reading.picked.errors[..]);
         let complete = gaps.is_empty() && errors.is_empty();
-        let document = Document { schema: SCHEMA, complete, gaps, errors, items: &items };
+        let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items };
         let text = match self.output {
             OutputFormat::Json => document::json(&document)?,
             OutputFormat::Yaml => document::yaml(&document)?,
@@ -247,7 +247,7 @@ impl GetArgs {
 }
 
 /// The evidence for each object whose suspension is not honoured.
-fn explain(session: &mut Session, items: &[Item<'_>]) {
+fn explain(session: &mut Session, items: &[FluxObject<'_>]) {
     let ignored: Vec<_> = items.iter().filter_map(|item| Some((item, item.evidence()?))).collect();
     for (item, evidence) in ignored.iter().take(EXPLAINED) {
         let (name, at) = (document::name(item.object), evidence.at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true));

@@ -7,7 +7,7 @@ use futures::stream::StreamExt;
 use super::GetArgs;
 use crate::cluster::{Cluster, Query, Sight};
 use crate::commands::Session;
-use crate::commands::reading::Reading;
+use crate::commands::reading::ReadRequest;
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::{sanitize, suspensions};
@@ -18,7 +18,12 @@ use gitops_core::exit::ExitCode;
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub async fn run(args: &GetArgs, session: &mut Session, cluster: &Cluster, mut reading: Reading) -> Result<ExitCode> {
+pub async fn run(
+    args: &GetArgs,
+    session: &mut Session,
+    cluster: &Cluster,
+    mut reading: ReadRequest,
+) -> Result<ExitCode> {
     let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
     let query = Query { namespace, selector: args.selector.as_deref() };
     let known: Vec<_> = reading.objects().collect();
@@ -53,7 +58,7 @@ pub async fn run(args: &GetArgs, session: &mut Session, cluster: &Cluster, mut r
 type Shown = HashMap<String, String>;
 
 /// Prints an object unless the row would say what the one before it said.
-fn show(args: &GetArgs, session: &mut Session, reading: &Reading, sight: &Sight, shown: &mut Shown) -> Result<()> {
+fn show(args: &GetArgs, session: &mut Session, reading: &ReadRequest, sight: &Sight, shown: &mut Shown) -> Result<()> {
     let mut items = args.rows(reading);
     let Some(at) = items.iter().position(|item| item.uid == &*sight.full.object.uid) else { return Ok(()) };
     let mut item = items.remove(at);

@@ -14,12 +14,12 @@ use crate::output::labels;
 use crate::output::sanitize;
 use gitops_core::error::{Error, Result};
 use gitops_core::exit::ExitCode;
-use gitops_core::kubernetes::object::{FullObject, Object};
+use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership;
 use gitops_core::ownership::index::Index;
-use gitops_core::ownership::report::labels::Census;
-use gitops_core::ownership::report::{Body, Document, Filter, OwnerObjects, Question, Views};
+use gitops_core::ownership::report::labels::LabelReport;
+use gitops_core::ownership::report::{Body, InventoryDocument, InventoryFilter, OwnerObjects, Question, Views};
 use gitops_core::ownership::{Members, OwnerId};
 use reading::Read;
 
@@ -114,7 +114,7 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
     let selector = args.selector.as_deref().map(filters::selector).transpose()?;
     let Read { snapshot, narrowed, given } = reading::read(args, session).await?;
     let index = Index::build_with(&snapshot, &given);
-    let filter = Filter { kinds: filters::kinds(&args.kinds, &index)?, selector };
+    let filter = InventoryFilter { kinds: filters::kinds(&args.kinds, &index)?, selector };
     let chosen = chosen(args, session, &index)?;
     let contents = if args.owners.is_empty() || args.snapshot.is_some() {
         vec![]
@@ -123,7 +123,8 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
     };
     let views = Views::new(&index, &contents);
     let body = answer(args, session, &snapshot, &views, &index, &chosen)?;
-    let document = Document { narrowed, census: census_of(args, session, &index), ..views.document(body, &filter) };
+    let document =
+        InventoryDocument { narrowed, census: census_of(args, session, &index), ..views.document(body, &filter) };
     session.terminal.data(&show::render(&document, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&document));
     show::hidden(&document).into_iter().for_each(|line| session.terminal.status(&line));
@@ -159,11 +160,11 @@ fn answer(
     }
     if let Some(question) = question(args) {
         let narrowed = !args.owners.is_empty() || args.by.is_some() || session.connection.namespace.is_some();
-        let here = |object: &Object| {
+        let here = |object: &ObjectMetadata| {
             session.connection.namespace.as_ref().is_none_or(|namespace| **namespace == *object.id.namespace)
         };
         let asked = |owner: &OwnerId| !narrowed || chosen.contains(owner) || in_namespace(owner, args, session);
-        let wanted = |object: &Object, owners: &[OwnerId]| match owners {
+        let wanted = |object: &ObjectMetadata, owners: &[OwnerId]| match owners {
             [] => here(object),
             owners => owners.iter().any(asked),
         };
@@ -200,23 +201,23 @@ fn question(args: &InventoryArgs) -> Option<Question> {
 }
 
 /// What marks say of a whole system that keeps no record.
-fn census_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<Census> {
+fn census_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<LabelReport> {
     let whole = args.owners.is_empty() && args.why.is_none() && question(args).is_none();
     let namespace = session.connection.namespace.as_deref();
-    let here = |object: &Object| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
+    let here = |object: &ObjectMetadata| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
     ownership::report::labels::of(args.by.as_deref().filter(|_| whole)?, index, &here)
 }
 
 /// The object that `TYPE/NAME` names, in the namespace of `-n` or cluster-scoped.
-fn object<'a>(text: &str, session: &Session, snapshot: &'a Snapshot) -> Result<&'a Object> {
+fn object<'a>(text: &str, session: &Session, snapshot: &'a Snapshot) -> Result<&'a ObjectMetadata> {
     let (word, name) = text.split_once('/').ok_or_else(|| Error::usage(format!("{text:?} is not TYPE/NAME")))?;
-    let named = |object: &&Object| {
+    let named = |object: &&ObjectMetadata| {
         let kind = snapshot.resource_type(&object.id.group_kind());
         *object.id.name == *name && kind.is_some_and(|kind| targets::means(kind, word))
     };
     let namespace = session.connection.namespace.as_deref();
-    let here = |object: &&Object| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
-    let found: Vec<&Object> = snapshot.objects.iter().filter(named).filter(here).collect();
+    let here = |object: &&ObjectMetadata| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
+    let found: Vec<&ObjectMetadata> = snapshot.objects.iter().filter(named).filter(here).collect();
     match found[..] {
         [one] => Ok(one),
         [] => Err(Error::failed(format!("no object {text:?} was found")).hint("give its namespace with -n")),
@@ -233,7 +234,7 @@ async fn contents(
     snapshot: &Snapshot,
     index: &Index<'_>,
     chosen: &[OwnerId],
-) -> Result<Vec<FullObject>> {
+) -> Result<Vec<Resource>> {
     let members = chosen.iter().filter_map(|id| match &index.owner(id)?.members {
         Members::Listed(ids) => Some(ids),
         _ => None,

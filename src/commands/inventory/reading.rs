@@ -7,8 +7,8 @@ use crate::commands::{Session, owners};
 use crate::output::inventory::Format;
 use gitops_core::error::{Error, Result};
 use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
-use gitops_core::ownership::index::{Given, Index};
-use gitops_core::ownership::read_scope::Reading;
+use gitops_core::ownership::index::{ExtraOwners, Index};
+use gitops_core::ownership::read_scope::ReadScope;
 
 /// What was read.
 pub(crate) struct Read {
@@ -17,12 +17,12 @@ pub(crate) struct Read {
     /// In words, to what the reading was narrowed.
     pub(crate) narrowed: Option<String>,
     /// What else is known of owners.
-    pub(crate) given: Given,
+    pub(crate) given: ExtraOwners,
 }
 
 impl Read {
     fn whole(snapshot: Snapshot) -> Self {
-        Self { snapshot, narrowed: None, given: Given::default() }
+        Self { snapshot, narrowed: None, given: ExtraOwners::default() }
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
     let marked_only = args.why.is_none() && !args.unmanaged && args.output != Format::Tree;
     let narrowed = match &args.owners[..] {
         [owner] if marked_only => cluster.snapshot_by_owners(session.now, |first| of_owner(owner, first)).await?,
-        [] if marked_only && let Some(reading) = system.as_deref().and_then(Reading::of_system) => {
+        [] if marked_only && let Some(reading) = system.as_deref().and_then(ReadScope::of_system) => {
             (cluster.snapshot_of(session.now, &reading).await?, Some(reading))
         }
         _ => return Ok(Read::whole(session.snapshot_of(&cluster).await?)),
@@ -104,8 +104,8 @@ async fn hub_of(context: &str, session: &Session, cluster: &Cluster) -> Result<C
     Ok(hub)
 }
 
-fn of_owner(text: &str, owners: &Snapshot) -> Option<Reading> {
+fn of_owner(text: &str, owners: &Snapshot) -> Option<ReadScope> {
     let index = Index::build(owners);
     let id = owners::find(text, &index).ok()?;
-    Reading::of_owner(index.owner(&id)?)
+    ReadScope::of_owner(index.owner(&id)?)
 }

@@ -9,11 +9,11 @@ use crate::tools::manifests;
 use crate::tools::manifests::Loader;
 use crate::tools::qbec;
 use gitops_core::error::{Error, Result};
-use gitops_core::ownership::schemes::flux_v1::Source;
+use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::ownership::schemes::flux_v1::url::safe_url;
-use gitops_core::prune::collectors::manifest::Local;
+use gitops_core::prune::collectors::manifest::LocalManifest;
 use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
-use gitops_core::prune::collectors::qbec::scope::App;
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::request::{NewSource, Request, System};
 use gitops_core::prune::collectors::safety::Allow;
 
@@ -162,16 +162,16 @@ impl GcArgs {
         );
         let tag = self.app_tag.as_deref();
         if let Some(root) = &self.qbec_root {
-            App::new("any", environment, tag)?;
+            QbecApp::new("any", environment, tag)?;
             let rendered = qbec::render(root, environment, tag).await?;
-            let app = App::new(&rendered.application, environment, tag)?;
+            let app = QbecApp::new(&rendered.application, environment, tag)?;
             let cluster_scoped_lists = rendered.cluster_scoped_lists || self.cluster_scoped_lists;
             let system = System::Qbec { app, filters, cluster_scoped_lists };
             let default_namespace = rendered.default_namespace.into();
             return Ok(Request { system, locals: rendered.locals, default_namespace, allow });
         }
         let application = self.app.as_deref().ok_or_else(|| missing("--app (or --qbec-root)", "qbec"))?;
-        let app = App::new(application, environment, tag)?;
+        let app = QbecApp::new(application, environment, tag)?;
         let system = System::Qbec { app, filters, cluster_scoped_lists: self.cluster_scoped_lists };
         self.with_manifests(system, allow, Loader::Strict, "default", session)
     }
@@ -194,9 +194,9 @@ impl GcArgs {
                 return Err(Error::usage(format!("{flag} is empty")).hint("fluxd's own default is master"));
             }
         }
-        let source = self.git_url.as_ref().map(|url| -> Result<Source> {
+        let source = self.git_url.as_ref().map(|url| -> Result<GitSource> {
             let branch = self.git_branch.clone().unwrap_or_else(|| "master".to_owned());
-            Ok(Source { url: url.clone(), branch, paths: paths("--git-path", &self.git_path)? })
+            Ok(GitSource { url: url.clone(), branch, paths: paths("--git-path", &self.git_path)? })
         });
         let change = self.new_git_url.is_some() || self.new_git_branch.is_some() || !self.new_git_path.is_empty();
         let new_paths = (!self.new_git_path.is_empty()).then(|| paths("--new-git-path", &self.new_git_path));
@@ -240,7 +240,7 @@ impl GcArgs {
         for warning in read.warnings {
             session.terminal.warning(&crate::output::sanitize::one_line(&warning));
         }
-        let locals: Vec<Local> = read.locals;
+        let locals: Vec<LocalManifest> = read.locals;
         let default_namespace = self.default_namespace.as_deref().unwrap_or(default).into();
         Ok(Request { system, locals, default_namespace, allow })
     }

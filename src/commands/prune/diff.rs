@@ -9,11 +9,11 @@ use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::diff_rows::Addition;
+use super::diff_rows::DiffRows;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::flux::apply::{Application, Update, drop_unknown, to_send, update};
 use gitops_core::flux::simulation::Refusal;
-use gitops_core::flux::spec::Key;
+use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::document::Plan;
@@ -25,7 +25,7 @@ const TRIES: usize = 4;
 const NAMED: usize = 5;
 
 /// What the server says of one application.
-pub(crate) enum Answer {
+pub(crate) enum DryRunResult {
     /// It takes it; the object is as before.
     Same,
     /// It creates it.
@@ -47,11 +47,11 @@ pub(crate) enum Answer {
 }
 
 /// What the server says of every application.
-pub(crate) struct DryRuns(Vec<(Application, Answer)>);
+pub(crate) struct DryRuns(Vec<(Application, DryRunResult)>);
 
 /// Asks the server; of an object that two Kustomizations apply, one is asked for.
 pub(crate) async fn ask(cluster: &Cluster, snapshot: &Snapshot, applications: Vec<Application>) -> DryRuns {
-    let judge = &Judge { cluster, snapshot };
+    let judge = &DryRunJudge { cluster, snapshot };
     let mut asked = BTreeSet::new();
     let applications = applications.into_iter().filter(|application| asked.insert(application.id.clone()));
     let answers: FuturesUnordered<_> = applications
@@ -66,8 +66,8 @@ pub(crate) async fn ask(cluster: &Cluster, snapshot: &Snapshot, applications: Ve
 impl DryRuns {
     /// What stops a Kustomization.
     pub(crate) fn refusals(&self) -> Vec<Refusal> {
-        let refusal = |(application, answer): &(Application, Answer)| {
-            let (Answer::Refuses(why) | Answer::Loses(why)) = answer else { return None };
+        let refusal = |(application, answer): &(Application, DryRunResult)| {
+            let (DryRunResult::Refuses(why) | DryRunResult::Loses(why)) = answer else { return None };
             let Application { owner, id, built, .. } = application;
             let why = format!("the server refuses {id}: {why}");
             Some(Refusal { owner: owner.clone(), id: id.clone(), manifest: built.manifest.clone(), why })
@@ -78,11 +78,11 @@ impl DryRuns {
     /// Adds to a plan what was said; `applied` is what Kustomizations still apply. The second value is what to do about
     /// missing rights.
     pub(crate) fn extend(self, plan: Plan, snapshot: &Snapshot, applied: &[Application]) -> (Plan, Option<String>) {
-        let applied: HashSet<(&Key, &ObjectId)> =
+        let applied: HashSet<(&NamespacedName, &ObjectId)> =
             applied.iter().map(|application| (&application.owner, &application.id)).collect();
-        let mut addition = Addition::new(plan, snapshot);
+        let mut addition = DiffRows::new(plan, snapshot);
         for (application, answer) in self.0 {
-            if !matches!(answer, Answer::Changes(_)) || applied.contains(&(&application.owner, &application.id)) {
+            if !matches!(answer, DryRunResult::Changes(_)) || applied.contains(&(&application.owner, &application.id)) {
                 addition.take(&application, answer);
             }
         }
@@ -100,47 +100,47 @@ pub(crate) fn uncompared(applications: &[Application]) -> Option<String> {
     (!veiled.is_empty()).then(|| format!("not compared, as they are {what}: {}{more}", names.join(", ")))
 }
 
-struct Judge<'a> {
+struct DryRunJudge<'a> {
     cluster: &'a Cluster,
     snapshot: &'a Snapshot,
 }
 
-impl Judge<'_> {
-    async fn ask(&self, application: &Application) -> Answer {
+impl DryRunJudge<'_> {
+    async fn ask(&self, application: &Application) -> DryRunResult {
         let Application { id, built, .. } = application;
         let seen = self.snapshot.object(id);
         if application.is_skipped(seen) {
-            return Answer::Same;
+            return DryRunResult::Same;
         }
         if let Some(veil) = &built.veil {
-            return Answer::Unvalidated(veil.why().to_owned());
+            return DryRunResult::Unvalidated(veil.why().to_owned());
         }
         let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else {
-            return Answer::Unvalidated("its kind is new".to_owned());
+            return DryRunResult::Unvalidated("its kind is new".to_owned());
         };
         let home = ObjectId::new("", "Namespace", "", &id.namespace);
         let listed = self.snapshot.objects.iter().any(|object| object.id.is("", "Namespace"));
         if listed && !id.namespace.is_empty() && self.snapshot.object(&home).is_none() {
-            return Answer::Unvalidated("its namespace is new".to_owned());
+            return DryRunResult::Unvalidated("its namespace is new".to_owned());
         }
         // The manifest's version is the one that is sent, and the one to compare in.
         let kind = ResourceType { version: built.version.as_str().into(), ..kind.clone() };
         let live = match self.cluster.fetch_whole(&kind, id).await {
             Ok(live) => live,
-            Err(failure) => return Answer::Unknown(failure),
+            Err(failure) => return DryRunResult::Unknown(failure),
         };
         let mut manifest = to_send(application);
         match (self.apply(&kind, id, &mut manifest).await, live) {
             (Ok(applied), Some(live)) => {
-                update(application, seen, &live, &applied).map_or(Answer::Same, Answer::Changes)
+                update(application, seen, &live, &applied).map_or(DryRunResult::Same, DryRunResult::Changes)
             }
-            (Ok(_), None) => Answer::Creates,
-            (Err(failure), _) if !is_refusal(&failure) => Answer::Unknown(failure),
+            (Ok(_), None) => DryRunResult::Creates,
+            (Err(failure), _) if !is_refusal(&failure) => DryRunResult::Unknown(failure),
             (Err(failure), Some(_)) if application.forces(seen) && is_immutable(&failure) => {
                 self.after_force(&kind, id, manifest, &failure).await
             }
-            (Err(failure), _) if failure.code == Some(500) => Answer::Falters(failure.message),
-            (Err(failure), _) => Answer::Refuses(failure.message),
+            (Err(failure), _) if failure.code == Some(500) => DryRunResult::Falters(failure.message),
+            (Err(failure), _) => DryRunResult::Refuses(failure.message),
         }
     }
 
@@ -159,16 +159,22 @@ impl Judge<'_> {
     }
 
     /// Whether the manifest can be created once the object is gone: asked under a name that nobody has.
-    async fn after_force(&self, kind: &ResourceType, id: &ObjectId, mut manifest: Value, refusal: &Failure) -> Answer {
+    async fn after_force(
+        &self,
+        kind: &ResourceType,
+        id: &ObjectId,
+        mut manifest: Value,
+        refusal: &Failure,
+    ) -> DryRunResult {
         let digest = Sha256::digest(id.to_string());
         let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let other = ObjectId { name: format!("dry-run-{name}").into(), ..id.clone() };
         manifest["metadata"]["name"] = json!(&*other.name);
         let said = &refusal.message;
         match self.cluster.apply_dry_run(kind, &other, &manifest).await {
-            Ok(_) => Answer::Recreates(said.clone()),
-            Err(failure) if is_refusal(&failure) => Answer::Loses(failure.message),
-            Err(failure) => Answer::Unknown(failure),
+            Ok(_) => DryRunResult::Recreates(said.clone()),
+            Err(failure) if is_refusal(&failure) => DryRunResult::Loses(failure.message),
+            Err(failure) => DryRunResult::Unknown(failure),
         }
     }
 }

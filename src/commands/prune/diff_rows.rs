@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::diff::Answer;
+use super::diff::DryRunResult;
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::error::Error;
 use gitops_core::flux::apply::{Application, Update};
-use gitops_core::kubernetes::deletion::cascade::{Cascade, Taken};
-use gitops_core::kubernetes::object::{Object, ObjectId, ResourceType};
+use gitops_core::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Action, Actor, Certainty, Change, Diff, Outcome, Plan, Target};
+use gitops_core::plan::document::{Action, Actor, Certainty, Change, Diff, Outcome, PinnedObject, Plan};
 
 /// Rows, diffs and gaps on their way into a plan.
-pub(crate) struct Addition<'a> {
+pub(crate) struct DiffRows<'a> {
     plan: Plan,
     snapshot: &'a Snapshot,
     rows: Vec<Change>,
@@ -23,7 +23,7 @@ pub(crate) struct Addition<'a> {
     refusals: BTreeMap<OwnerId, Vec<String>>,
 }
 
-impl<'a> Addition<'a> {
+impl<'a> DiffRows<'a> {
     /// Nothing was added yet.
     pub(crate) fn new(plan: Plan, snapshot: &'a Snapshot) -> Self {
         let (unknown, refusals) = (BTreeMap::new(), BTreeMap::new());
@@ -31,30 +31,30 @@ impl<'a> Addition<'a> {
     }
 
     /// Takes the answer to one application.
-    pub(crate) fn take(&mut self, application: &Application, answer: Answer) {
+    pub(crate) fn take(&mut self, application: &Application, answer: DryRunResult) {
         let id = &application.id;
         match answer {
-            Answer::Same => {}
-            Answer::Creates => self.note_creation(id, None),
-            Answer::Unvalidated(why) => self.note_creation(id, Some(why)),
-            Answer::Changes(Update { reason, diff }) => {
+            DryRunResult::Same => {}
+            DryRunResult::Creates => self.note_creation(id, None),
+            DryRunResult::Unvalidated(why) => self.note_creation(id, Some(why)),
+            DryRunResult::Changes(Update { reason, diff }) => {
                 // What goes, is handed over or comes back has its row.
                 if self.add(application, Action::Update, reason) {
                     self.diffs.push(Diff { object: id.clone(), text: diff });
                 }
             }
-            Answer::Recreates(why) => drop(self.add(application, Action::Recreate, format!("forced: {why}"))),
-            Answer::Loses(why) => {
+            DryRunResult::Recreates(why) => drop(self.add(application, Action::Recreate, format!("forced: {why}"))),
+            DryRunResult::Loses(why) => {
                 self.refuse(application, &why);
                 let reason = format!("forced: it is deleted and does not come back, as the server refuses it: {why}");
                 self.add(application, Action::Delete, reason);
             }
-            Answer::Refuses(why) | Answer::Falters(why) => {
+            DryRunResult::Refuses(why) | DryRunResult::Falters(why) => {
                 self.refuse(application, &why);
                 self.plan.changes.retain(|change| change.action != Action::Create || change.object.id != *id);
                 self.add(application, Action::Unknown, format!("refused: {why}"));
             }
-            Answer::Unknown(failure) => {
+            DryRunResult::Unknown(failure) => {
                 let resource = self.snapshot.resource_type(&id.group_kind()).map(ResourceType::resource);
                 self.unknown.entry(resource.unwrap_or_else(|| id.group_kind().to_string())).or_insert(failure);
             }
@@ -80,8 +80,8 @@ impl<'a> Addition<'a> {
         if self.plan.changes.iter().any(|change| change.object.id == *id) {
             return false;
         }
-        let absent = || Target { id: id.clone(), uid: String::new(), resource_version: String::new() };
-        let object = self.snapshot.object(id).map_or_else(absent, Target::from);
+        let absent = || PinnedObject { id: id.clone(), uid: String::new(), resource_version: String::new() };
+        let object = self.snapshot.object(id).map_or_else(absent, PinnedObject::from);
         let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
         let owner = Some(owner_id(application));
         self.rows.push(Change { action, certainty, object, owner, by, reason, cause: None });
@@ -91,17 +91,17 @@ impl<'a> Addition<'a> {
     /// What goes along with what is deleted by force.
     fn forced_along(&self) -> Vec<Change> {
         let forced = self.rows.iter().filter(|row| matches!(row.action, Action::Delete | Action::Recreate));
-        let roots: Vec<&Object> = forced.filter_map(|row| self.snapshot.object(&row.object.id)).collect();
+        let roots: Vec<&ObjectMetadata> = forced.filter_map(|row| self.snapshot.object(&row.object.id)).collect();
         if roots.is_empty() {
             return vec![];
         }
         let known: BTreeSet<&ObjectId> =
             self.plan.changes.iter().chain(&self.rows).map(|change| &change.object.id).collect();
         let taken = Cascade::new(self.snapshot).closure(roots).into_iter();
-        let row = |taken: Taken<'_>| Change {
+        let row = |taken: CascadedObject<'_>| Change {
             action: Action::Delete,
             certainty: if taken.is_sure { Certainty::Certain } else { Certainty::Race },
-            object: Target::from(taken.object),
+            object: PinnedObject::from(taken.object),
             owner: None,
             by: taken.by,
             reason: match taken.by {

@@ -28,25 +28,25 @@ use gitops_core::plan::filter;
 use gitops_core::plan::limits;
 use gitops_core::plan::limits::Limits;
 use gitops_core::plan::preview_limits;
-use gitops_core::prune::collectors::request::{Answer, Request};
+use gitops_core::prune::collectors::request::{CollectorPlan, Request};
 use gitops_core::prune::collectors::safety::Allow;
 use gitops_core::prune::leaked;
-use gitops_core::prune::leaked::{Verdict, Wishes};
+use gitops_core::prune::leaked::{LeakDecision, PruneOptions};
 use gitops_core::text::count;
 
 /// What a plan is made from.
-enum Basis {
+enum PlanSource {
     /// The cluster alone.
-    Cluster(Wishes),
+    Cluster(PruneOptions),
     /// The cluster and the manifests of a system that marks what it applies.
     Marks(Box<Request>),
 }
 
-impl Basis {
+impl PlanSource {
     /// Plans; what goes comes in the order in which to delete it.
-    fn plan(&self, snapshot: &Snapshot) -> Result<Answer> {
+    fn plan(&self, snapshot: &Snapshot) -> Result<CollectorPlan> {
         match self {
-            Self::Cluster(wishes) => Ok(Answer::of(leaked::plan(snapshot, wishes))),
+            Self::Cluster(wishes) => Ok(CollectorPlan::of(leaked::plan(snapshot, wishes))),
             Self::Marks(request) => request.answer(snapshot),
         }
     }
@@ -94,10 +94,10 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         return preview(args, session, &snapshot).await;
     }
     let basis = match request {
-        Some(request) => Basis::Marks(Box::new(request)),
-        None => Basis::Cluster(wishes(args, session, &snapshot)?),
+        Some(request) => PlanSource::Marks(Box::new(request)),
+        None => PlanSource::Cluster(wishes(args, session, &snapshot)?),
     };
-    let Answer { mut plan, waves, staying, preview: change, warnings } = basis.plan(&snapshot)?;
+    let CollectorPlan { mut plan, waves, staying, preview: change, warnings } = basis.plan(&snapshot)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
@@ -201,10 +201,10 @@ fn limits(args: &PruneArgs) -> Limits {
     Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete }
 }
 
-fn wishes(args: &PruneArgs, session: &Session, snapshot: &Snapshot) -> Result<Wishes> {
+fn wishes(args: &PruneArgs, session: &Session, snapshot: &Snapshot) -> Result<PruneOptions> {
     let index = Index::build(snapshot);
     let owners: Result<Vec<OwnerId>> = args.owners.iter().map(|text| super::owners::find(text, &index)).collect();
-    Ok(Wishes {
+    Ok(PruneOptions {
         owners: owners?,
         namespace: session.connection.namespace.clone(),
         system: args.by.as_deref().map(super::owners::system).transpose()?,
@@ -223,11 +223,11 @@ fn plan_exit(args: &PruneArgs, plan: &Plan, gaps: ExitCode) -> ExitCode {
 }
 
 /// Rule 3 and 6: limits come before anything is sent.
-fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &Basis, staying: usize) -> Result<()> {
+fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &PlanSource, staying: usize) -> Result<()> {
     let limits = limits(args);
     let broken = match basis {
-        Basis::Cluster(_) => limits::check(plan, &Index::build(snapshot), &limits),
-        Basis::Marks(_) => {
+        PlanSource::Cluster(_) => limits::check(plan, &Index::build(snapshot), &limits),
+        PlanSource::Marks(_) => {
             let lost = limits::lost_by_owner(plan).into_iter();
             let shares = lost.filter_map(|(owner, lost)| limits::share(owner, lost, staying, &limits));
             limits::totals(plan, &limits).into_iter().chain(shares).collect()
@@ -275,12 +275,12 @@ fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()>
 }
 
 /// The same judgement as in the plan, on a fresh reading of the object and its owner.
-fn still_prunable(snapshot: &Snapshot, id: &ObjectId, wishes: &Wishes) -> Option<String> {
+fn still_prunable(snapshot: &Snapshot, id: &ObjectId, wishes: &PruneOptions) -> Option<String> {
     let index = Index::build(snapshot);
     let Some(object) = snapshot.object(id) else { return Some("it is gone".to_owned()) };
     match leaked::verdict(&index, object, &index.standing(object), wishes) {
-        Some((_, Verdict::Delete(_))) => None,
-        Some((_, Verdict::Keep(why))) => Some(why),
+        Some((_, LeakDecision::Delete(_))) => None,
+        Some((_, LeakDecision::Keep(why))) => Some(why),
         None => Some("nothing claims it any more, or its owner lists it".to_owned()),
     }
 }

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::tree::TreeArgs;
 use crate::tools::git::Checkout;
 use gitops_core::error::{Error, Result};
-use gitops_core::flux::source::artifact::{Filter, SourceOptions};
+use gitops_core::flux::source::artifact::{IgnoreFilter, SourceOptions};
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::matching::{GROUP, Match, SourceId};
 use gitops_core::flux::source::tree::{File, Tree};
-use gitops_core::flux::spec::Spec;
-use gitops_core::kubernetes::object::{FullObject, ObjectId};
+use gitops_core::flux::spec::KustomizationSpec;
+use gitops_core::kubernetes::object::{ObjectId, Resource};
 use gitops_core::kubernetes::snapshot::{Gap, GapKind, Snapshot};
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP as GROUP_OF_OWNERS, KIND};
 
@@ -68,7 +68,7 @@ pub(crate) fn find(
 /// When none is: a plan of nothing would say that nothing goes.
 pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
     let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP_OF_OWNERS, KIND));
-    let spec = |full: &FullObject| Spec::new(full.at("/spec").unwrap_or(&Value::Null));
+    let spec = |full: &Resource| KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
     let used: BTreeSet<SourceId> = kustomizations.map(|full| spec(full).source(&full.object.id.namespace)).collect();
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
     if unused.len() < folders.len() {
@@ -98,7 +98,7 @@ fn source_id(id: &ObjectId) -> SourceId {
     SourceId { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
 }
 
-fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a FullObject> {
+fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource> {
     snapshot.full.iter().find(|full| source_id(&full.object.id) == *id)
 }
 
@@ -109,10 +109,10 @@ pub(crate) fn options(snapshot: &Snapshot, id: &SourceId) -> SourceOptions {
     let copies = source.and_then(|source| source.text("/spec/layerSelector/operation")) == Some("copy");
     SourceOptions {
         filter: match id.kind.as_str() {
-            "Bucket" => Filter::RootOnly,
-            "ExternalArtifact" => Filter::Nothing,
-            _ if copies => Filter::Nothing,
-            _ => Filter::Full,
+            "Bucket" => IgnoreFilter::RootOnly,
+            "ExternalArtifact" => IgnoreFilter::Nothing,
+            _ if copies => IgnoreFilter::Nothing,
+            _ => IgnoreFilter::Full,
         },
         ignore: source.and_then(|source| source.text("/spec/ignore")).map(str::to_owned),
         sparse: sparse.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),

@@ -11,7 +11,7 @@ use super::{diff, sources};
 use crate::cluster::{Cluster, FailureKind};
 use crate::commands::Session;
 use crate::output::sanitize;
-use crate::tools::git::State;
+use crate::tools::git::WorktreeState;
 use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
 use gitops_core::error::{Error, Result};
@@ -24,7 +24,7 @@ use gitops_core::flux::features::{Features, parse_version};
 use gitops_core::flux::simulation::{Preview, Progress, World};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching::SourceId;
-use gitops_core::flux::spec::{Key, Spec};
+use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
@@ -69,11 +69,11 @@ impl TreeArgs {
         self.repo.is_some() || !self.source.is_empty()
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> WorktreeState {
         match &self.rev {
-            Some(revision) => State::Revision(revision.clone()),
-            None if self.staged => State::Index,
-            None => State::Worktree,
+            Some(revision) => WorktreeState::Revision(revision.clone()),
+            None if self.staged => WorktreeState::Index,
+            None => WorktreeState::Worktree,
         }
     }
 }
@@ -101,7 +101,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
         let text = format!("kustomize {version} builds here, and Flux links {FLUX_KUSTOMIZE}.x: builds may differ");
         session.terminal.warning(&sanitize::one_line(&text));
     }
-    let mut answering = Answering { version, kustomize, cluster, answers: Answers::default() };
+    let mut answering = BuildRunner { version, kustomize, cluster, answers: Answers::default() };
     let checked = self_check(snapshot, &folders, controller.features, &mut answering).await?;
     for warning in sources::without_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -126,14 +126,14 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
 }
 
 /// What answers a preview's questions.
-struct Answering {
+struct BuildRunner {
     kustomize: Kustomize,
     version: String,
     cluster: Option<Cluster>,
     answers: Answers,
 }
 
-impl Answering {
+impl BuildRunner {
     async fn settle(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
         loop {
             match preview.step(&self.answers) {
@@ -162,9 +162,9 @@ impl Answering {
 /// What git tells of what the Kustomizations applied last.
 struct Checked {
     /// Whether our build of it is the controller's.
-    fidelity: BTreeMap<Key, Fidelity>,
+    fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// The artifact that it was.
-    applied: BTreeMap<Key, Arc<Artifact>>,
+    applied: BTreeMap<NamespacedName, Arc<Artifact>>,
     /// Sources whose applied commit is not in their directory.
     missing: BTreeSet<SourceId>,
 }
@@ -174,7 +174,7 @@ async fn self_check(
     snapshot: &Snapshot,
     folders: &BTreeMap<SourceId, PathBuf>,
     features: Features,
-    answering: &mut Answering,
+    answering: &mut BuildRunner,
 ) -> Result<Checked> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
     let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
@@ -184,13 +184,13 @@ async fn self_check(
             snapshot.full.iter().filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
         {
             let id = &full.object.id;
-            let key = Key { namespace: id.namespace.to_string(), name: id.name.to_string() };
-            let spec = Spec::new(full.at("/spec").unwrap_or(&Value::Null));
+            let key = NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() };
+            let spec = KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
             let source = spec.source(&key.namespace);
             let (Some(folder), Some(claimed)) = (folders.get(&source), digest::claimed(full)) else { continue };
             let pack = || {
                 // A commit that is not there (a shallow clone, another history) leaves the check open.
-                let tree = worktree::read(folder, &State::Revision(claimed.commit.clone())).ok()?;
+                let tree = worktree::read(folder, &WorktreeState::Revision(claimed.commit.clone())).ok()?;
                 Some(Arc::new(Artifact::pack(&tree, &sources::options(snapshot, &source))))
             };
             let artifact = artifacts.entry((source.clone(), claimed.commit.clone())).or_insert_with(pack);
@@ -236,5 +236,5 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
         Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
         Err(failure) => return Lookup::Unreadable(failure.to_string()),
     };
-    Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+    Lookup::ResolvedClaim(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
 }

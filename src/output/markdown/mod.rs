@@ -12,7 +12,7 @@ use escape::{code, fenced, text};
 use super::plan::{action, reason, summary, warnings};
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::document::{Action, Change, Outcome, Plan};
-use gitops_core::plan::limits::Violation;
+use gitops_core::plan::limits::ExceededLimit;
 use gitops_core::text::count;
 
 /// The longest comment, in bytes: the forges take some 64 KiB, and a job may add a line of its own.
@@ -36,7 +36,7 @@ struct Section<'a> {
 }
 
 /// The comment. Rows that have no room are left out whole and counted.
-pub fn render(plan: &Plan, alarm: &[Violation]) -> String {
+pub fn render(plan: &Plan, alarm: &[ExceededLimit]) -> String {
     let mut comment = head(plan, alarm);
     let mut sections = sections(plan);
     let mut headings = 0;
@@ -80,7 +80,7 @@ impl Section<'_> {
 }
 
 /// Alarm or summary in the first line, then what goes by kind, what could not be read, and the tree.
-fn head(plan: &Plan, alarm: &[Violation]) -> String {
+fn head(plan: &Plan, alarm: &[ExceededLimit]) -> String {
     let mut head = String::new();
     for (number, violation) in alarm.iter().take(LISTED).enumerate() {
         let message = prose(&violation.message);

@@ -2,7 +2,7 @@ use super::*;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind};
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Actor, Certainty, Contested, Diff, Fidelity, OwnerOutcome, Target};
+use gitops_core::plan::document::{Actor, Certainty, Contested, Diff, Fidelity, OwnerOutcome, PinnedObject};
 
 fn owner(name: &str) -> OwnerId {
     OwnerId {
@@ -14,7 +14,7 @@ fn owner(name: &str) -> OwnerId {
 }
 
 fn change(action: Action, id: ObjectId, of: Option<&str>, cause: Option<ObjectId>) -> Change {
-    let object = Target { id, uid: "u".to_owned(), resource_version: "1".to_owned() };
+    let object = PinnedObject { id, uid: "u".to_owned(), resource_version: "1".to_owned() };
     let reason = "not-in-build".to_owned();
     let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
     Change { action, certainty, object, owner: of.map(owner), by, reason, cause }
@@ -28,8 +28,8 @@ fn plan(changes: Vec<Change>) -> Plan {
     Plan::new(ClusterIdentity::default(), vec![], vec![], changes)
 }
 
-fn alarm() -> Vec<Violation> {
-    let violation = |message: &str| Violation { message: message.to_owned(), hint: "look at the paths".to_owned() };
+fn alarm() -> Vec<ExceededLimit> {
+    let violation = |message: &str| ExceededLimit { message: message.to_owned(), hint: "look at the paths".to_owned() };
     vec![violation("this deletes 100 % of kustomization/apps -n flux-system"), violation("this deletes 9 objects")]
 }
 
@@ -106,7 +106,7 @@ fn nothing_from_the_cluster_is_markup() {
     let gap = Gap { kind: GapKind::Failed, subject: hostile.to_owned(), namespace: None, message: hostile.to_owned() };
     let mut plan = Plan::new(ClusterIdentity::default(), vec![gap], vec![outcome], vec![row]);
     plan.diffs = vec![Diff { object: id, text: "+```\n+</details>\n+\u{1b}[31m".to_owned() }];
-    let violation = Violation { message: hostile.to_owned(), hint: hostile.to_owned() };
+    let violation = ExceededLimit { message: hostile.to_owned(), hint: hostile.to_owned() };
     let comment = render(&plan, &[violation]);
     let (before, rest) = comment.split_once("````diff\n").expect("a fence longer than the one inside");
     let (block, after) = rest.split_once("\n````\n").unwrap();

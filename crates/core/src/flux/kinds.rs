@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::kubernetes::object::{FullObject, GroupKind};
+use crate::kubernetes::object::{GroupKind, Resource};
 
 /// How an object of a kind is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +218,7 @@ pub fn find(group: &str, kind: &str) -> Option<&'static FluxKind> {
 
 impl FluxKind {
     /// The kind of an object, if it is one of Flux's.
-    pub fn of(full: &FullObject) -> Option<&'static Self> {
+    pub fn of(full: &Resource) -> Option<&'static Self> {
         find(&full.object.id.group, &full.object.id.kind)
     }
 
@@ -229,17 +229,17 @@ impl FluxKind {
 
     /// Whether an object of this kind has no status that ever tells of a run: Alert and Provider, and a HelmRepository
     /// that only names an OCI registry.
-    pub fn is_static(&self, full: &FullObject) -> bool {
+    pub fn is_static(&self, full: &Resource) -> bool {
         self.traces.is_empty() || (self.kind == "HelmRepository" && full.text("/spec/type") == Some("oci"))
     }
 
     /// Whether the end of a reconcile that was asked for can be seen on this object.
-    pub fn can_wait(&self, full: &FullObject) -> bool {
+    pub fn can_wait(&self, full: &Resource) -> bool {
         self.waitable && !self.is_static(full)
     }
 
     /// What deleting an object does although the annotation suspends it: a Kustomization that does not prune leaves all.
-    pub fn deletion_of(&self, full: &FullObject) -> Option<&'static str> {
+    pub fn deletion_of(&self, full: &Resource) -> Option<&'static str> {
         let prunes = match full.text("/spec/deletionPolicy") {
             Some("Delete" | "WaitForTermination") => true,
             Some("Orphan") => false,
@@ -249,7 +249,7 @@ impl FluxKind {
     }
 
     /// The revision that an object is at.
-    pub fn revision_of<'a>(&self, full: &'a FullObject) -> Option<&'a str> {
+    pub fn revision_of<'a>(&self, full: &'a Resource) -> Option<&'a str> {
         self.revision.iter().find_map(|pointer| full.text(pointer)).filter(|revision| !revision.is_empty())
     }
 

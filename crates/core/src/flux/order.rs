@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::suspension::view;
-use crate::kubernetes::object::{FullObject, ObjectId};
+use crate::kubernetes::object::{ObjectId, Resource};
 
 /// The stage of each object: 0 for those that wait for none of the others, otherwise one more than the latest they wait
 /// for, through their source or `spec.dependsOn`. A loop is cut where it closes.
-pub fn stages(objects: &[&FullObject]) -> Vec<usize> {
+pub fn stages(objects: &[&Resource]) -> Vec<usize> {
     let places: HashMap<&ObjectId, usize> =
         objects.iter().enumerate().map(|(at, full)| (&full.object.id, at)).collect();
-    let needs = |full: &&FullObject| needs(full).iter().filter_map(|id| places.get(id).copied()).collect();
+    let needs = |full: &&Resource| needs(full).iter().filter_map(|id| places.get(id).copied()).collect();
     let needs: Vec<Vec<usize>> = objects.iter().map(needs).collect();
     let mut stages = vec![0; objects.len()];
     // Each round settles at least one stage; a loop stops moving after as many rounds as there are objects.
@@ -27,7 +27,7 @@ pub fn stages(objects: &[&FullObject]) -> Vec<usize> {
     stages
 }
 
-fn needs(full: &FullObject) -> Vec<ObjectId> {
+fn needs(full: &Resource) -> Vec<ObjectId> {
     let id = &full.object.id;
     let mut needs = view::sources(full);
     for dependency in full.at("/spec/dependsOn").and_then(Value::as_array).into_iter().flatten() {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::testing::flux_object;
 
-    fn named(kind: &str, name: &str, content: Value) -> FullObject {
+    fn named(kind: &str, name: &str, content: Value) -> Resource {
         let mut full = flux_object(kind, content, &[]);
         full.object.id.name = name.into();
         full

@@ -7,7 +7,7 @@ use crate::kubernetes::object::ObjectId;
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub struct NamespacedName {
     /// Namespace.
     pub namespace: String,
     /// Name.
@@ -16,9 +16,9 @@ pub struct Key {
 
 /// A Kustomization's spec, as live or as a parent would make it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spec(Value);
+pub struct KustomizationSpec(Value);
 
-impl Spec {
+impl KustomizationSpec {
     /// Wraps `.spec`; empty values and those that equal the API's defaults are dropped, so that two specs that act
     /// alike compare equal.
     pub fn new(spec: &Value) -> Self {
@@ -108,10 +108,10 @@ impl Spec {
     }
 
     /// The Kustomizations that must be ready first.
-    pub fn depends_on(&self, namespace: &str) -> Vec<Key> {
+    pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
         let entries = self.0.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
         let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-        let keys = entries.map(|entry| Key {
+        let keys = entries.map(|entry| NamespacedName {
             namespace: text(entry, "namespace").filter(|name| !name.is_empty()).unwrap_or_else(|| namespace.to_owned()),
             name: text(entry, "name").unwrap_or_default(),
         });
@@ -175,22 +175,25 @@ mod tests {
             ("MirrorPrune", json!({"prune": true, "deletionPolicy": "MirrorPrune"}), true),
         ];
         for (name, spec, deletes) in rows {
-            assert_eq!(Spec::new(&spec).finalizer_deletes(true).is_ok(), deletes, "{name}");
+            assert_eq!(KustomizationSpec::new(&spec).finalizer_deletes(true).is_ok(), deletes, "{name}");
         }
-        let old = Spec::new(&json!({"prune": true, "deletionPolicy": "Orphan"}));
+        let old = KustomizationSpec::new(&json!({"prune": true, "deletionPolicy": "Orphan"}));
         assert!(old.finalizer_deletes(false).is_ok());
     }
 
     #[test]
     fn only_a_foreign_suspension_survives_the_parent() {
-        let live = Spec::new(&json!({"path": "a", "suspend": true, "timeout": "1m"}));
-        let desired = Spec::new(&json!({"path": "b"}));
+        let live = KustomizationSpec::new(&json!({"path": "a", "suspend": true, "timeout": "1m"}));
+        let desired = KustomizationSpec::new(&json!({"path": "b"}));
         assert!(live.merged(&desired, true).suspended());
         assert_eq!(live.merged(&desired, false), desired);
     }
 
     #[test]
     fn specs_that_act_alike_are_equal() {
-        assert_eq!(Spec::new(&json!({"path": "a", "force": false})), Spec::new(&json!({"path": "a", "wait": null})));
+        assert_eq!(
+            KustomizationSpec::new(&json!({"path": "a", "force": false})),
+            KustomizationSpec::new(&json!({"path": "a", "wait": null}))
+        );
     }
 }

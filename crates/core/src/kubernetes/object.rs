@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for Pairs {
 
 /// An entry of `metadata.ownerReferences`. Called a *controller reference* when `controller` is true; never an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reference {
+pub struct OwnerReference {
     /// API group of the referenced object.
     pub group: Arc<str>,
     /// Kind of the referenced object.
@@ -159,7 +159,7 @@ pub struct Reference {
 
 /// One `metadata.managedFields` entry, reduced to the marks (labels and annotations this tool knows) that it owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Writer {
+pub struct ManagedFieldsEntry {
     /// Field manager.
     pub manager: Arc<str>,
     /// `true` for operation Apply, `false` for Update.
@@ -188,7 +188,7 @@ fn is_false(value: &bool) -> bool {
 
 /// Trimmed metadata of one live object: all labels, the annotations this tool knows, no content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Object {
+pub struct ObjectMetadata {
     /// Identity.
     #[serde(flatten)]
     pub id: ObjectId,
@@ -218,38 +218,38 @@ pub struct Object {
     pub annotations: KeyValues,
     /// `metadata.ownerReferences`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub references: Vec<Reference>,
+    pub references: Vec<OwnerReference>,
     /// Who wrote the marks; empty when the object carries none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub writers: Vec<Writer>,
+    pub writers: Vec<ManagedFieldsEntry>,
 }
 
 fn is_zero(value: &i64) -> bool {
     *value == 0
 }
 
-impl Object {
+impl ObjectMetadata {
     /// A label or else an annotation of this key: some tools accept their marks as either.
     pub fn mark(&self, key: &str) -> Option<&str> {
         self.labels.get(key).or_else(|| self.annotations.get(key))
     }
 
     /// The controller reference, if there is one.
-    pub fn controller(&self) -> Option<&Reference> {
+    pub fn controller(&self) -> Option<&OwnerReference> {
         self.references.iter().find(|reference| reference.controller)
     }
 }
 
 /// An object whose content matters: an owner, a source, anything that can be suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FullObject {
+pub struct Resource {
     /// Metadata.
-    pub object: Object,
+    pub object: ObjectMetadata,
     /// Everything but `apiVersion`, `kind` and `metadata`: `spec`, `status`, `data`, …
     pub content: serde_json::Value,
 }
 
-impl FullObject {
+impl Resource {
     /// The value at a JSON pointer below the content, such as `/spec/suspend`.
     pub fn at(&self, pointer: &str) -> Option<&serde_json::Value> {
         self.content.pointer(pointer)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::object::{FullObject, GroupKind, Object, ObjectId, ResourceType};
+use super::object::{GroupKind, ObjectId, ObjectMetadata, Resource, ResourceType};
 
 /// Schema name of the recorded form.
 pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
@@ -82,9 +82,9 @@ pub struct Snapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_versions: Vec<OtherVersion>,
     /// Every object, metadata only, sorted by identity.
-    pub objects: Vec<Object>,
+    pub objects: Vec<ObjectMetadata>,
     /// Owners, sources and whatever can be suspended, with content, read after `objects`; volumes, read with them.
-    pub full: Vec<FullObject>,
+    pub full: Vec<Resource>,
     /// Uids of owners whose resource version moved between the two times they were read: before the first object and
     /// after the last. Their record does not speak for what was seen in between.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -128,8 +128,8 @@ impl Snapshot {
 
     /// Takes the content of owners and sources, which was read after all objects. Where an owner is also an object, its
     /// second reading is the one that counts; the first is the witness of whether it moved.
-    pub fn take_full(&mut self, contents: Vec<FullObject>, read_whole: impl Fn(&ObjectId) -> bool) {
-        let mut newer: HashMap<Box<str>, Object> = HashMap::with_capacity(contents.len());
+    pub fn take_full(&mut self, contents: Vec<Resource>, read_whole: impl Fn(&ObjectId) -> bool) {
+        let mut newer: HashMap<Box<str>, ObjectMetadata> = HashMap::with_capacity(contents.len());
         newer.extend(contents.iter().map(|full| (full.object.uid.clone(), full.object.clone())));
         let moved = &mut self.moved;
         self.objects.retain_mut(|object| match newer.remove(&object.uid) {
@@ -148,18 +148,18 @@ impl Snapshot {
     }
 
     /// Whether an owner moved while objects were being read.
-    pub fn has_moved(&self, owner: &Object) -> bool {
+    pub fn has_moved(&self, owner: &ObjectMetadata) -> bool {
         self.moved.binary_search(&owner.uid).is_ok()
     }
 
     /// The object of this identity.
-    pub fn object(&self, id: &ObjectId) -> Option<&Object> {
+    pub fn object(&self, id: &ObjectId) -> Option<&ObjectMetadata> {
         let found = self.objects.binary_search_by(|object| object.id.cmp(id)).ok()?;
         Some(&self.objects[found])
     }
 
     /// The full object of this identity.
-    pub fn full(&self, id: &ObjectId) -> Option<&FullObject> {
+    pub fn full(&self, id: &ObjectId) -> Option<&Resource> {
         let found = self.full.binary_search_by(|full| full.object.id.cmp(id)).ok()?;
         Some(&self.full[found])
     }
@@ -170,7 +170,7 @@ impl Snapshot {
     }
 
     /// Puts a newer reading of an object in the place of the older one, or removes it when it is gone.
-    pub fn renew(&mut self, id: &ObjectId, newer: Option<Object>) {
+    pub fn renew(&mut self, id: &ObjectId, newer: Option<ObjectMetadata>) {
         match (self.objects.binary_search_by(|object| object.id.cmp(id)), newer) {
             (Ok(at), Some(newer)) => self.objects[at] = newer,
             (Ok(at), None) => drop(self.objects.remove(at)),
@@ -180,7 +180,7 @@ impl Snapshot {
     }
 
     /// Puts a newer reading of a full object in the place of the older one, or removes it when it is gone.
-    pub fn renew_full(&mut self, id: &ObjectId, newer: Option<FullObject>) {
+    pub fn renew_full(&mut self, id: &ObjectId, newer: Option<Resource>) {
         self.renew(id, newer.as_ref().map(|full| full.object.clone()));
         match (self.full.binary_search_by(|full| full.object.id.cmp(id)), newer) {
             (Ok(at), Some(newer)) => self.full[at] = newer,

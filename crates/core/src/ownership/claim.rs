@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kubernetes::object::{Object, Writer};
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata};
 
 /// The unit that manages a set of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub struct Claim {
 
 /// A mark by which a person protected an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct KeepMark {
+pub struct Protection {
     /// Label or annotation key.
     pub key: String,
     /// Its value.
@@ -74,31 +74,36 @@ pub struct KeepMark {
 }
 
 /// The first of these keys whose value (label or annotation) satisfies a test.
-pub fn first_mark(object: &Object, keys: &[&str], protects: impl Fn(&str) -> bool) -> Option<KeepMark> {
+pub fn first_mark(object: &ObjectMetadata, keys: &[&str], protects: impl Fn(&str) -> bool) -> Option<Protection> {
     keys.iter().find_map(|key| {
         let both = [object.labels.get(key), object.annotations.get(key)];
         let value = both.into_iter().flatten().find(|value| protects(value))?;
-        Some(KeepMark { key: (*key).to_owned(), value: value.to_owned() })
+        Some(Protection { key: (*key).to_owned(), value: value.to_owned() })
     })
 }
 
 /// Strength of a label mark in a scheme whose labels do not name their object: who wrote it is the second witness.
 ///
 /// The rule is ours (reference: ownership-and-prune, 2.1): a copied label is owned by the copier's field manager.
-pub fn label_strength(object: &Object, label: &str, managers: &[&str]) -> Strength {
+pub fn label_strength(object: &ObjectMetadata, label: &str, managers: &[&str]) -> Strength {
     strength(object, managers, |writer| &writer.labels, label)
 }
 
 /// As [`label_strength`], for an annotation.
-pub fn annotation_strength(object: &Object, annotation: &str, managers: &[&str]) -> Strength {
+pub fn annotation_strength(object: &ObjectMetadata, annotation: &str, managers: &[&str]) -> Strength {
     strength(object, managers, |writer| &writer.annotations, annotation)
 }
 
-fn strength(object: &Object, managers: &[&str], keys: fn(&Writer) -> &Vec<Box<str>>, mark: &str) -> Strength {
+fn strength(
+    object: &ObjectMetadata,
+    managers: &[&str],
+    keys: fn(&ManagedFieldsEntry) -> &Vec<Box<str>>,
+    mark: &str,
+) -> Strength {
     if object.controller().is_some() {
         return Strength::Contradicted;
     }
-    let owns = |writer: &&Writer| keys(writer).iter().any(|key| &**key == mark);
+    let owns = |writer: &&ManagedFieldsEntry| keys(writer).iter().any(|key| &**key == mark);
     let by_system = object.writers.iter().filter(owns).any(|writer| managers.contains(&&*writer.manager));
     if by_system { Strength::Corroborated } else { Strength::Bare }
 }

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 
 /// Key under which the identity in qbec's last-applied annotation is stored.
 pub const QBEC: &str = "kubectl-gitops/qbec-identity";
@@ -44,12 +44,12 @@ struct Manifest<'a> {
     #[serde(borrow)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: ManifestMetadata<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
+struct ManifestMetadata<'a> {
     #[serde(borrow, default)]
     name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -61,7 +61,7 @@ struct Metadata<'a> {
 fn identity(manifest: &[u8]) -> Option<String> {
     let Manifest { api_version, kind, metadata } = serde_json::from_slice(manifest).ok()?;
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let Metadata { name, generate_name, namespace } = metadata;
+    let ManifestMetadata { name, generate_name, namespace } = metadata;
     let name = if name.is_empty() { format!("{generate_name}*") } else { name.into_owned() };
     let plain = |part: &str| part.len() <= 253 && !part.contains('/');
     let whole = plain(group) && plain(&kind) && plain(&namespace) && plain(&name) && name != "*";
@@ -70,7 +70,7 @@ fn identity(manifest: &[u8]) -> Option<String> {
 
 /// Whether a derived identity is an object's own. A manifest without namespace fits any, and groups are not compared:
 /// servers move kinds between groups.
-pub fn is_of(identity: &str, object: &Object) -> bool {
+pub fn is_of(identity: &str, object: &ObjectMetadata) -> bool {
     let mut parts = identity.split('/').skip(1);
     let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
         return false;

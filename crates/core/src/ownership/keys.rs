@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use super::{SCHEMES, protection, system_objects};
 use crate::flux::suspension;
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 
 /// Keys at most this long are known.
 const LONGEST: usize = 64;
@@ -62,7 +62,7 @@ pub fn is_mark(key: &str) -> bool {
 }
 
 /// The schemes of which an object carries a member key or an owner label.
-pub(crate) fn schemes_of(object: &Object) -> Meaning {
+pub(crate) fn schemes_of(object: &ObjectMetadata) -> Meaning {
     let mut all = Meaning::default();
     for (key, _) in object.labels.iter() {
         if let Some(found) = meaning(key) {

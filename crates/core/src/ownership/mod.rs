@@ -23,14 +23,14 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
-pub use claim::{Claim, KeepMark, OwnerId, Strength, annotation_strength, first_mark, label_strength};
-pub use classify::Standing;
+pub use claim::{Claim, OwnerId, Protection, Strength, annotation_strength, first_mark, label_strength};
+pub use classify::OwnershipStatus;
 pub use identity::derive_identity;
 pub use keys::is_mark;
 pub use members::{Area, Members, Scope};
-pub use owner_status::OwnerState;
+pub use owner_status::OwnerStatus;
 
 /// Every scheme this tool knows, in the order in which their claims are read. At most 32: [`marks`] keeps a bit for each.
 pub static SCHEMES: [&Scheme; 12] = [
@@ -58,7 +58,7 @@ pub struct Scheme {
     /// System name, shown as SYSTEM and accepted by `--by`.
     pub system: &'static str,
     /// Labels and annotations by which a member can be recognised; one of them present calls `claim`.
-    pub member_keys: &'static [Key],
+    pub member_keys: &'static [MetadataKey],
     /// Label selectors that together find every object that `claim` can speak of; none where annotations are the mark.
     pub selectors: &'static [&'static str],
     /// Labels by which an object of any kind is an owner of this scheme, readable from metadata alone.
@@ -72,15 +72,15 @@ pub struct Scheme {
     /// Field managers of this system, the second witness of its marks; empty where the manager proves nothing.
     pub managers: &'static [&'static str],
     /// Whom an object claims as its owner; `None` when it does not carry this scheme's marks.
-    pub claim: fn(&Object) -> Option<Claim>,
+    pub claim: fn(&ObjectMetadata) -> Option<Claim>,
     /// The owner that an object is, from its metadata and, where it was read in full, its content (else null).
-    pub owner: fn(&Object, &Value) -> Option<Record>,
+    pub owner: fn(&ObjectMetadata, &Value) -> Option<Record>,
     /// Proves that an object belongs to the owner that knows this secret, where marks can only be checked, not read.
-    pub proof: Option<fn(&Object, &str) -> bool>,
+    pub proof: Option<fn(&ObjectMetadata, &str) -> bool>,
     /// Objects that the system treats apart although they carry its marks.
-    pub reach: fn(&Object) -> Reach,
+    pub reach: fn(&ObjectMetadata) -> GcEligibility,
     /// The mark by which a person protected an object under this scheme's rules.
-    pub keep_mark: fn(&Object) -> Option<KeepMark>,
+    pub keep_mark: fn(&ObjectMetadata) -> Option<Protection>,
 }
 
 impl fmt::Debug for Scheme {
@@ -112,7 +112,7 @@ pub struct OwnerSource {
 
 /// Whether a marked object is one that its owner records and collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum GcEligibility {
     /// Like any other.
     Normal,
     /// The system marks it but never records it, on purpose (a Helm hook); its absence from the record means nothing.
@@ -128,14 +128,14 @@ pub enum Reach {
 
 /// Where a mark is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum MetadataKey {
     /// A label; can be selected by the server.
     Label(&'static str),
     /// An annotation.
     Annotation(&'static str),
 }
 
-impl Key {
+impl MetadataKey {
     /// The key as text.
     pub fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ pub struct Record {
     /// Members that the owner itself says it will prune.
     pub prunable: Vec<ObjectId>,
     /// Whether the record can be trusted now.
-    pub state: OwnerState,
+    pub state: OwnerStatus,
     /// When the owner last finished writing its objects, where it says so.
     pub finished: Option<chrono::DateTime<chrono::Utc>>,
     /// Where several objects are one owner (Helm revisions), the highest speaks.
@@ -177,7 +177,7 @@ impl Record {
             secret: None,
             members,
             prunable: vec![],
-            state: OwnerState::Settled,
+            state: OwnerStatus::Ready,
             finished: None,
             rank: 0,
         }
@@ -185,11 +185,11 @@ impl Record {
 }
 
 /// The usual case of [`Scheme::reach`].
-pub(crate) fn always_reached(_: &Object) -> Reach {
-    Reach::Normal
+pub(crate) fn always_reached(_: &ObjectMetadata) -> GcEligibility {
+    GcEligibility::Normal
 }
 
 /// [`Scheme::keep_mark`] of systems without one.
-pub(crate) fn never_kept(_: &Object) -> Option<KeepMark> {
+pub(crate) fn never_kept(_: &ObjectMetadata) -> Option<Protection> {
     None
 }

@@ -6,14 +6,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kubernetes::object::{Condition, Object};
+use crate::kubernetes::object::{Condition, ObjectMetadata};
 
 /// Whether an owner's record can be trusted right now; anything but `Settled` keeps its leaked objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "why", rename_all = "kebab-case")]
-pub enum OwnerState {
+pub enum OwnerStatus {
     /// Ready for its current generation, not suspended, not reconciling, unchanged during the scan.
-    Settled,
+    Ready,
     /// Suspended.
     Suspended,
     /// Not Ready.
@@ -26,11 +26,11 @@ pub enum OwnerState {
     Terminating,
 }
 
-impl OwnerState {
+impl OwnerStatus {
     /// Why the record cannot be trusted; `None` when it can.
     pub fn distrust(&self) -> Option<String> {
         Some(match self {
-            Self::Settled => return None,
+            Self::Ready => return None,
             Self::Suspended => "its owner is suspended".to_owned(),
             Self::NotReady(why) if why.is_empty() => "its owner is not ready".to_owned(),
             Self::NotReady(why) => format!("its owner is not ready: {why}"),
@@ -53,33 +53,33 @@ pub(crate) fn is_true(content: &Value, kind: &str) -> bool {
 }
 
 /// The state of a Flux owner: suspension, observed generation, Reconciling and Ready.
-pub(crate) fn flux(object: &Object, content: &Value) -> OwnerState {
+pub(crate) fn flux(object: &ObjectMetadata, content: &Value) -> OwnerStatus {
     if crate::flux::suspension::effective_parts(object, content).is_some() {
-        return OwnerState::Suspended;
+        return OwnerStatus::Suspended;
     }
     let ready = condition(content, "Ready");
     let observed = content.pointer("/status/observedGeneration").and_then(Value::as_i64);
     let observed = observed.or_else(|| ready.and_then(|ready| ready.observed_generation));
     if is_true(content, "Reconciling") || observed.is_some_and(|generation| generation != object.generation) {
-        return OwnerState::Reconciling;
+        return OwnerStatus::Reconciling;
     }
     match ready {
-        Some(ready) if ready.status == "True" => OwnerState::Settled,
-        Some(ready) if ready.status == "Unknown" => OwnerState::Reconciling,
-        Some(ready) => OwnerState::NotReady(ready.message.to_owned()),
-        None => OwnerState::NotReady("it has no Ready condition yet".to_owned()),
+        Some(ready) if ready.status == "True" => OwnerStatus::Ready,
+        Some(ready) if ready.status == "Unknown" => OwnerStatus::Reconciling,
+        Some(ready) => OwnerStatus::NotReady(ready.message.to_owned()),
+        None => OwnerStatus::NotReady("it has no Ready condition yet".to_owned()),
     }
 }
 
 /// What happened to an owner between the two times it was read: its metadata with the objects, its content after them.
 ///
 /// Its resource version is the witness: every run writes the status. Times would need two clocks to agree.
-pub(crate) fn during(state: OwnerState, object: &Object, moved: bool) -> OwnerState {
+pub(crate) fn during(state: OwnerStatus, object: &ObjectMetadata, moved: bool) -> OwnerStatus {
     if object.deleting.is_some() {
-        return OwnerState::Terminating;
+        return OwnerStatus::Terminating;
     }
     match state {
-        OwnerState::Settled if moved => OwnerState::Changed,
+        OwnerStatus::Ready if moved => OwnerStatus::Changed,
         state => state,
     }
 }
@@ -95,34 +95,34 @@ mod tests {
     fn a_flux_owner_is_settled_only_when_nothing_is_going_on() {
         let ready = |status: &str| json!({"type": "Ready", "status": status, "message": "m"});
         let rows = [
-            ("ready", json!({"status": {"observedGeneration": 3, "conditions": [ready("True")]}}), OwnerState::Settled),
-            ("false", json!({"status": {"conditions": [ready("False")]}}), OwnerState::NotReady("m".to_owned())),
-            ("unknown", json!({"status": {"conditions": [ready("Unknown")]}}), OwnerState::Reconciling),
+            ("ready", json!({"status": {"observedGeneration": 3, "conditions": [ready("True")]}}), OwnerStatus::Ready),
+            ("false", json!({"status": {"conditions": [ready("False")]}}), OwnerStatus::NotReady("m".to_owned())),
+            ("unknown", json!({"status": {"conditions": [ready("Unknown")]}}), OwnerStatus::Reconciling),
             (
                 "old",
                 json!({"status": {"observedGeneration": 2, "conditions": [ready("True")]}}),
-                OwnerState::Reconciling,
+                OwnerStatus::Reconciling,
             ),
             (
                 "reconciling",
                 json!({"status": {"conditions": [ready("True"), {"type": "Reconciling", "status": "True"}]}}),
-                OwnerState::Reconciling,
+                OwnerStatus::Reconciling,
             ),
             (
                 "old condition",
                 json!({"status": {"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}]}}),
-                OwnerState::Reconciling,
+                OwnerStatus::Reconciling,
             ),
             (
                 "suspended",
                 json!({"spec": {"suspend": true}, "status": {"conditions": [ready("True")]}}),
-                OwnerState::Suspended,
+                OwnerStatus::Suspended,
             ),
-            ("new", json!({}), OwnerState::NotReady("it has no Ready condition yet".to_owned())),
+            ("new", json!({}), OwnerStatus::NotReady("it has no Ready condition yet".to_owned())),
             (
                 "absurd",
                 json!({"status": {"conditions": "x"}}),
-                OwnerState::NotReady("it has no Ready condition yet".to_owned()),
+                OwnerStatus::NotReady("it has no Ready condition yet".to_owned()),
             ),
         ];
         let mut owner = object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", "apps");
@@ -131,14 +131,14 @@ mod tests {
             assert_eq!(flux(&owner, &content), expected, "{name}");
         }
         let owner = owner.annotation(crate::flux::suspension::ANNOTATION, "");
-        assert_eq!(flux(&owner, &json!({"status": {"conditions": [ready("True")]}})), OwnerState::Suspended);
+        assert_eq!(flux(&owner, &json!({"status": {"conditions": [ready("True")]}})), OwnerStatus::Suspended);
     }
 
     #[test]
     fn an_owner_that_moved_during_the_reading_changed() {
         let owner = object("", "X", "a", "b");
-        assert_eq!(during(OwnerState::Settled, &owner, false), OwnerState::Settled);
-        assert_eq!(during(OwnerState::Settled, &owner, true), OwnerState::Changed);
-        assert_eq!(during(OwnerState::Suspended, &owner, true), OwnerState::Suspended);
+        assert_eq!(during(OwnerStatus::Ready, &owner, false), OwnerStatus::Ready);
+        assert_eq!(during(OwnerStatus::Ready, &owner, true), OwnerStatus::Changed);
+        assert_eq!(during(OwnerStatus::Suspended, &owner, true), OwnerStatus::Suspended);
     }
 }

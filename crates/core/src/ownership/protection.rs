@@ -2,8 +2,8 @@
 //!
 //! Source: reference ownership-and-prune 2.3. Unknown values protect: a typo in a protection must not delete.
 
-use super::KeepMark;
-use crate::kubernetes::object::Object;
+use super::Protection;
+use crate::kubernetes::object::ObjectMetadata;
 
 /// How the value of a keep mark is read.
 enum Rule {
@@ -46,12 +46,12 @@ const MARKS: [(&str, Rule); 23] = [
 ];
 
 /// The first keep mark of an object, in the order of the table.
-pub fn keep_mark(object: &Object) -> Option<KeepMark> {
+pub fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     MARKS.iter().find_map(|(key, rule)| super::first_mark(object, &[key], |value| protects(rule, value)))
 }
 
 /// Every keep mark of an object, in the order of the table.
-pub fn keep_marks(object: &Object) -> Vec<KeepMark> {
+pub fn keep_marks(object: &ObjectMetadata) -> Vec<Protection> {
     let found = |(key, rule): &(&'static str, Rule)| super::first_mark(object, &[key], |value| protects(rule, value));
     MARKS.iter().filter_map(found).collect()
 }

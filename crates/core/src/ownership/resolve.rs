@@ -9,37 +9,37 @@ use super::index::Index;
 use super::keys::{bits, schemes_of};
 use super::schemes::{applyset, cli_utils, config_sync, flux_helmrelease, flux_v1, helm};
 use super::{Claim, OwnerId, SCHEMES, Scheme, Strength};
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 
 /// A claim and the scheme that reads it.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct ResolvedClaim {
     pub(crate) claim: Claim,
     pub(crate) scheme: &'static Scheme,
 }
 
 /// Every claim that an object makes, in the order of [`SCHEMES`], as its marks say it: owners are not looked up.
-pub fn claims(object: &Object) -> Vec<Claim> {
+pub fn claims(object: &ObjectMetadata) -> Vec<Claim> {
     read(object).into_iter().map(|(_, found)| found.claim).collect()
 }
 
-fn read(object: &Object) -> Vec<(usize, Found)> {
-    let claim = |n: usize| Some((n, Found { claim: (SCHEMES[n].claim)(object)?, scheme: SCHEMES[n] }));
+fn read(object: &ObjectMetadata) -> Vec<(usize, ResolvedClaim)> {
+    let claim = |n: usize| Some((n, ResolvedClaim { claim: (SCHEMES[n].claim)(object)?, scheme: SCHEMES[n] }));
     bits(schemes_of(object).member).filter_map(claim).collect()
 }
 
 impl Index<'_> {
     /// Every claim of an object, resolved to live owners where they exist, before any reduction: for `--why`.
-    pub fn all_claims(&self, object: &Object) -> Vec<Claim> {
+    pub fn all_claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
         self.resolved(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
     }
 
     /// The claims of an object that count, after reduction.
-    pub fn claims(&self, object: &Object) -> Vec<Claim> {
+    pub fn claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
         self.found(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
     }
 
-    pub(crate) fn found(&self, object: &Object, recorded: &[OwnerId]) -> Vec<Found> {
+    pub(crate) fn found(&self, object: &ObjectMetadata, recorded: &[OwnerId]) -> Vec<ResolvedClaim> {
         let mut found = self.resolved(object, recorded);
         if found.len() > 1 {
             self.reduce(recorded, &mut found);
@@ -47,7 +47,7 @@ impl Index<'_> {
         found
     }
 
-    fn resolved(&self, object: &Object, recorded: &[OwnerId]) -> Vec<Found> {
+    fn resolved(&self, object: &ObjectMetadata, recorded: &[OwnerId]) -> Vec<ResolvedClaim> {
         let mut found = read(object);
         for (n, found) in &mut found {
             match found.scheme.proof {
@@ -75,7 +75,7 @@ impl Index<'_> {
         }
     }
 
-    fn prove(&self, n: usize, proof: fn(&Object, &str) -> bool, object: &Object, claim: &mut Claim) {
+    fn prove(&self, n: usize, proof: fn(&ObjectMetadata, &str) -> bool, object: &ObjectMetadata, claim: &mut Claim) {
         let mut proofs = self.proofs.iter().filter(|(scheme, ..)| *scheme == n);
         let proven = proofs.find(|(_, secret, _)| proof(object, secret));
         if let Some((.., owner)) = proven {
@@ -92,9 +92,9 @@ impl Index<'_> {
         }
     }
 
-    fn reduce(&self, recorded: &[OwnerId], found: &mut Vec<Found>) {
-        let of = |scheme: &Scheme, found: &Found| found.scheme == scheme;
-        let counts = |found: &Found| found.claim.strength <= Strength::Bare;
+    fn reduce(&self, recorded: &[OwnerId], found: &mut Vec<ResolvedClaim>) {
+        let of = |scheme: &Scheme, found: &ResolvedClaim| found.scheme == scheme;
+        let counts = |found: &ResolvedClaim| found.claim.strength <= Strength::Bare;
         let release = found.iter().any(|found| of(&flux_helmrelease::SCHEME, found) && counts(found));
         let sync = found.iter().find(|found| of(&config_sync::SCHEME, found) && counts(found)).cloned();
         let flux =

@@ -16,7 +16,7 @@
 //!   VolumeAttachment, ComponentStatus, and everything in `metrics.k8s.io`;
 //! - records that owners keep: Helm revisions, kapp apps and their changes, ApplySet parents, cli-utils inventories.
 
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
 /// Annotations that the rules read.
 pub(crate) const ANNOTATIONS: [&str; 2] = [AUTO_UPDATE, PROVISIONED];
@@ -62,7 +62,10 @@ const RECORDS: [(&str, &str); 6] = [
 ];
 
 /// The rule by which an object is the cluster's own. `find` finds the other objects of the cluster.
-pub fn rule<'a>(object: &Object, find: impl Fn(&ObjectId) -> Option<&'a Object>) -> Option<&'static str> {
+pub fn rule<'a>(
+    object: &ObjectMetadata,
+    find: impl Fn(&ObjectId) -> Option<&'a ObjectMetadata>,
+) -> Option<&'static str> {
     let id = &object.id;
     let label = |key: &str| object.labels.get(key);
     if is_bootstrap(object) {
@@ -112,7 +115,7 @@ pub fn rule<'a>(object: &Object, find: impl Fn(&ObjectId) -> Option<&'a Object>)
     RECORDS.iter().find(|(key, _)| label(key).is_some()).map(|(_, rule)| *rule)
 }
 
-fn is_bootstrap(object: &Object) -> bool {
+fn is_bootstrap(object: &ObjectMetadata) -> bool {
     object.labels.get("kubernetes.io/bootstrapping") == Some("rbac-defaults")
 }
 
@@ -158,7 +161,7 @@ mod tests {
     #[test]
     fn what_belongs_to_another_object_of_the_cluster() {
         let role = |kind, namespace, name| object("rbac.authorization.k8s.io", kind, namespace, name);
-        let bootstrap = |role: Object| role.label("kubernetes.io/bootstrapping", "rbac-defaults");
+        let bootstrap = |role: ObjectMetadata| role.label("kubernetes.io/bootstrapping", "rbac-defaults");
         let others = [
             object("", "Service", "shop", "web"),
             bootstrap(role("ClusterRole", "", "system:controller:job-controller")),

@@ -5,8 +5,8 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::kubernetes::deletion::finalizers::Held;
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::deletion::finalizers::BlockedByFinalizers;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
 use crate::ownership::OwnerId;
 
@@ -41,7 +41,7 @@ pub struct Plan {
     pub contested: Vec<Contested>,
     /// What goes and is held by finalizers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held: Vec<Held>,
+    pub held: Vec<BlockedByFinalizers>,
 }
 
 /// An object of more than one owner. Source: reference kustomize-controller 0 and 8 (4): all of them apply as one field
@@ -111,7 +111,7 @@ pub struct Change {
     /// Whether it is sure.
     pub certainty: Certainty,
     /// The object, pinned to what was seen of it.
-    pub object: Target,
+    pub object: PinnedObject,
     /// The owner in whose name it happens.
     pub owner: Option<OwnerId>,
     /// Who does it.
@@ -126,7 +126,7 @@ pub struct Change {
 /// An object pinned to what was seen of it. Uid and resourceVersion are empty for what does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Target {
+pub struct PinnedObject {
     /// Identity.
     #[serde(flatten)]
     pub id: ObjectId,
@@ -136,8 +136,8 @@ pub struct Target {
     pub resource_version: String,
 }
 
-impl From<&Object> for Target {
-    fn from(object: &Object) -> Self {
+impl From<&ObjectMetadata> for PinnedObject {
+    fn from(object: &ObjectMetadata) -> Self {
         let id = object.id.clone();
         Self { id, uid: object.uid.to_string(), resource_version: object.resource_version.to_string() }
     }

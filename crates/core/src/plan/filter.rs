@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::document::{Change, Contested, Plan};
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization;
@@ -12,7 +12,7 @@ use crate::ownership::schemes::flux_kustomization;
 pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapshot) -> Plan {
     let mut owners: BTreeSet<OwnerId> =
         plan.owners.iter().map(|row| row.owner.clone()).filter(|id| wanted(id)).collect();
-    let made_by = |object: &Object| {
+    let made_by = |object: &ObjectMetadata| {
         let label = |key: &str| object.labels.get(key).map(str::to_owned);
         label(flux_kustomization::NAME).zip(label(flux_kustomization::NAMESPACE))
     };
@@ -57,7 +57,7 @@ pub fn narrowed(plan: Plan, wanted: &dyn Fn(&OwnerId) -> bool, snapshot: &Snapsh
 mod tests {
     use super::*;
     use crate::kubernetes::snapshot::ClusterIdentity;
-    use crate::plan::document::{Action, Actor, Certainty, Fidelity, Outcome, OwnerOutcome, Target};
+    use crate::plan::document::{Action, Actor, Certainty, Fidelity, Outcome, OwnerOutcome, PinnedObject};
 
     #[test]
     fn what_goes_along_at_any_depth_stays_in_the_part() {
@@ -66,7 +66,7 @@ mod tests {
         let row = |id: ObjectId, owner: Option<OwnerId>, cause: Option<ObjectId>| Change {
             action: Action::Delete,
             certainty: Certainty::Certain,
-            object: Target { id, uid: "u".to_owned(), resource_version: "1".to_owned() },
+            object: PinnedObject { id, uid: "u".to_owned(), resource_version: "1".to_owned() },
             owner,
             by: Actor::GarbageCollector,
             reason: "dependent".to_owned(),

@@ -26,7 +26,7 @@ impl Default for Limits {
 
 /// A limit that the plan breaks: what, and the flag that lifts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct ExceededLimit {
     /// What is wrong, in words understood in two seconds.
     pub message: String,
     /// How to allow it.
@@ -34,7 +34,7 @@ pub struct Violation {
 }
 
 /// Every limit that a plan breaks, owners measured by what they recorded.
-pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> {
+pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<ExceededLimit> {
     let mut broken = totals(plan, limits);
     for (owner, lost) in lost_by_owner(plan) {
         let recorded = match index.owner(owner).map(|owner| &owner.members) {
@@ -43,7 +43,7 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
             None => continue,
         };
         if recorded == 0 {
-            broken.push(Violation {
+            broken.push(ExceededLimit {
                 message: format!("this deletes everything of {owner}: {lost} of {lost} objects"),
                 hint: "an owner whose inventory is empty may be broken; look at it first".to_owned(),
             });
@@ -55,17 +55,17 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
 }
 
 /// The limits that a plan breaks as a whole, whoever owns what.
-pub fn totals(plan: &Plan, limits: &Limits) -> Vec<Violation> {
+pub fn totals(plan: &Plan, limits: &Limits) -> Vec<ExceededLimit> {
     let mut broken = vec![];
     if !plan.complete && !limits.allow_incomplete {
-        broken.push(Violation {
+        broken.push(ExceededLimit {
             message: format!("the plan is incomplete: {} could not be read", count(plan.gaps.len(), "thing")),
             hint: "get the missing rights, or pass --allow-incomplete".to_owned(),
         });
     }
     let total = plan.deletions().count();
     if total > limits.max_delete {
-        broken.push(Violation {
+        broken.push(ExceededLimit {
             message: format!("this deletes {total} objects, more than {}", limits.max_delete),
             hint: format!("review the plan, then pass --max-delete={total}"),
         });
@@ -74,14 +74,14 @@ pub fn totals(plan: &Plan, limits: &Limits) -> Vec<Violation> {
 }
 
 /// The limit that is broken when an owner loses this many objects and that many stay.
-pub fn share(owner: &OwnerId, lost: usize, staying: usize, limits: &Limits) -> Option<Violation> {
+pub fn share(owner: &OwnerId, lost: usize, staying: usize, limits: &Limits) -> Option<ExceededLimit> {
     let all = lost + staying;
     if lost * 100 <= all * usize::from(limits.max_percent) {
         return None;
     }
     let percent = lost * 100 / all;
     let limit = limits.max_percent;
-    Some(Violation {
+    Some(ExceededLimit {
         message: format!("this deletes {percent} % of {owner}: {lost} of {all} objects, more than {limit} %"),
         hint: format!("review the plan, then pass --max-percent={}", (lost * 100).div_ceil(all)),
     })

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::document::Target;
+use super::document::PinnedObject;
 
 /// What became of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", content = "detail", rename_all = "kebab-case")]
-pub enum Step {
+pub enum DeletionResult {
     /// Deleted and gone.
     Deleted,
     /// The deletion was accepted; these finalizers still hold the object.
@@ -26,10 +26,10 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepResult {
     /// The object.
-    pub object: Target,
+    pub object: PinnedObject,
     /// What became of it.
     #[serde(flatten)]
-    pub step: Step,
+    pub step: DeletionResult,
 }
 
 /// The result of a prune.
@@ -52,12 +52,12 @@ impl PruneResult {
 
     /// Whether every object is gone.
     pub fn is_complete(&self) -> bool {
-        self.steps.iter().all(|row| matches!(row.step, Step::Deleted | Step::Gone))
+        self.steps.iter().all(|row| matches!(row.step, DeletionResult::Deleted | DeletionResult::Gone))
     }
 
     /// How many objects this run deleted for good.
     pub fn deleted(&self) -> usize {
-        self.steps.iter().filter(|row| row.step == Step::Deleted).count()
+        self.steps.iter().filter(|row| row.step == DeletionResult::Deleted).count()
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::document::{Action, Plan};
-use super::limits::{Limits, Violation};
+use super::limits::{ExceededLimit, Limits};
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId};
 
@@ -17,7 +17,7 @@ const NAMED: usize = 10;
 
 /// Every limit that a preview breaks, the worst first. Owners that go themselves are one message, after the owner whose
 /// loss takes them along: a hundred applications must not hide the one mistyped path.
-pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> {
+pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<ExceededLimit> {
     let mut broken = vec![];
     let mut gone = vec![];
     let mut lost: BTreeMap<&OwnerId, usize> = BTreeMap::new();
@@ -33,12 +33,12 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
                 continue;
             }
             let message = format!("this deletes 100 % of {owner}{why}");
-            broken.push((3, Violation { message, hint: MEANT.to_owned() }));
+            broken.push((3, ExceededLimit { message, hint: MEANT.to_owned() }));
         } else if lost * 100 > all * usize::from(limits.max_percent) {
             let percent = lost * 100 / all;
             let message = format!("this deletes {percent} % of {owner}{why}: {lost} of {all} objects");
             let hint = format!("review the plan, then pass --max-percent={}", (lost * 100).div_ceil(all));
-            broken.push((0, Violation { message, hint }));
+            broken.push((0, ExceededLimit { message, hint }));
         }
     }
     if !gone.is_empty() {
@@ -46,12 +46,12 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Violation> 
         let what = if gone.len() == 1 { "owner and everything it has" } else { "owners and everything they have" };
         let names = gone.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let message = format!("this deletes {} {what}: {names}{more}", gone.len());
-        broken.push((2, Violation { message, hint: MEANT.to_owned() }));
+        broken.push((2, ExceededLimit { message, hint: MEANT.to_owned() }));
     }
     let total = plan.deletions().count();
     if total > limits.max_delete {
         let message = format!("this deletes {total} objects, more than {}", limits.max_delete);
-        broken.push((1, Violation { message, hint: format!("review the plan, then pass --max-delete={total}") }));
+        broken.push((1, ExceededLimit { message, hint: format!("review the plan, then pass --max-delete={total}") }));
     }
     broken.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     broken.into_iter().map(|(_, violation)| violation).collect()
@@ -78,9 +78,9 @@ fn why(plan: &Plan, owner: &OwnerId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubernetes::object::{FullObject, ObjectId};
+    use crate::kubernetes::object::{ObjectId, Resource};
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-    use crate::plan::document::{Actor, Certainty, Change, Target};
+    use crate::plan::document::{Actor, Certainty, Change, PinnedObject};
     use crate::testing;
 
     fn owner() -> OwnerId {
@@ -104,11 +104,11 @@ mod tests {
             (0..10).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
         let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
         let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
-        snapshot.full.push(FullObject { object, content });
+        snapshot.full.push(Resource { object, content });
         let change = |n: usize| Change {
             action: Action::Delete,
             certainty: Certainty::Certain,
-            object: Target {
+            object: PinnedObject {
                 id: ObjectId::new("", "ConfigMap", "n", &format!("o{n}")),
                 uid: n.to_string(),
                 resource_version: "1".to_owned(),
@@ -120,7 +120,7 @@ mod tests {
         };
         let mut changes: Vec<Change> = (0..lost).map(change).collect();
         if owner_goes {
-            let own = Target { id: snapshot.full[0].object.id.clone(), ..changes[0].object.clone() };
+            let own = PinnedObject { id: snapshot.full[0].object.id.clone(), ..changes[0].object.clone() };
             changes.push(Change { object: own, owner: None, ..changes[0].clone() });
         }
         let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], changes);

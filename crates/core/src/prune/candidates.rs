@@ -3,19 +3,19 @@
 
 use std::collections::HashSet;
 
-use crate::kubernetes::deletion::cascade::{Cascade, Taken};
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::keep_mark;
-use crate::ownership::{OwnerId, Standing};
-use crate::plan::document::{Action, Actor, Certainty, Change, Target};
+use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::plan::document::{Action, Actor, Certainty, Change, PinnedObject};
 
 /// An object that may go in its own right.
 #[derive(Clone, Debug)]
-pub struct Root<'a> {
+pub struct Candidate<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub object: &'a ObjectMetadata,
     /// The owner in whose name it goes.
     pub owner: Option<OwnerId>,
     /// Why.
@@ -27,7 +27,7 @@ pub struct Root<'a> {
 pub fn settle<'a>(
     snapshot: &'a Snapshot,
     index: &Index<'a>,
-    mut roots: Vec<Root<'a>>,
+    mut roots: Vec<Candidate<'a>>,
     mut changes: Vec<Change>,
 ) -> Vec<Change> {
     if roots.is_empty() {
@@ -44,7 +44,8 @@ pub fn settle<'a>(
         if kept.is_empty() {
             break;
         }
-        let keep = |(why, root): (Option<String>, Root<'_>)| keep_row(root.object, root.owner, why.unwrap_or_default());
+        let keep =
+            |(why, root): (Option<String>, Candidate<'_>)| keep_row(root.object, root.owner, why.unwrap_or_default());
         changes.extend(kept.into_iter().map(keep));
     }
     let taken = cascade.closure(roots.iter().map(|root| root.object));
@@ -56,12 +57,12 @@ pub fn settle<'a>(
 }
 
 /// The row of an object that looks prunable and stays.
-pub fn keep_row(object: &Object, owner: Option<OwnerId>, why: String) -> Change {
+pub fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, why: String) -> Change {
     row(Action::Keep, object, owner, why)
 }
 
 /// Why an object that a cascade would take along keeps the cascade's root, if it does.
-fn blocks(index: &Index<'_>, object: &Object, planned: &HashSet<&ObjectId>) -> Option<String> {
+fn blocks(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectId>) -> Option<String> {
     if let Some(mark) = keep_mark(object) {
         return Some(format!("cascade: would take {} along, protected by {}={}", object.id, mark.key, mark.value));
     }
@@ -72,33 +73,35 @@ fn blocks(index: &Index<'_>, object: &Object, planned: &HashSet<&ObjectId>) -> O
         return None;
     }
     match index.standing(object) {
-        Standing::Leaked(claim) | Standing::Orphaned(claim) => {
+        OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => {
             Some(format!("cascade: would take {} along, which claims {}", object.id, claim.owner))
         }
-        Standing::Managed(owner) => Some(format!("cascade: would take {} along, which {owner} manages", object.id)),
-        Standing::Conflict(owners) => {
+        OwnershipStatus::Managed(owner) => {
+            Some(format!("cascade: would take {} along, which {owner} manages", object.id))
+        }
+        OwnershipStatus::Conflict(owners) => {
             Some(format!("cascade: would take {} along, which {} owners claim", object.id, owners.len()))
         }
-        Standing::Unjudged(claim, why) => {
+        OwnershipStatus::Unjudged(claim, why) => {
             Some(format!("cascade: would take {} along, which claims {}: {why}", object.id, claim.owner))
         }
-        Standing::Unmanaged | Standing::Copied(_) => {
+        OwnershipStatus::Unmanaged | OwnershipStatus::Copied(_) => {
             Some(format!("cascade: would take {} along, which nothing in this plan owns", object.id))
         }
         _ => None,
     }
 }
 
-fn row(action: Action, object: &Object, owner: Option<OwnerId>, reason: String) -> Change {
+fn row(action: Action, object: &ObjectMetadata, owner: Option<OwnerId>, reason: String) -> Change {
     let by = Actor::KubectlGitops;
-    Change { action, certainty: Certainty::Certain, object: Target::from(object), owner, by, reason, cause: None }
+    Change { action, certainty: Certainty::Certain, object: PinnedObject::from(object), owner, by, reason, cause: None }
 }
 
 /// The row of what goes in a cascade.
-pub fn taken_row(index: &Index<'_>, taken: &Taken<'_>) -> Change {
+pub fn taken_row(index: &Index<'_>, taken: &CascadedObject<'_>) -> Change {
     let owner = match index.standing(taken.object) {
-        Standing::Managed(owner) => Some(owner),
-        Standing::Leaked(claim) | Standing::Orphaned(claim) => Some(claim.owner),
+        OwnershipStatus::Managed(owner) => Some(owner),
+        OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => Some(claim.owner),
         _ => None,
     };
     Change {

@@ -2,12 +2,12 @@
 //!
 //! Source: design 3.4. Each rule is one arm of [`verdict`]; the same function judges again right before a deletion.
 
-use super::candidates::{Root, keep_row, settle};
-use crate::kubernetes::object::Object;
+use super::candidates::{Candidate, keep_row, settle};
+use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::keep_mark;
-use crate::ownership::{Claim, OwnerId, OwnerState, Standing, Strength};
+use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
 use crate::plan::document::{Fidelity, Outcome, OwnerOutcome, Plan};
 
 /// Namespaces that are never deleted.
@@ -15,7 +15,7 @@ pub const NEVER: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "
 
 /// What the user allowed and asked for.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct PruneOptions {
     /// Only these owners; all when empty.
     pub owners: Vec<OwnerId>,
     /// Only owners in this namespace.
@@ -32,7 +32,7 @@ pub struct Wishes {
     pub allow_crds: bool,
 }
 
-impl Wishes {
+impl PruneOptions {
     /// Whether anything was left out by the user.
     pub fn narrow(&self) -> bool {
         !self.owners.is_empty() || self.namespace.is_some() || self.system.is_some()
@@ -48,7 +48,7 @@ impl Wishes {
 
 /// What becomes of an object that looks prunable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LeakDecision {
     /// It may go, for this reason.
     Delete(&'static str),
     /// It stays, for this reason.
@@ -56,13 +56,18 @@ pub enum Verdict {
 }
 
 /// Judges one leaked or orphaned object by itself; the cascade is judged by [`plan`].
-pub fn verdict(index: &Index<'_>, object: &Object, standing: &Standing, wishes: &Wishes) -> Option<(Claim, Verdict)> {
+pub fn verdict(
+    index: &Index<'_>,
+    object: &ObjectMetadata,
+    standing: &OwnershipStatus,
+    wishes: &PruneOptions,
+) -> Option<(Claim, LeakDecision)> {
     let (claim, reason) = match standing {
-        Standing::Leaked(claim) => (claim, "leaked"),
-        Standing::Orphaned(claim) => (claim, "orphaned"),
+        OwnershipStatus::Leaked(claim) => (claim, "leaked"),
+        OwnershipStatus::Orphaned(claim) => (claim, "orphaned"),
         _ => return None,
     };
-    let keep = |why: String| Some((claim.clone(), Verdict::Keep(why)));
+    let keep = |why: String| Some((claim.clone(), LeakDecision::Keep(why)));
     if !matches!(claim.strength, Strength::Bound | Strength::Corroborated) {
         return keep(format!("bare-claim: only {}, and {} did not write it", claim.evidence, claim.owner.system));
     }
@@ -103,11 +108,11 @@ pub fn verdict(index: &Index<'_>, object: &Object, standing: &Standing, wishes: 
     if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition") && !wishes.allow_crds {
         return keep("crd: needs --allow-crds".to_owned());
     }
-    Some((claim.clone(), Verdict::Delete(reason)))
+    Some((claim.clone(), LeakDecision::Delete(reason)))
 }
 
 /// Plans what may be deleted from what the cluster alone shows.
-pub fn plan(snapshot: &Snapshot, wishes: &Wishes) -> Plan {
+pub fn plan(snapshot: &Snapshot, wishes: &PruneOptions) -> Plan {
     let index = Index::build(snapshot);
     let mut changes = vec![];
     let mut roots = vec![];
@@ -119,10 +124,10 @@ pub fn plan(snapshot: &Snapshot, wishes: &Wishes) -> Plan {
             continue;
         }
         match verdict {
-            Verdict::Delete(reason) => {
-                roots.push(Root { object, owner: Some(claim.owner), reason: reason.to_owned() });
+            LeakDecision::Delete(reason) => {
+                roots.push(Candidate { object, owner: Some(claim.owner), reason: reason.to_owned() });
             }
-            Verdict::Keep(why) => changes.push(keep_row(object, Some(claim.owner), why)),
+            LeakDecision::Keep(why) => changes.push(keep_row(object, Some(claim.owner), why)),
         }
     }
     let changes = settle(snapshot, &index, roots, changes);
@@ -130,12 +135,12 @@ pub fn plan(snapshot: &Snapshot, wishes: &Wishes) -> Plan {
     Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), owners.collect(), changes)
 }
 
-fn outcome(owner: &OwnerId, state: &OwnerState) -> OwnerOutcome {
+fn outcome(owner: &OwnerId, state: &OwnerStatus) -> OwnerOutcome {
     let reason = state.distrust().unwrap_or_default();
     OwnerOutcome { owner: owner.clone(), outcome: Outcome::Unchanged, reason, fidelity: Fidelity::Unknown }
 }
 
-fn held_by(object: &Object) -> String {
+fn held_by(object: &ObjectMetadata) -> String {
     if object.finalizers.is_empty() {
         return "being deleted".to_owned();
     }

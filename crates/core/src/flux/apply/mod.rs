@@ -13,8 +13,8 @@ pub use update::{Update, update};
 
 use super::build::objects::Built;
 use super::simulation::outcomes::{RECONCILE, SSA};
-use super::spec::{Key, Spec};
-use crate::kubernetes::object::{Object, ObjectId};
+use super::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
 /// The field manager of the controller; its name is fixed.
 pub const MANAGER: &str = "kustomize-controller";
@@ -25,9 +25,9 @@ const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
 #[derive(Clone, Debug)]
 pub struct Application {
     /// Who applies it.
-    pub owner: Key,
+    pub owner: NamespacedName,
     /// With which spec.
-    pub spec: Spec,
+    pub spec: KustomizationSpec,
     /// Identity in the cluster.
     pub id: ObjectId,
     /// What was built.
@@ -36,19 +36,19 @@ pub struct Application {
 
 impl Application {
     /// Whether the controller leaves the object alone: by a mark of the manifest or of the live object.
-    pub fn is_skipped(&self, live: Option<&Object>) -> bool {
+    pub fn is_skipped(&self, live: Option<&ObjectMetadata>) -> bool {
         self.is_marked(live, RECONCILE, "disabled")
             || self.is_marked(live, SSA, "ignore")
             || (live.is_some() && self.is_built(SSA, "ifnotpresent"))
     }
 
     /// Whether it takes over what kubectl wrote.
-    pub fn takes_over(&self, live: Option<&Object>) -> bool {
+    pub fn takes_over(&self, live: Option<&ObjectMetadata>) -> bool {
         !self.is_marked(live, SSA, "merge")
     }
 
     /// Whether it deletes and creates again what the server refuses to change.
-    pub fn forces(&self, live: Option<&Object>) -> bool {
+    pub fn forces(&self, live: Option<&ObjectMetadata>) -> bool {
         self.spec.forces() || self.is_marked(live, FORCE, "enabled")
     }
 
@@ -57,8 +57,8 @@ impl Application {
         common || self.built.is_marked(key, value)
     }
 
-    fn is_marked(&self, live: Option<&Object>, key: &str, value: &str) -> bool {
-        let marked = |object: &Object| object.mark(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
+    fn is_marked(&self, live: Option<&ObjectMetadata>, key: &str, value: &str) -> bool {
+        let marked = |object: &ObjectMetadata| object.mark(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
         self.is_built(key, value) || live.is_some_and(marked)
     }
 }

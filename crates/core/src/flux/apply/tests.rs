@@ -9,8 +9,8 @@ fn application(manifest: Value, spec: &Value) -> Application {
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
     let id = ObjectId::new(group, &kind, &text("/metadata/namespace"), &text("/metadata/name"));
     let built = Built { id: id.clone(), version: version.to_owned(), manifest, veil: None };
-    let owner = Key { namespace: "flux".to_owned(), name: "apps".to_owned() };
-    Application { owner, spec: Spec::new(spec), id, built }
+    let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
+    Application { owner, spec: KustomizationSpec::new(spec), id, built }
 }
 
 fn config_map(data: Value) -> Value {

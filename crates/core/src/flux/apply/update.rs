@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::{Application, fields, masked};
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 
 /// Annotations and labels that the controller removes from whatever it applies.
 const DROPPED_ANNOTATIONS: [&str; 3] =
@@ -25,7 +25,12 @@ pub struct Update {
 }
 
 /// Compares the live object with the answer to the dry-run of its application; `None` when nothing counts as a change.
-pub fn update(application: &Application, seen: Option<&Object>, live: &Value, applied: &Value) -> Option<Update> {
+pub fn update(
+    application: &Application,
+    seen: Option<&ObjectMetadata>,
+    live: &Value,
+    applied: &Value,
+) -> Option<Update> {
     let mut result = applied.clone();
     let mut taken = vec![];
     if application.takes_over(seen) {

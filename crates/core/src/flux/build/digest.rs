@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{Answers, Needs, Replaced, build, text};
 use crate::flux::features::Features;
 use crate::flux::source::artifact::Artifact;
-use crate::flux::spec::{Key, Spec};
-use crate::kubernetes::object::FullObject;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::Resource;
 use crate::plan::document::Fidelity;
 
 /// What a controller says that it built last.
@@ -23,7 +23,7 @@ pub struct Claimed {
 }
 
 /// The newest build that a Kustomization records, when its spec has not changed since.
-pub fn claimed(kustomization: &FullObject) -> Option<Claimed> {
+pub fn claimed(kustomization: &Resource) -> Option<Claimed> {
     let revision = kustomization.text("/status/lastAppliedRevision")?;
     let (_, commit) = revision.rsplit_once("sha1:")?;
     let observed = kustomization.at("/status/observedGeneration").and_then(Value::as_i64)?;
@@ -40,8 +40,8 @@ pub fn claimed(kustomization: &FullObject) -> Option<Claimed> {
 pub fn check(
     claimed: &Claimed,
     artifact: &Arc<Artifact>,
-    owner: &Key,
-    spec: &Spec,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
     features: Features,
     answers: &Answers,
     needs: &mut Needs,

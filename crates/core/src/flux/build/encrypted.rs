@@ -17,7 +17,7 @@ pub const UNKNOWN: &str = "??????????";
 
 /// What of an object is not known.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Veil {
+pub enum Undecrypted {
     /// Its content, or a part of it.
     Content,
     /// The name of an object that it refers to.
@@ -37,7 +37,7 @@ pub struct Renaming {
     pub changed: bool,
 }
 
-impl Veil {
+impl Undecrypted {
     /// Why the object cannot be compared with the live one.
     pub fn why(&self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Veil {
 impl Built {
     /// Whether its identity is not the one that the cluster will know.
     pub fn is_nameless(&self) -> bool {
-        matches!(self.veil, Some(Veil::Name(_) | Veil::Identity))
+        matches!(self.veil, Some(Undecrypted::Name(_) | Undecrypted::Identity))
     }
 }
 
@@ -62,24 +62,25 @@ pub fn settle(mut built: Vec<Built>, before: Option<&[Built]>, inventory: &BTree
     };
     let mut known = sure(&built);
     settle_names(&mut built, before, inventory, &known);
-    let hidden: Vec<Built> = built.extract_if(.., |object| object.veil == Some(Veil::Identity)).collect();
+    let hidden: Vec<Built> = built.extract_if(.., |object| object.veil == Some(Undecrypted::Identity)).collect();
     if hidden.is_empty() {
         return built;
     }
     known.extend(before.map(sure).unwrap_or_default());
-    let hashed = before.into_iter().flatten().chain(&built).filter(|object| matches!(object.veil, Some(Veil::Name(_))));
+    let hashed =
+        before.into_iter().flatten().chain(&built).filter(|object| matches!(object.veil, Some(Undecrypted::Name(_))));
     let hashed: Vec<&Built> = hashed.collect();
     let is_hashed = |id: &ObjectId| hashed.iter().any(|object| alike(id, &object.id));
     known.extend(built.iter().map(|object| object.id.clone()));
     let rest: Vec<ObjectId> = inventory.iter().filter(|id| !known.contains(id) && !is_hashed(id)).cloned().collect();
     let texts = |objects: &[Built]| -> Vec<String> {
-        let hidden = objects.iter().filter(|object| object.veil == Some(Veil::Identity));
+        let hidden = objects.iter().filter(|object| object.veil == Some(Undecrypted::Identity));
         let mut texts: Vec<String> = hidden.map(|object| sops::encrypted(&object.manifest).to_string()).collect();
         texts.sort();
         texts
     };
     let same = before.is_some_and(|before| texts(before) == texts(&hidden) && rest.len() == hidden.len());
-    let veil = if same { Veil::Content } else { Veil::Identity };
+    let veil = if same { Undecrypted::Content } else { Undecrypted::Identity };
     let listed = |id| Built { id, version: String::new(), manifest: Value::Null, veil: Some(veil.clone()) };
     // More than are hidden go for sure, if it is not known which: then all of them count as what goes.
     if rest.len() <= hidden.len() {
@@ -111,7 +112,7 @@ fn settle_names(
     known: &BTreeSet<ObjectId>,
 ) {
     let mut names: Vec<(String, String)> = Vec::new();
-    for object in built.iter_mut().filter(|object| matches!(object.veil, Some(Veil::Name(_)))) {
+    for object in built.iter_mut().filter(|object| matches!(object.veil, Some(Undecrypted::Name(_)))) {
         let old = object.id.clone();
         let Some(base) = sops::base_of(&old.name) else { continue };
         let live: Vec<ObjectId> =
@@ -121,11 +122,11 @@ fn settle_names(
         let same = before.map(|before| before.iter().any(is_it));
         let new = match (same, live.as_slice()) {
             (Some(true), [one]) => {
-                object.veil = Some(Veil::Content);
+                object.veil = Some(Undecrypted::Content);
                 one.name.to_string()
             }
             (same, _) => {
-                object.veil = Some(Veil::Name(Renaming { live, changed: same == Some(false) }));
+                object.veil = Some(Undecrypted::Name(Renaming { live, changed: same == Some(false) }));
                 format!("{base}-{UNKNOWN}")
             }
         };
@@ -136,7 +137,7 @@ fn settle_names(
         names.iter().for_each(|(old, new)| replace(&mut object.manifest, old, new));
         let unknown = || sops::any_text(&object.manifest, &|text| text.contains(UNKNOWN));
         if object.veil.is_none() && !names.is_empty() && unknown() {
-            object.veil = Some(Veil::Reference);
+            object.veil = Some(Undecrypted::Reference);
         }
     }
 }
@@ -161,14 +162,14 @@ mod tests {
         ObjectId::new("", kind, "n", name)
     }
 
-    fn built(kind: &str, name: &str, data: Value, veil: Option<Veil>) -> Built {
+    fn built(kind: &str, name: &str, data: Value, veil: Option<Undecrypted>) -> Built {
         Built { id: id(kind, name), version: "v1".to_owned(), manifest: json!({"data": data}), veil }
     }
 
     /// A generated Secret `a` with this content, and a ConfigMap that names it.
     fn build(content: &str) -> Vec<Built> {
         let name = format!("a-{}bcdfghkmt", content.len() % 4 + 4);
-        let hidden = Some(Veil::Name(Renaming::default()));
+        let hidden = Some(Undecrypted::Name(Renaming::default()));
         let user = built("ConfigMap", "user", json!({"secret": format!("see {name}")}), None);
         vec![built("Secret", &name, json!({"k": content}), hidden), user]
     }
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn the_same_text_keeps_the_name_that_is_listed_and_all_that_refer_to_it() {
         let found = settled("x", Some("x"), &[OLD, "other-bcdfghkmt2", "a-b", "a-x-bcdfghkmt2"]);
-        assert_eq!((&*found[0].id.name, &found[0].veil), (OLD, &Some(Veil::Content)));
+        assert_eq!((&*found[0].id.name, &found[0].veil), (OLD, &Some(Undecrypted::Content)));
         assert_eq!(found[1].manifest["data"]["secret"], format!("see {OLD}"));
         assert_eq!(found[1].veil, None);
     }
@@ -200,24 +201,24 @@ mod tests {
         for (what, before, live, expected) in rows {
             let found = settled("x", before, live);
             assert_eq!(&*found[0].id.name, "a-??????????", "{what}");
-            assert_eq!(found[0].veil, Some(Veil::Name(expected)), "{what}");
-            assert_eq!(found[1].veil, Some(Veil::Reference), "{what}");
+            assert_eq!(found[0].veil, Some(Undecrypted::Name(expected)), "{what}");
+            assert_eq!(found[1].veil, Some(Undecrypted::Reference), "{what}");
         }
     }
 
     #[test]
     fn encrypted_identities_are_what_else_is_listed_while_their_text_is_the_same() {
         let cipher = "ENC[AES256_GCM,data:x]";
-        let whole = |text: &str| built("Secret", cipher, json!({"k": text}), Some(Veil::Identity));
+        let whole = |text: &str| built("Secret", cipher, json!({"k": text}), Some(Undecrypted::Identity));
         let plain = || built("ConfigMap", "plain", json!({}), None);
         let inventory = BTreeSet::from([id("ConfigMap", "plain"), id("Secret", "it")]);
-        let names = |objects: Vec<Built>| -> Vec<(String, Option<Veil>)> {
+        let names = |objects: Vec<Built>| -> Vec<(String, Option<Undecrypted>)> {
             objects.into_iter().map(|object| (object.id.name.to_string(), object.veil)).collect()
         };
         let same = settle(vec![whole("x")], Some(&[whole("x"), plain()]), &inventory);
-        assert_eq!(names(same), [("it".to_owned(), Some(Veil::Content))]);
+        assert_eq!(names(same), [("it".to_owned(), Some(Undecrypted::Content))]);
         let other = settle(vec![whole("y")], Some(&[whole("x"), plain()]), &inventory);
-        let hidden = Some(Veil::Identity);
+        let hidden = Some(Undecrypted::Identity);
         assert_eq!(names(other), [("it".to_owned(), hidden.clone()), (UNKNOWN.to_owned(), hidden.clone())]);
         let alone = settle(vec![whole("y"), plain()], None, &inventory);
         assert_eq!(names(alone)[1..], [("it".to_owned(), hidden.clone()), (UNKNOWN.to_owned(), hidden.clone())]);

@@ -11,7 +11,7 @@ use crate::flux::source::glob;
 
 /// Why a text cannot be substituted; one such text fails the whole build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum EnvsubstError {
     /// A `${` that does not follow the grammar.
     #[error("a substitution is malformed near {0:?}; write $${{ for a plain ${{")]
     Malformed(String),
@@ -20,41 +20,41 @@ pub enum Failure {
     Unset(String),
 }
 
-enum Node {
+enum Fragment {
     Text(String),
-    Call { name: String, operator: String, arguments: Vec<Node> },
+    Call { name: String, operator: String, arguments: Vec<Fragment> },
 }
 
 /// Replaces every `${…}` of a text. `lookup` gives a variable's value; unset ones are empty unless `strict`.
 ///
 /// # Errors
-/// [`Failure`], for the first malformed substitution or, in strict mode, the first unset variable.
-pub fn substitute(text: &str, lookup: impl Fn(&str) -> Option<String>, strict: bool) -> Result<String, Failure> {
-    let nodes = Parser { chars: text.chars().peekable() }.document().ok_or_else(|| malformed(text))?;
+/// [`EnvsubstError`], for the first malformed substitution or, in strict mode, the first unset variable.
+pub fn substitute(text: &str, lookup: impl Fn(&str) -> Option<String>, strict: bool) -> Result<String, EnvsubstError> {
+    let nodes = EnvsubstParser { chars: text.chars().peekable() }.document().ok_or_else(|| malformed(text))?;
     let lookup = |name: &str| lookup(name).map_or_else(|| if strict { None } else { Some(String::new()) }, Some);
     nodes.iter().map(|node| evaluate(node, &lookup)).collect()
 }
 
 /// The line of the first `${` that does not parse on its own, for the message.
-fn malformed(text: &str) -> Failure {
-    let parses = |line: &str| Parser { chars: line.chars().peekable() }.document().is_some();
+fn malformed(text: &str) -> EnvsubstError {
+    let parses = |line: &str| EnvsubstParser { chars: line.chars().peekable() }.document().is_some();
     let line = text.lines().find(|line| !parses(line)).unwrap_or_default().trim();
-    Failure::Malformed(line.chars().take(80).collect())
+    EnvsubstError::Malformed(line.chars().take(80).collect())
 }
 
-struct Parser<'a> {
+struct EnvsubstParser<'a> {
     chars: Peekable<Chars<'a>>,
 }
 
 /// Every method returns `None` for a malformed substitution.
-impl Parser<'_> {
-    fn document(mut self) -> Option<Vec<Node>> {
+impl EnvsubstParser<'_> {
+    fn document(mut self) -> Option<Vec<Fragment>> {
         let mut nodes = Vec::new();
         while self.chars.peek().is_some() {
             if self.opens() {
                 nodes.push(self.call()?);
             } else {
-                nodes.push(Node::Text(self.text(|_| true, "$")));
+                nodes.push(Fragment::Text(self.text(|_| true, "$")));
             }
         }
         Some(nodes)
@@ -99,11 +99,11 @@ impl Parser<'_> {
     }
 
     /// What follows `${`.
-    fn call(&mut self) -> Option<Node> {
+    fn call(&mut self) -> Option<Fragment> {
         if self.chars.next_if_eq(&'#').is_some() {
             let name = self.name()?;
             self.closes()?;
-            return Some(Node::Call { name, operator: "#".to_owned(), arguments: vec![] });
+            return Some(Fragment::Call { name, operator: "#".to_owned(), arguments: vec![] });
         }
         let name = self.name()?;
         let mut operator = String::new();
@@ -141,7 +141,7 @@ impl Parser<'_> {
             _ => vec![],
         };
         self.closes()?;
-        Some(Node::Call { name, operator, arguments })
+        Some(Fragment::Call { name, operator, arguments })
     }
 
     fn name(&mut self) -> Option<String> {
@@ -157,16 +157,16 @@ impl Parser<'_> {
     }
 
     /// One argument: a nested substitution, or text that is not empty.
-    fn argument(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> Option<Node> {
+    fn argument(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> Option<Fragment> {
         if self.opens() {
             return self.call();
         }
         let text = self.text(accepts, escapes);
-        (!text.is_empty()).then_some(Node::Text(text))
+        (!text.is_empty()).then_some(Fragment::Text(text))
     }
 
     /// Any number of arguments up to the closing brace.
-    fn defaults(&mut self) -> Option<Vec<Node>> {
+    fn defaults(&mut self) -> Option<Vec<Fragment>> {
         let mut arguments = Vec::new();
         while *self.chars.peek()? != '}' {
             arguments.push(self.argument(|c| c != '}', "")?);
@@ -174,7 +174,7 @@ impl Parser<'_> {
         Some(arguments)
     }
 
-    fn range(&mut self) -> Option<Vec<Node>> {
+    fn range(&mut self) -> Option<Vec<Fragment>> {
         let mut arguments = vec![self.argument(|c| c != ':' && c != '}', "")?];
         if *self.chars.peek()? == ':' {
             while self.chars.next_if_eq(&':').is_some() {}
@@ -184,7 +184,7 @@ impl Parser<'_> {
     }
 
     /// The first argument runs to the next `/`, over a closing brace if need be: that is how the controller reads it.
-    fn replacement(&mut self) -> Option<Vec<Node>> {
+    fn replacement(&mut self) -> Option<Vec<Fragment>> {
         let mut arguments = vec![self.argument(|c| c != '/', "$\\")?];
         self.chars.next_if_eq(&'/')?;
         while self.chars.next_if_eq(&'/').is_some() {}
@@ -195,10 +195,10 @@ impl Parser<'_> {
     }
 }
 
-fn evaluate(node: &Node, lookup: &impl Fn(&str) -> Option<String>) -> Result<String, Failure> {
+fn evaluate(node: &Fragment, lookup: &impl Fn(&str) -> Option<String>) -> Result<String, EnvsubstError> {
     let (name, operator, arguments) = match node {
-        Node::Text(text) => return Ok(text.clone()),
-        Node::Call { name, operator, arguments } => (name, operator.as_str(), arguments),
+        Fragment::Text(text) => return Ok(text.clone()),
+        Fragment::Call { name, operator, arguments } => (name, operator.as_str(), arguments),
     };
     // Arguments come first: an unset variable inside a default that is not needed fails too.
     let arguments = arguments.iter().map(|argument| evaluate(argument, lookup)).collect::<Result<Vec<_>, _>>()?;
@@ -206,7 +206,7 @@ fn evaluate(node: &Node, lookup: &impl Fn(&str) -> Option<String>) -> Result<Str
     let value = match lookup(name) {
         Some(value) => value,
         None if default => String::new(),
-        None => return Err(Failure::Unset(name.clone())),
+        None => return Err(EnvsubstError::Unset(name.clone())),
     };
     let argument = |index: usize| arguments.get(index).map_or("", String::as_str);
     Ok(match operator {

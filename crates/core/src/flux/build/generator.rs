@@ -13,7 +13,7 @@ pub const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustom
 
 /// Why there is nothing to build; the controller applies and prunes nothing then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum GenerateError {
     /// `spec.path` is not in the artifact.
     #[error("path {0:?} is not in the artifact")]
     PathMissing(String),
@@ -42,19 +42,19 @@ pub struct Generated {
 /// entry as a whole.
 ///
 /// # Errors
-/// [`Failure`].
-pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result<Generated, Failure> {
+/// [`GenerateError`].
+pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result<Generated, GenerateError> {
     let text = |key: &str| spec.get(key).and_then(Value::as_str);
     let directory = path::secure_join(text("path").unwrap_or_default());
     if !artifact.has_directory(&directory) {
-        return Err(Failure::PathMissing(directory));
+        return Err(GenerateError::PathMissing(directory));
     }
     let at = |name: &str| path::join(&directory, name);
     let found = NAMES.into_iter().map(at).find(|file| artifact.file(file).is_some());
     let (file, mut content) = match found {
         Some(file) => {
             let read = kustomization_file::read(artifact.file(&file).unwrap_or_default());
-            let mut content = read.map_err(|why| Failure::File(file.clone(), why))?;
+            let mut content = read.map_err(|why| GenerateError::File(file.clone(), why))?;
             if list(&content, "resources").is_empty() {
                 content.insert("buildMetadata".to_owned(), json!(["originAnnotations"]));
             }
@@ -71,7 +71,7 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
     let ignore_missing = spec.get("ignoreMissingComponents").and_then(Value::as_bool).unwrap_or_default();
     for component in items(spec, "components").iter().filter_map(Value::as_str) {
         if component.contains("://") || component.starts_with('/') || component.is_empty() {
-            return Err(Failure::Component(component.to_owned()));
+            return Err(GenerateError::Component(component.to_owned()));
         }
         let exists = path::resolve(&directory, component)
             .is_some_and(|at| artifact.has_directory(&at) || artifact.file(&at).is_some());
@@ -231,7 +231,7 @@ mod tests {
         assert!(made.empty);
         assert_eq!(made.content["namespace"], "_placeholder");
         let missing = generate(&artifact(&[("p/README.md", "")]), &json!({"path": "q"}), false);
-        assert_eq!(missing, Err(Failure::PathMissing("q".to_owned())));
+        assert_eq!(missing, Err(GenerateError::PathMissing("q".to_owned())));
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
     fn a_component_must_be_local() {
         for component in ["https://example.com/x", "/abs"] {
             let made = generate(&artifact(&[("a.yaml", "")]), &json!({"components": [component]}), false);
-            assert_eq!(made, Err(Failure::Component(component.to_owned())));
+            assert_eq!(made, Err(GenerateError::Component(component.to_owned())));
         }
     }
 

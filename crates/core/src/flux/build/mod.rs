@@ -22,9 +22,9 @@ use sha2::{Digest, Sha256};
 use super::features::Features;
 use super::source::artifact;
 use super::source::artifact::Artifact;
-use super::spec::{Key, Spec};
+use super::spec::{KustomizationSpec, NamespacedName};
 use generator::Generated;
-use objects::{Built, Document};
+use objects::{Built, YamlDocument};
 use substitute::{Lookup, Variables};
 use variables::Data;
 
@@ -69,7 +69,7 @@ impl Needs {
 /// What was had so far.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    runs: HashMap<String, Result<Arc<Vec<Document>>, String>>,
+    runs: HashMap<String, Result<Arc<Vec<YamlDocument>>, String>>,
     data: HashMap<DataRef, Lookup>,
 }
 
@@ -94,17 +94,17 @@ impl Answers {
 pub type Replaced = BTreeMap<DataRef, Lookup>;
 
 /// What a build came to.
-pub type Outcome = Result<Vec<Built>, String>;
+pub type BuildOutcome = Result<Vec<Built>, String>;
 
 /// Builds a Kustomization from an artifact; `None` when something was added to `needs` first.
 pub fn build(
     artifact: &Arc<Artifact>,
-    owner: &Key,
-    spec: &Spec,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
     features: Features,
     (answers, replaced): (&Answers, &Replaced),
     needs: &mut Needs,
-) -> Option<Outcome> {
+) -> Option<BuildOutcome> {
     let prepared = prepare(artifact, owner, spec, features, (answers, replaced), needs)?;
     let decrypted = spec.decrypts().then(|| decrypted_first(artifact, spec, features));
     Some(prepared.and_then(|(documents, variables)| read(documents, variables.as_ref(), spec, decrypted.as_ref())))
@@ -114,8 +114,8 @@ pub fn build(
 /// the replaced text. `None` when something was added to `needs` first.
 pub fn text(
     artifact: &Arc<Artifact>,
-    owner: &Key,
-    spec: &Spec,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
     features: Features,
     answers: &Answers,
     needs: &mut Needs,
@@ -129,7 +129,7 @@ pub fn text(
     let Some(variables) = variables else {
         return Some(Ok(join(documents.iter().map(|document| document.text.clone()).collect())));
     };
-    let replaced = |document: &Document| {
+    let replaced = |document: &YamlDocument| {
         if opted_out(&document.value) { Ok(document.text.clone()) } else { variables.apply(&document.text) }
     };
     let replaced: Result<Vec<String>, _> = documents.iter().map(replaced).collect();
@@ -138,21 +138,22 @@ pub fn text(
         Err(failure) => return Some(Err(failure.to_string())),
     };
     let again = Arc::new(Artifact::of_file("objects.yaml", replaced.as_bytes()));
-    let canonical = prepare(&again, owner, &Spec::new(&serde_json::Value::Null), features, answers, needs)?;
+    let canonical =
+        prepare(&again, owner, &KustomizationSpec::new(&serde_json::Value::Null), features, answers, needs)?;
     Some(canonical.map(|(documents, _)| join(documents.iter().map(|document| document.text.clone()).collect())))
 }
 
-type Prepared<'a> = (&'a [Document], Option<Variables>);
+type PreparedBuild<'a> = (&'a [YamlDocument], Option<Variables>);
 
 /// Kustomize's output and the variables to replace in it.
 fn prepare<'a>(
     artifact: &Arc<Artifact>,
-    owner: &Key,
-    spec: &Spec,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
     features: Features,
     (answers, replaced): (&'a Answers, &Replaced),
     needs: &mut Needs,
-) -> Option<Result<Prepared<'a>, String>> {
+) -> Option<Result<PreparedBuild<'a>, String>> {
     let generated = match generator::generate(artifact, spec.value(), features.whole_images) {
         Ok(generated) => generated,
         Err(failure) => return Some(Err(failure.to_string())),
@@ -171,7 +172,7 @@ fn prepare<'a>(
         let reference = DataRef { kind: kind.to_owned(), namespace: owner.namespace.clone(), name: name.to_owned() };
         replaced.get(&reference).or_else(|| answers.data.get(&reference)).cloned().unwrap_or_else(|| {
             missing.borrow_mut().insert(reference);
-            Lookup::Found(Data::default())
+            Lookup::ResolvedClaim(Data::default())
         })
     };
     let variables = substitute::variables(spec.value(), lookup, features.strict_substitution);
@@ -188,13 +189,13 @@ fn prepare<'a>(
 }
 
 /// The file without whose keys kustomize cannot build.
-pub fn needs_key(artifact: &Artifact, spec: &Spec, features: Features) -> Option<String> {
+pub fn needs_key(artifact: &Artifact, spec: &KustomizationSpec, features: Features) -> Option<String> {
     let generated = generator::generate(artifact, spec.value(), features.whole_images).ok()?;
     sops::hidden_patch(artifact, &generated).filter(|_| spec.decrypts())
 }
 
 /// MACs of the files that are decrypted before kustomize runs.
-fn decrypted_first(artifact: &Artifact, spec: &Spec, features: Features) -> BTreeSet<String> {
+fn decrypted_first(artifact: &Artifact, spec: &KustomizationSpec, features: Features) -> BTreeSet<String> {
     let generated = generator::generate(artifact, spec.value(), features.whole_images);
     generated.map(|generated| sops::decrypted_first(artifact, &generated)).unwrap_or_default()
 }
@@ -214,11 +215,11 @@ fn run_key(artifact: &Artifact, generated: &Generated) -> String {
 }
 
 fn read(
-    documents: &[Document],
+    documents: &[YamlDocument],
     variables: Option<&Variables>,
-    spec: &Spec,
+    spec: &KustomizationSpec,
     decrypted: Option<&BTreeSet<String>>,
-) -> Outcome {
+) -> BuildOutcome {
     let mut built = Vec::new();
     for document in documents {
         let mut manifest = document.value.clone();
@@ -253,10 +254,10 @@ mod tests {
     use crate::flux::source::artifact::SourceOptions;
     use serde_json::json;
 
-    fn run(spec: serde_json::Value, output: &str, data: &[(&str, &str)]) -> Outcome {
+    fn run(spec: serde_json::Value, output: &str, data: &[(&str, &str)]) -> BuildOutcome {
         let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
-        let owner = Key { namespace: "n".to_owned(), name: "k".to_owned() };
-        let (spec, mut answers) = (Spec::new(&spec), Answers::default());
+        let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
+        let (spec, mut answers) = (KustomizationSpec::new(&spec), Answers::default());
         for _ in 0..3 {
             let mut needs = Needs::default();
             if let Some(outcome) =
@@ -268,7 +269,7 @@ mod tests {
             for reference in needs.data {
                 assert_eq!(reference.namespace, "n");
                 let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-                answers.looked_up(reference, Lookup::Found(Data { values, ..Data::default() }));
+                answers.looked_up(reference, Lookup::ResolvedClaim(Data { values, ..Data::default() }));
             }
         }
         panic!("the build does not come to an end");

@@ -5,13 +5,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::encrypted::Veil;
+use super::encrypted::Undecrypted;
 use super::sops;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
 /// One document of kustomize's output.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Document {
+pub struct YamlDocument {
     /// Its YAML text, as kustomize wrote it.
     pub text: String,
     /// The same as a value.
@@ -28,7 +28,7 @@ pub struct Built {
     /// The manifest.
     pub manifest: Value,
     /// What of it is not known without keys.
-    pub veil: Option<Veil>,
+    pub veil: Option<Undecrypted>,
 }
 
 impl Built {
@@ -68,7 +68,7 @@ fn mark<'a>(manifest: &'a Value, key: &str) -> Option<&'a str> {
 ///
 /// # Errors
 /// What is wrong with the first document that is no YAML.
-pub fn documents(text: &str) -> Result<Vec<Document>, String> {
+pub fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
     let mut documents = Vec::new();
     let mut current = String::new();
     for line in text.lines().chain(std::iter::once("---")) {
@@ -77,7 +77,7 @@ pub fn documents(text: &str) -> Result<Vec<Document>, String> {
             current.push('\n');
         } else if !current.trim().is_empty() {
             let value = parse(&current)?;
-            documents.push(Document { text: std::mem::take(&mut current), value });
+            documents.push(YamlDocument { text: std::mem::take(&mut current), value });
         }
     }
     Ok(documents)

@@ -32,25 +32,25 @@ const OPAQUE: [&str; 6] =
 
 /// The first reference, in any kustomization file that the build can reach, that leaves the artifact.
 pub fn leaving(artifact: &Artifact, generated: &Generated) -> Option<String> {
-    Reach::of(artifact, generated).leaving
+    ReferencedPaths::of(artifact, generated).leaving
 }
 
 /// What the build fetches from the network.
 pub fn remote(artifact: &Artifact, generated: &Generated) -> Vec<String> {
-    Reach::of(artifact, generated).remote
+    ReferencedPaths::of(artifact, generated).remote
 }
 
 /// Files, and directories with all that is below them, that hold everything the build can read of the artifact; `None`
 /// when that may be anything.
 pub fn inputs(artifact: &Artifact, generated: &Generated) -> Option<BTreeSet<String>> {
-    let reach = Reach::of(artifact, generated);
+    let reach = ReferencedPaths::of(artifact, generated);
     let known = !reach.opaque && reach.leaving.is_none() && !reach.inputs.contains("");
     known.then_some(reach.inputs)
 }
 
 /// Everything that the kustomization files of a build refer to, theirs and those of the directories they name.
 #[derive(Default)]
-struct Reach {
+struct ReferencedPaths {
     /// What comes from the network, up to the first reference that leaves the artifact.
     remote: Vec<String>,
     /// The first reference that leaves the artifact.
@@ -61,7 +61,7 @@ struct Reach {
     opaque: bool,
 }
 
-impl Reach {
+impl ReferencedPaths {
     fn of(artifact: &Artifact, generated: &Generated) -> Self {
         let mut reach = Self { inputs: [generated.directory.clone()].into(), ..Self::default() };
         let mut seen = BTreeSet::new();

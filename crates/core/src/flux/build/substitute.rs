@@ -16,7 +16,7 @@ pub const SWITCH: &str = "kustomize.toolkit.fluxcd.io/substitute";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Its data.
-    Found(Data),
+    ResolvedClaim(Data),
     /// It does not exist.
     Missing,
     /// It could not be read, and why.
@@ -32,7 +32,7 @@ pub struct Variables {
 
 /// Why variables could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum SubstituteError {
     /// A ConfigMap or Secret that is not optional is not there.
     #[error("substituteFrom {0} is not there")]
     Missing(String),
@@ -48,24 +48,24 @@ pub enum Failure {
 /// default (on since version 1.9).
 ///
 /// # Errors
-/// [`Failure`]; each of them fails the whole build.
+/// [`SubstituteError`]; each of them fails the whole build.
 pub fn variables(
     spec: &Value,
     lookup: impl Fn(&str, &str) -> Lookup,
     strict: bool,
-) -> Result<Option<Variables>, Failure> {
+) -> Result<Option<Variables>, SubstituteError> {
     let Some(post_build) = spec.get("postBuild").filter(|value| value.is_object()) else {
         return Ok(None);
     };
     let mut values = BTreeMap::new();
-    for Source { kind, name, optional } in sources(spec) {
+    for VariableSource { kind, name, optional } in sources(spec) {
         match lookup(kind, name) {
-            Lookup::Found(Data { values: found, .. }) => {
+            Lookup::ResolvedClaim(Data { values: found, .. }) => {
                 values.extend(found.into_iter().map(|(key, value)| (key, value.replace('\n', ""))));
             }
             Lookup::Missing if optional => {}
-            Lookup::Missing => return Err(Failure::Missing(format!("{kind}/{name}"))),
-            Lookup::Unreadable(why) => return Err(Failure::Unreadable(format!("{kind}/{name}"), why)),
+            Lookup::Missing => return Err(SubstituteError::Missing(format!("{kind}/{name}"))),
+            Lookup::Unreadable(why) => return Err(SubstituteError::Unreadable(format!("{kind}/{name}"), why)),
         }
     }
     for (key, value) in post_build.get("substitute").and_then(Value::as_object).into_iter().flatten() {
@@ -76,14 +76,14 @@ pub fn variables(
         return Ok(None);
     }
     match values.keys().find(|key| !valid_name(key)) {
-        Some(key) => Err(Failure::Name(key.clone())),
+        Some(key) => Err(SubstituteError::Name(key.clone())),
         None => Ok(Some(Variables { values, strict })),
     }
 }
 
 /// An entry of `spec.postBuild.substituteFrom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source<'a> {
+pub struct VariableSource<'a> {
     /// `ConfigMap` or `Secret`.
     pub kind: &'a str,
     /// Name, in the Kustomization's namespace.
@@ -93,12 +93,12 @@ pub struct Source<'a> {
 }
 
 /// Where a Kustomization's spec takes variables from, in order.
-pub fn sources(spec: &Value) -> impl Iterator<Item = Source<'_>> {
+pub fn sources(spec: &Value) -> impl Iterator<Item = VariableSource<'_>> {
     let entries = spec.pointer("/postBuild/substituteFrom").and_then(Value::as_array).into_iter().flatten();
     entries.map(|entry| {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
         let optional = entry.get("optional").and_then(Value::as_bool).unwrap_or_default();
-        Source { kind: text("kind"), name: text("name"), optional }
+        VariableSource { kind: text("kind"), name: text("name"), optional }
     })
 }
 
@@ -112,7 +112,7 @@ impl Variables {
     ///
     /// # Errors
     /// When a substitution is malformed or, in strict mode, a variable is not set.
-    pub fn apply(&self, text: &str) -> Result<String, envsubst::Failure> {
+    pub fn apply(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
         envsubst::substitute(text, |name| self.values.get(name).cloned(), self.strict)
     }
 }
@@ -124,7 +124,7 @@ mod tests {
 
     fn found(pairs: &[(&str, &str)]) -> Lookup {
         let values = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Lookup::Found(Data { values, ..Data::default() })
+        Lookup::ResolvedClaim(Data { values, ..Data::default() })
     }
 
     fn lookup(kind: &str, name: &str) -> Lookup {
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    fn applied(post_build: Value, text: &str) -> Result<Option<String>, Failure> {
+    fn applied(post_build: Value, text: &str) -> Result<Option<String>, SubstituteError> {
         let variables = variables(&json!({ "postBuild": post_build }), lookup, true)?;
         Ok(variables.and_then(|variables| variables.apply(text).ok()))
     }
@@ -164,9 +164,9 @@ mod tests {
     #[test]
     fn what_fails_the_whole_build() {
         let from = |kind: &str, name: &str| json!({"substituteFrom": [{"kind": kind, "name": name}]});
-        assert_eq!(applied(from("ConfigMap", "none"), ""), Err(Failure::Missing("ConfigMap/none".to_owned())));
-        assert_eq!(applied(from("ConfigMap", "odd"), ""), Err(Failure::Name("my-key".to_owned())));
-        assert!(matches!(applied(from("Secret", "closed"), ""), Err(Failure::Unreadable(..))));
+        assert_eq!(applied(from("ConfigMap", "none"), ""), Err(SubstituteError::Missing("ConfigMap/none".to_owned())));
+        assert_eq!(applied(from("ConfigMap", "odd"), ""), Err(SubstituteError::Name("my-key".to_owned())));
+        assert!(matches!(applied(from("Secret", "closed"), ""), Err(SubstituteError::Unreadable(..))));
         let optional = json!({"substituteFrom": [{"kind": "Secret", "name": "none", "optional": true}]});
         assert_eq!(applied(optional, "${x}"), Ok(None));
     }

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 
 use super::model::{NodeId, PassOutcome};
 use super::{Preview, by_id, spec_of};
-use crate::flux::spec::{Key, Spec};
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 
 /// What keeps a Kustomization from building.
-pub(crate) struct Hindrance {
+pub(crate) struct Blocker {
     /// In words.
     pub(crate) reason: String,
     /// Whether it is sure to be in the way in time.
@@ -19,9 +19,9 @@ pub(crate) struct Hindrance {
 
 impl Preview<'_> {
     /// What hinders a Kustomization with this spec; `None` when it goes on to build.
-    pub(crate) fn blocked(&self, key: &Key, spec: &Spec) -> Option<Hindrance> {
+    pub(crate) fn blocked(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
         if let Some(reason) = self.blocked_by_itself(key, spec) {
-            return Some(Hindrance { reason, sure: true });
+            return Some(Blocker { reason, sure: true });
         }
         let dependencies = spec.depends_on(&key.namespace);
         let hindrances = dependencies.iter().filter_map(|dependency| self.waits_for(key, spec, dependency));
@@ -29,7 +29,7 @@ impl Preview<'_> {
         hindrances.max_by_key(|hindrance| hindrance.sure)
     }
 
-    fn blocked_by_itself(&self, key: &Key, spec: &Spec) -> Option<String> {
+    fn blocked_by_itself(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<String> {
         if spec.suspended() {
             return Some("it is suspended".to_owned());
         }
@@ -46,8 +46,13 @@ impl Preview<'_> {
         None
     }
 
-    fn waits_for(&self, key: &Key, spec: &Spec, dependency: &Key) -> Option<Hindrance> {
-        let sure = |reason: String| Some(Hindrance { reason, sure: true });
+    fn waits_for(
+        &self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        dependency: &NamespacedName,
+    ) -> Option<Blocker> {
+        let sure = |reason: String| Some(Blocker { reason, sure: true });
         let name = format!("kustomization/{} -n {}", dependency.name, dependency.namespace);
         let by_id = by_id(&self.nodes);
         let node = |fresh| by_id.get(&NodeId { key: dependency.clone(), fresh }).copied();
@@ -65,7 +70,7 @@ impl Preview<'_> {
             let reconciles = self.nodes.iter().any(|node| {
                 node.id.key == *dependency && node.passes.first().is_some_and(|pass| pass.applied().is_some())
             });
-            return Some(Hindrance { reason, sure: !reconciles });
+            return Some(Blocker { reason, sure: !reconciles });
         };
         if self.depends_on(key, spec, key) {
             return sure(format!("it depends on {name}, which depends on it"));
@@ -83,7 +88,7 @@ impl Preview<'_> {
     }
 
     /// Whether a Kustomization with this spec waits for `other`, directly or by those that it waits for.
-    pub(crate) fn depends_on(&self, key: &Key, spec: &Spec, other: &Key) -> bool {
+    pub(crate) fn depends_on(&self, key: &NamespacedName, spec: &KustomizationSpec, other: &NamespacedName) -> bool {
         let mut seen = BTreeSet::new();
         let mut queue = spec.depends_on(&key.namespace);
         while let Some(next) = queue.pop() {

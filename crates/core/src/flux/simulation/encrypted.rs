@@ -9,13 +9,13 @@ use super::{Preview, spec_of};
 use crate::flux::build;
 use crate::flux::build::Replaced;
 use crate::flux::build::encrypted;
-use crate::flux::build::encrypted::{Renaming, Veil};
+use crate::flux::build::encrypted::{Renaming, Undecrypted};
 use crate::flux::build::objects::Built;
-use crate::flux::spec::Key;
+use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::inventory_members;
-use crate::plan::document::{Action, Actor, Certainty, Change, Target};
+use crate::plan::document::{Action, Actor, Certainty, Change, PinnedObject};
 use crate::text::count;
 
 /// Of an object that may have another name.
@@ -37,7 +37,12 @@ const NEW: &str = "in-build: the hash in its name is unknown, as it is one of wh
 
 impl Preview<'_> {
     /// A build with the names that are known; `None` when something was added to `needs` first.
-    pub(crate) fn unveiled(&self, key: &Key, built: Vec<Built>, round: &mut Round<'_, '_>) -> Option<Vec<Built>> {
+    pub(crate) fn unveiled(
+        &self,
+        key: &NamespacedName,
+        built: Vec<Built>,
+        round: &mut Round<'_, '_>,
+    ) -> Option<Vec<Built>> {
         if !built.iter().any(Built::is_nameless) {
             return Some(built);
         }
@@ -58,12 +63,12 @@ impl Preview<'_> {
 
     /// Says of every row of such an object what is not known of it, and names what may be one.
     pub(crate) fn tell_veiled(&self, changes: &mut Vec<Change>) {
-        let (mut names, mut identities): (BTreeMap<_, &Renaming>, BTreeMap<_, &Key>) = Default::default();
+        let (mut names, mut identities): (BTreeMap<_, &Renaming>, BTreeMap<_, &NamespacedName>) = Default::default();
         for node in self.nodes.iter().filter(|node| node.removal.is_none()) {
             for (id, object) in node.last().and_then(Pass::desired).into_iter().flatten() {
                 match &object.veil {
-                    Some(Veil::Name(renaming)) => drop(names.insert(id, renaming)),
-                    Some(Veil::Identity) => drop(identities.insert(id, &node.id.key)),
+                    Some(Undecrypted::Name(renaming)) => drop(names.insert(id, renaming)),
+                    Some(Undecrypted::Identity) => drop(identities.insert(id, &node.id.key)),
                     _ => {}
                 }
             }
@@ -102,7 +107,7 @@ impl Preview<'_> {
             let row = |live| Change {
                 action: Action::Unknown,
                 certainty: Certainty::Certain,
-                object: Target::from(live),
+                object: PinnedObject::from(live),
                 owner: Some(owner_id(key)),
                 by: Actor::KustomizeController,
                 reason: MAYBE.to_owned(),
@@ -115,7 +120,7 @@ impl Preview<'_> {
 
 /// Why what a Kustomization builds is not compared with anything; empty where it is.
 pub(crate) fn reason(node: &Node) -> String {
-    let encrypted = |object: &&Built| object.veil.as_ref().is_some_and(|veil| *veil != Veil::Reference);
+    let encrypted = |object: &&Built| object.veil.as_ref().is_some_and(|veil| *veil != Undecrypted::Reference);
     let objects = node.last().and_then(Pass::desired).into_iter().flat_map(|desired| desired.values());
     match objects.filter(encrypted).count() {
         0 => String::new(),

@@ -4,11 +4,11 @@
 
 use std::collections::HashMap;
 
-use super::model::{Event, Node, NodeId};
+use super::model::{Node, NodeId, SimulationEvent};
 
 /// The order of events, closed over transitivity.
 pub struct Graph {
-    index: HashMap<Event, usize>,
+    index: HashMap<SimulationEvent, usize>,
     /// For each event, the events that come after it, as a bit set.
     after: Vec<Vec<u64>>,
 }
@@ -28,24 +28,24 @@ impl Graph {
     }
 
     /// Whether `first` is sure to come before `second`.
-    pub fn before(&self, first: &Event, second: &Event) -> bool {
+    pub fn before(&self, first: &SimulationEvent, second: &SimulationEvent) -> bool {
         let (Some(first), Some(second)) = (self.index.get(first), self.index.get(second)) else { return false };
         self.after[*first][second / 64] >> (second % 64) & 1 == 1
     }
 }
 
 struct Builder {
-    index: HashMap<Event, usize>,
+    index: HashMap<SimulationEvent, usize>,
     edges: Vec<(usize, usize)>,
 }
 
 impl Builder {
-    fn event(&mut self, event: Event) -> usize {
+    fn event(&mut self, event: SimulationEvent) -> usize {
         let next = self.index.len();
         *self.index.entry(event).or_insert(next)
     }
 
-    fn edge(&mut self, first: Event, second: Event) {
+    fn edge(&mut self, first: SimulationEvent, second: SimulationEvent) {
         let edge = (self.event(first), self.event(second));
         self.edges.push(edge);
     }
@@ -53,10 +53,10 @@ impl Builder {
     /// One Kustomization does one thing at a time: apply, prune, apply, … and the end.
     fn own_order(&mut self, node: &Node) {
         for pass in 0..node.passes.len() {
-            let prune = Event::Prune(node.id.clone(), pass);
-            self.edge(Event::Apply(node.id.clone(), pass), prune.clone());
-            self.edge(prune.clone(), Event::Apply(node.id.clone(), pass + 1));
-            self.edge(prune, Event::Finalize(node.id.clone()));
+            let prune = SimulationEvent::Prune(node.id.clone(), pass);
+            self.edge(SimulationEvent::Apply(node.id.clone(), pass), prune.clone());
+            self.edge(prune.clone(), SimulationEvent::Apply(node.id.clone(), pass + 1));
+            self.edge(prune, SimulationEvent::Finalize(node.id.clone()));
         }
     }
 
@@ -65,21 +65,21 @@ impl Builder {
     fn triggers(&mut self, node: &Node, nodes: &[Node]) {
         for (number, pass) in node.passes.iter().enumerate() {
             let Some((parent, of)) = &pass.trigger else { continue };
-            let apply = Event::Apply(node.id.clone(), number);
-            self.edge(Event::Apply(parent.clone(), *of), apply.clone());
+            let apply = SimulationEvent::Apply(node.id.clone(), number);
+            self.edge(SimulationEvent::Apply(parent.clone(), *of), apply.clone());
             if !node.id.fresh || number > 0 {
                 continue;
             }
-            let prune = Event::Prune(parent.clone(), *of);
+            let prune = SimulationEvent::Prune(parent.clone(), *of);
             self.edge(prune.clone(), apply.clone());
             let going = |other: &&Node| other.removal.as_ref().is_some_and(|removal| removal.triggers.contains(&prune));
             for other in nodes.iter().filter(going) {
-                self.edge(Event::Finalize(other.id.clone()), apply.clone());
+                self.edge(SimulationEvent::Finalize(other.id.clone()), apply.clone());
             }
         }
         if node.id.fresh {
             let earlier = NodeId { key: node.id.key.clone(), fresh: false };
-            self.edge(Event::Finalize(earlier), Event::Apply(node.id.clone(), 0));
+            self.edge(SimulationEvent::Finalize(earlier), SimulationEvent::Apply(node.id.clone(), 0));
         }
     }
 
@@ -91,7 +91,7 @@ impl Builder {
                     let id = NodeId { key: key.clone(), fresh };
                     let Some(dependency) = by_id.get(&id) else { continue };
                     if let Some(first) = dependency.passes.iter().position(|pass| pass.applied().is_some()) {
-                        self.edge(Event::Prune(id, first), Event::Apply(node.id.clone(), number));
+                        self.edge(SimulationEvent::Prune(id, first), SimulationEvent::Apply(node.id.clone(), number));
                     }
                 }
             }
@@ -100,7 +100,7 @@ impl Builder {
 
     fn removal(&mut self, node: &Node) {
         for trigger in node.removal.iter().flat_map(|removal| &removal.triggers) {
-            self.edge(trigger.clone(), Event::Finalize(node.id.clone()));
+            self.edge(trigger.clone(), SimulationEvent::Finalize(node.id.clone()));
         }
     }
 

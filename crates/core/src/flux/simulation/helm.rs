@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::Preview;
-use super::outcomes::Fate;
-use crate::kubernetes::deletion::cascade::Taken;
-use crate::kubernetes::object::{Object, ObjectId};
+use super::outcomes::PossibleOutcomes;
+use crate::kubernetes::deletion::cascade::CascadedObject;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, helm_chart, is_record};
 use crate::ownership::schemes::flux_kustomization::inventory_members;
@@ -19,10 +19,10 @@ impl<'a> Preview<'a> {
     /// `uninstall.keepHistory` is set.
     pub(crate) fn uninstalled(
         &self,
-        fates: &BTreeMap<ObjectId, Fate>,
-        taken: &BTreeMap<ObjectId, Taken<'a>>,
-    ) -> BTreeMap<ObjectId, Taken<'a>> {
-        let goes = |id: &ObjectId| fates.get(id).is_some_and(Fate::may_go) || taken.contains_key(id);
+        fates: &BTreeMap<ObjectId, PossibleOutcomes>,
+        taken: &BTreeMap<ObjectId, CascadedObject<'a>>,
+    ) -> BTreeMap<ObjectId, CascadedObject<'a>> {
+        let goes = |id: &ObjectId| fates.get(id).is_some_and(PossibleOutcomes::may_go) || taken.contains_key(id);
         let releases = self.world.snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let mut found = BTreeMap::new();
         let (by, reason, is_sure) = (Actor::HelmController, "uninstalled", true);
@@ -31,18 +31,18 @@ impl<'a> Preview<'a> {
             for object in ids.iter().filter(|id| !goes(id)).filter_map(|id| self.object(id)) {
                 if object.annotations.get("helm.sh/resource-policy").is_none() {
                     let cause = release.object.id.clone();
-                    found.insert(object.id.clone(), Taken { object, cause, by, reason, is_sure });
+                    found.insert(object.id.clone(), CascadedObject { object, cause, by, reason, is_sure });
                 }
             }
             // Helm's own records of the release, and the chart that was made for it, go last.
             let chart = helm_chart(&release.content);
             let keeps = release.flag("/spec/uninstall/keepHistory");
-            let is_left = |object: &&Object| {
+            let is_left = |object: &&ObjectMetadata| {
                 Some(&object.id) == chart.as_ref() || (!keeps && is_record(&release.content, object))
             };
             for object in self.world.snapshot.objects.iter().filter(is_left).filter(|object| !goes(&object.id)) {
                 let cause = release.object.id.clone();
-                found.insert(object.id.clone(), Taken { object, cause, by, reason, is_sure });
+                found.insert(object.id.clone(), CascadedObject { object, cause, by, reason, is_sure });
             }
         }
         found

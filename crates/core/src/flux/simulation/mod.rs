@@ -26,17 +26,17 @@ use super::build::{Answers, Needs};
 use super::features::Features;
 use super::source::artifact::Artifact;
 use super::source::matching::SourceId;
-use super::spec::{Key, Spec};
-use crate::kubernetes::deletion::cascade::{Cascade, Taken};
-use crate::kubernetes::object::{FullObject, Object, ObjectId};
+use super::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::document::{Fidelity, Plan};
 use explore::Graph;
-use model::{Event, Finalization, Node, NodeId, Pass, Removal};
-use outcomes::Fate;
+use model::{Finalization, Node, NodeId, Pass, Removal, SimulationEvent};
+use outcomes::PossibleOutcomes;
 use passes::Round;
 use scope::Scopes;
 
@@ -56,9 +56,9 @@ pub struct World<'a> {
     /// How many Kustomizations the controller reconciles at once.
     pub workers: usize,
     /// What the self-check said of each Kustomization.
-    pub fidelity: BTreeMap<Key, Fidelity>,
+    pub fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// What each Kustomization applied last, where git has it.
-    pub applied: BTreeMap<Key, Arc<Artifact>>,
+    pub applied: BTreeMap<NamespacedName, Arc<Artifact>>,
 }
 
 /// What a step came to.
@@ -73,7 +73,7 @@ pub enum Progress {
 pub struct Preview<'a> {
     world: World<'a>,
     cascade: Cascade<'a>,
-    live: BTreeMap<Key, &'a FullObject>,
+    live: BTreeMap<NamespacedName, &'a Resource>,
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
 }
@@ -82,7 +82,7 @@ pub struct Preview<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// The Kustomization.
-    pub owner: Key,
+    pub owner: NamespacedName,
     /// The object.
     pub id: ObjectId,
     /// The manifest that is refused.
@@ -93,8 +93,8 @@ pub struct Refusal {
 
 /// Everything that follows from one state of the Kustomizations.
 pub(crate) struct Consequences<'a> {
-    fates: BTreeMap<ObjectId, Fate>,
-    taken: BTreeMap<ObjectId, Taken<'a>>,
+    fates: BTreeMap<ObjectId, PossibleOutcomes>,
+    taken: BTreeMap<ObjectId, CascadedObject<'a>>,
 }
 
 impl Consequences<'_> {
@@ -102,7 +102,7 @@ impl Consequences<'_> {
     fn loses_home(&self, id: &ObjectId) -> bool {
         let home = ObjectId::new("", "Namespace", "", &id.namespace);
         let fate = self.fates.get(&home).filter(|_| !id.namespace.is_empty());
-        fate.is_some_and(|fate| fate.ends.iter().all(|end| *end == outcomes::End::Goes))
+        fate.is_some_and(|fate| fate.ends.iter().all(|end| *end == outcomes::FinalState::Goes))
     }
 }
 
@@ -138,7 +138,7 @@ impl<'a> Preview<'a> {
         Progress::Done(Box::new(self.plan(&consequences, false)))
     }
 
-    fn object(&self, id: &ObjectId) -> Option<&'a Object> {
+    fn object(&self, id: &ObjectId) -> Option<&'a ObjectMetadata> {
         self.world.snapshot.object(id)
     }
 
@@ -156,9 +156,9 @@ impl<'a> Preview<'a> {
             let nodes: Vec<&Node> = nodes.into_iter().map(|at| &self.nodes[at]).collect();
             (id.clone(), outcomes::play(id, self.object(id), &nodes, &graph, self.world.features))
         };
-        let fates: BTreeMap<ObjectId, Fate> = involved.into_iter().map(play).collect();
+        let fates: BTreeMap<ObjectId, PossibleOutcomes> = involved.into_iter().map(play).collect();
         let going = || fates.iter().filter(|(_, fate)| fate.may_go()).filter_map(|(id, _)| self.object(id));
-        let mut taken: BTreeMap<ObjectId, Taken<'a>> =
+        let mut taken: BTreeMap<ObjectId, CascadedObject<'a>> =
             self.cascade.closure(going()).into_iter().map(|taken| (taken.object.id.clone(), taken)).collect();
         let uninstalled = self.uninstalled(&fates, &taken);
         if !uninstalled.is_empty() {
@@ -173,7 +173,7 @@ impl<'a> Preview<'a> {
     fn derive(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, Needs) {
         let scopes = Scopes::new(self.world.snapshot, &self.nodes);
         let mut round = Round { consequences, scopes, answers, needs: Needs::default() };
-        let mut keys: BTreeSet<Key> = self.live.keys().cloned().collect();
+        let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
         let wanted = self.nodes.iter().flat_map(|node| &node.passes).filter_map(Pass::desired);
         keys.extend(wanted.flat_map(|desired| desired.keys()).filter(|id| id.is(GROUP, KIND)).map(key_of));
         let changes = self.spec_changes();
@@ -186,14 +186,16 @@ impl<'a> Preview<'a> {
                 nodes.push(self.live_node(&key, live, changes, &mut round));
             }
             let created = fate.is_some_and(|fate| {
-                fate.ends.iter().any(|end| matches!(end, outcomes::End::Appears | outcomes::End::ComesBack))
+                fate.ends
+                    .iter()
+                    .any(|end| matches!(end, outcomes::FinalState::Appears | outcomes::FinalState::ComesBack))
             });
             let replaced = fate.is_some_and(|fate| fate.wanted) && consequences.taken.contains_key(&id);
             if consequences.loses_home(&id) {
                 continue;
             }
             let fresh = if created || replaced { self.fresh_node(&key, changes, &mut round) } else { None };
-            let passing = |fate: &outcomes::Fate| {
+            let passing = |fate: &outcomes::PossibleOutcomes| {
                 let brought = !self.live.contains_key(&key) && !fate.appliers.is_empty();
                 if brought { self.passing_node(&key, changes, fate, &mut round) } else { None }
             };
@@ -203,7 +205,7 @@ impl<'a> Preview<'a> {
     }
 
     /// Whether and by what a live Kustomization is deleted.
-    fn removal(&self, key: &Key, live: &FullObject, consequences: &Consequences<'_>) -> Option<Removal> {
+    fn removal(&self, key: &NamespacedName, live: &Resource, consequences: &Consequences<'_>) -> Option<Removal> {
         let id = &live.object.id;
         let fate = consequences.fates.get(id).filter(|fate| fate.may_go());
         let (triggers, sure) = match (fate, consequences.taken.get(id)) {
@@ -227,7 +229,7 @@ impl<'a> Preview<'a> {
             (Ok(()), None) => Finalization::Deletes,
             (Ok(()), Some(account)) => {
                 let account = ObjectId::new("", "ServiceAccount", &key.namespace, account);
-                let goes = consequences.fates.get(&account).is_some_and(Fate::may_go)
+                let goes = consequences.fates.get(&account).is_some_and(PossibleOutcomes::may_go)
                     || consequences.taken.contains_key(&account);
                 match self.object(&account) {
                     None => Finalization::Leaves(format!("its {account} does not exist")),
@@ -240,7 +242,7 @@ impl<'a> Preview<'a> {
     }
 
     /// The deletion that a cascade began with.
-    fn root_of(&self, cause: &ObjectId, consequences: &Consequences<'_>) -> Option<(BTreeSet<Event>, bool)> {
+    fn root_of(&self, cause: &ObjectId, consequences: &Consequences<'_>) -> Option<(BTreeSet<SimulationEvent>, bool)> {
         let mut cause = cause;
         for _ in 0..consequences.taken.len() + 1 {
             match consequences.taken.get(cause) {
@@ -254,12 +256,12 @@ impl<'a> Preview<'a> {
 }
 
 /// Namespace and name of a Kustomization.
-fn key_of(id: &ObjectId) -> Key {
-    Key { namespace: id.namespace.to_string(), name: id.name.to_string() }
+fn key_of(id: &ObjectId) -> NamespacedName {
+    NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() }
 }
 
-fn spec_of(live: &FullObject) -> Spec {
-    Spec::new(live.at("/spec").unwrap_or_default_ref())
+fn spec_of(live: &Resource) -> KustomizationSpec {
+    KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref())
 }
 
 /// A missing JSON value as `null`.

@@ -7,21 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::flux::build::objects::Built;
-use crate::flux::spec::{Key, Spec};
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 
 /// One life of a Kustomization: the live one, or the one that is created (again).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
     /// Namespace and name.
-    pub key: Key,
+    pub key: NamespacedName,
     /// Whether it does not exist yet.
     pub fresh: bool,
 }
 
 /// A reconciliation, or the finalization, of one Kustomization; what happens to objects happens in one of these.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Event {
+pub enum SimulationEvent {
     /// The objects of a pass are applied.
     Apply(NodeId, usize),
     /// What a pass does not build any more is pruned.
@@ -30,7 +30,7 @@ pub enum Event {
     Finalize(NodeId),
 }
 
-impl Event {
+impl SimulationEvent {
     /// Whose event this is.
     pub fn node(&self) -> &NodeId {
         match self {
@@ -69,7 +69,7 @@ pub(crate) type Trigger = Option<(NodeId, usize)>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pass {
     /// The spec that it works with.
-    pub spec: Spec,
+    pub spec: KustomizationSpec,
     /// What brings it.
     pub trigger: Trigger,
     /// What comes of it.
@@ -120,7 +120,7 @@ pub enum Finalization {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// What deletes it.
-    pub triggers: BTreeSet<Event>,
+    pub triggers: BTreeSet<SimulationEvent>,
     /// Whether that is sure.
     pub sure: bool,
     /// What becomes of its objects.
@@ -145,7 +145,7 @@ pub struct Node {
 
 impl Node {
     /// One that does not exist yet.
-    pub fn fresh(key: &Key, passes: Vec<Pass>, removal: Option<Removal>) -> Self {
+    pub fn fresh(key: &NamespacedName, passes: Vec<Pass>, removal: Option<Removal>) -> Self {
         let id = NodeId { key: key.clone(), fresh: true };
         Self { id, passes, removal, inventory: BTreeSet::new(), unreadable: None }
     }

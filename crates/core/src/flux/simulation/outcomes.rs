@@ -6,11 +6,11 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::explore::Graph;
-use super::model::{Event, Finalization, Node, PassOutcome};
+use super::model::{Finalization, Node, PassOutcome, SimulationEvent};
 use crate::flux::build::objects::Built;
 use crate::flux::features::Features;
-use crate::flux::spec::{Key, Spec};
-use crate::kubernetes::object::{Object, ObjectId, Writer};
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 
 /// Mark that keeps an object from being pruned.
@@ -22,7 +22,7 @@ pub const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
 
 /// How an object ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
+pub enum FinalState {
     /// The same uid is still there.
     Stays,
     /// Another object of the same identity is there.
@@ -37,36 +37,36 @@ pub enum End {
 
 /// The ends that are possible, and by whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fate {
+pub struct PossibleOutcomes {
     /// Every possible end.
-    pub ends: BTreeSet<End>,
+    pub ends: BTreeSet<FinalState>,
     /// The events that deleted the live object in any order.
-    pub deleters: BTreeSet<Event>,
+    pub deleters: BTreeSet<SimulationEvent>,
     /// Deletions that a guard or a foreign label stopped, in any order.
-    pub spared: BTreeSet<Event>,
+    pub spared: BTreeSet<SimulationEvent>,
     /// Whether a Kustomization that stays wants the object in the end.
     pub wanted: bool,
     /// Kustomizations that apply the object.
-    pub appliers: BTreeSet<Key>,
+    pub appliers: BTreeSet<NamespacedName>,
 }
 
-impl Fate {
+impl PossibleOutcomes {
     /// Whether the live object goes in every order.
     pub fn surely_goes(&self) -> bool {
-        !self.ends.is_empty() && self.ends.iter().all(|end| matches!(end, End::Goes | End::ComesBack))
+        !self.ends.is_empty() && self.ends.iter().all(|end| matches!(end, FinalState::Goes | FinalState::ComesBack))
     }
 
     /// Whether the live object goes in some order.
     pub fn may_go(&self) -> bool {
-        self.ends.iter().any(|end| matches!(end, End::Goes | End::ComesBack))
+        self.ends.iter().any(|end| matches!(end, FinalState::Goes | FinalState::ComesBack))
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
+struct SimulationState {
     exists: bool,
     replaced: bool,
-    labelled: Option<Key>,
+    labelled: Option<NamespacedName>,
     guarded: bool,
     frozen: bool,
 }
@@ -75,12 +75,12 @@ struct State {
 #[derive(Clone)]
 enum Effect {
     Apply(Applied),
-    Delete(Key),
+    Delete(NamespacedName),
 }
 
 #[derive(Clone)]
 struct Applied {
-    label: Key,
+    label: NamespacedName,
     guarded: bool,
     skipped: bool,
     only_if_absent: bool,
@@ -94,19 +94,25 @@ impl Applied {
 }
 
 /// Plays all orders for one object. `live` is its metadata where it exists.
-pub fn play(id: &ObjectId, live: Option<&Object>, nodes: &[&Node], graph: &Graph, features: Features) -> Fate {
-    let mut fate = Fate::default();
-    let toggles = Toggle::collect(id, nodes);
+pub fn play(
+    id: &ObjectId,
+    live: Option<&ObjectMetadata>,
+    nodes: &[&Node],
+    graph: &Graph,
+    features: Features,
+) -> PossibleOutcomes {
+    let mut fate = PossibleOutcomes::default();
+    let toggles = Branch::collect(id, nodes);
     let start = start(live, features);
     // A guard that somebody else wrote survives an application.
     let foreign_guard = live.is_some_and(|object| start.guarded && guard_is_foreign(object));
     for mask in 0..1_usize << toggles.len().min(5) {
         let on =
-            |toggle: &Toggle| toggles.iter().position(|other| other == toggle).is_none_or(|at| mask >> at & 1 == 1);
-        let script = Script::new(id, live.is_some(), nodes, &on, features);
+            |toggle: &Branch| toggles.iter().position(|other| other == toggle).is_none_or(|at| mask >> at & 1 == 1);
+        let script = Schedule::new(id, live.is_some(), nodes, &on, features);
         fate.wanted |= !script.settle.is_empty();
         fate.appliers.extend(script.appliers());
-        let mut player = Player {
+        let mut player = Explorer {
             graph,
             script: &script,
             foreign_guard,
@@ -121,7 +127,7 @@ pub fn play(id: &ObjectId, live: Option<&Object>, nodes: &[&Node], graph: &Graph
 
 /// Something that may or may not happen.
 #[derive(Clone, PartialEq)]
-enum Toggle {
+enum Branch {
     Pass(usize),
     Removal(usize),
     Finalization(usize),
@@ -130,7 +136,7 @@ enum Toggle {
     StaleInventory(usize, usize),
 }
 
-impl Toggle {
+impl Branch {
     fn collect(id: &ObjectId, nodes: &[&Node]) -> Vec<Self> {
         let mut toggles = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
@@ -160,39 +166,39 @@ impl Toggle {
     }
 }
 
-/// The events of one object in one combination of what may happen; [`Toggle::Pass`] speaks of all optional passes of a
+/// The events of one object in one combination of what may happen; [`Branch::Pass`] speaks of all optional passes of a
 /// Kustomization at once.
-struct Script {
-    events: Vec<(Event, Effect)>,
+struct Schedule {
+    events: Vec<(SimulationEvent, Effect)>,
     settle: Vec<Applied>,
 }
 
-impl Script {
-    fn new(id: &ObjectId, exists: bool, nodes: &[&Node], on: &dyn Fn(&Toggle) -> bool, features: Features) -> Self {
+impl Schedule {
+    fn new(id: &ObjectId, exists: bool, nodes: &[&Node], on: &dyn Fn(&Branch) -> bool, features: Features) -> Self {
         let mut script = Self { events: Vec::new(), settle: Vec::new() };
         for (at, node) in nodes.iter().enumerate() {
             let key = &node.id.key;
             let mut listed = node.inventory.contains(id);
             for (number, pass) in node.passes.iter().enumerate() {
-                if pass.optional && !on(&Toggle::Pass(at)) {
+                if pass.optional && !on(&Branch::Pass(at)) {
                     continue;
                 }
                 let wanted = pass.desired().and_then(|desired| desired.get(id));
                 let wanted = wanted.map(|built| applied(built, &pass.spec, key, features));
                 if let Some(applied) = wanted.clone() {
-                    script.events.push((Event::Apply(node.id.clone(), number), Effect::Apply(applied)));
+                    script.events.push((SimulationEvent::Apply(node.id.clone(), number), Effect::Apply(applied)));
                 }
                 if !matches!(pass.outcome, PassOutcome::Applied(_)) {
                     continue;
                 }
-                let unread = Toggle::StaleInventory(at, number);
+                let unread = Branch::StaleInventory(at, number);
                 let flipped = number > 0 && !node.passes[number - 1].spec.prunes() && node.inventory.contains(id);
                 if pass.spec.prunes() && wanted.is_none() && (listed || (flipped && on(&unread))) {
-                    script.events.push((Event::Prune(node.id.clone(), number), Effect::Delete(key.clone())));
+                    script.events.push((SimulationEvent::Prune(node.id.clone(), number), Effect::Delete(key.clone())));
                 }
                 listed = wanted.is_some_and(|applied| applied.is_listed(exists, features));
             }
-            let removal = node.removal.as_ref().filter(|removal| removal.sure || on(&Toggle::Removal(at)));
+            let removal = node.removal.as_ref().filter(|removal| removal.sure || on(&Branch::Removal(at)));
             let Some(removal) = removal else {
                 let last = node.last().filter(|pass| !pass.optional && matches!(pass.outcome, PassOutcome::Applied(_)));
                 let wanted = last.and_then(|pass| Some((pass.desired()?.get(id)?, &pass.spec)));
@@ -202,35 +208,36 @@ impl Script {
             let deletes = match &removal.finalization {
                 Finalization::Deletes => true,
                 Finalization::Leaves(_) => false,
-                Finalization::Depends(_) => on(&Toggle::Finalization(at)),
+                Finalization::Depends(_) => on(&Branch::Finalization(at)),
             };
-            let known = node.inventory.contains(id) || on(&Toggle::Listing(at));
+            let known = node.inventory.contains(id) || on(&Branch::Listing(at));
             if listed && deletes && known {
-                script.events.push((Event::Finalize(node.id.clone()), Effect::Delete(key.clone())));
+                script.events.push((SimulationEvent::Finalize(node.id.clone()), Effect::Delete(key.clone())));
             }
         }
         script
     }
 
-    fn appliers(&self) -> impl Iterator<Item = Key> {
-        let applies =
-            |(event, effect): &(Event, Effect)| matches!(effect, Effect::Apply(_)).then(|| event.node().key.clone());
+    fn appliers(&self) -> impl Iterator<Item = NamespacedName> {
+        let applies = |(event, effect): &(SimulationEvent, Effect)| {
+            matches!(effect, Effect::Apply(_)).then(|| event.node().key.clone())
+        };
         self.events.iter().filter_map(applies)
     }
 }
 
-struct Player<'a> {
+struct Explorer<'a> {
     graph: &'a Graph,
-    script: &'a Script,
+    script: &'a Schedule,
     foreign_guard: bool,
     existed: bool,
-    seen: HashSet<(u64, State)>,
-    fate: &'a mut Fate,
+    seen: HashSet<(u64, SimulationState)>,
+    fate: &'a mut PossibleOutcomes,
 }
 
-impl Player<'_> {
+impl Explorer<'_> {
     /// Plays every event that may come next; `done` is the bit set of those that were.
-    fn play(&mut self, done: u64, state: State) {
+    fn play(&mut self, done: u64, state: SimulationState) {
         if !self.seen.insert((done, state.clone())) {
             return;
         }
@@ -254,7 +261,7 @@ impl Player<'_> {
         }
     }
 
-    fn after(&mut self, (event, effect): &(Event, Effect), mut state: State) -> State {
+    fn after(&mut self, (event, effect): &(SimulationEvent, Effect), mut state: SimulationState) -> SimulationState {
         match effect {
             Effect::Apply(applied) => self.apply(applied, &mut state),
             Effect::Delete(owner) if !state.exists || state.labelled.as_ref() != Some(owner) || state.guarded => {
@@ -266,13 +273,14 @@ impl Player<'_> {
                 if !state.replaced {
                     self.fate.deleters.insert(event.clone());
                 }
-                state = State { exists: false, replaced: true, labelled: None, guarded: false, frozen: false };
+                state =
+                    SimulationState { exists: false, replaced: true, labelled: None, guarded: false, frozen: false };
             }
         }
         state
     }
 
-    fn apply(&self, applied: &Applied, state: &mut State) {
+    fn apply(&self, applied: &Applied, state: &mut SimulationState) {
         if applied.skipped || (state.exists && (state.frozen || applied.only_if_absent)) {
             return;
         }
@@ -283,28 +291,28 @@ impl Player<'_> {
     }
 
     /// Afterwards everyone who stays applies once more, at the latest after an interval.
-    fn end(&mut self, mut state: State) {
+    fn end(&mut self, mut state: SimulationState) {
         for applied in &self.script.settle {
             self.apply(applied, &mut state);
         }
         self.fate.ends.insert(match (self.existed, state.exists) {
-            (true, true) if state.replaced => End::ComesBack,
-            (true, true) => End::Stays,
-            (true, false) => End::Goes,
-            (false, true) => End::Appears,
-            (false, false) => End::Never,
+            (true, true) if state.replaced => FinalState::ComesBack,
+            (true, true) => FinalState::Stays,
+            (true, false) => FinalState::Goes,
+            (false, true) => FinalState::Appears,
+            (false, false) => FinalState::Never,
         });
     }
 }
 
-fn start(live: Option<&Object>, features: Features) -> State {
+fn start(live: Option<&ObjectMetadata>, features: Features) -> SimulationState {
     let Some(object) = live else {
-        return State { exists: false, replaced: false, labelled: None, guarded: false, frozen: false };
+        return SimulationState { exists: false, replaced: false, labelled: None, guarded: false, frozen: false };
     };
     let label = |key: &str| object.labels.get(key).map(str::to_owned);
-    let labelled = label(NAME).zip(label(NAMESPACE)).map(|(name, namespace)| Key { namespace, name });
+    let labelled = label(NAME).zip(label(NAMESPACE)).map(|(name, namespace)| NamespacedName { namespace, name });
     let frozen = live_mark(object, RECONCILE, "disabled") || live_mark(object, SSA, "ignore");
-    State { exists: true, replaced: false, labelled, guarded: guard(object, features).is_some(), frozen }
+    SimulationState { exists: true, replaced: false, labelled, guarded: guard(object, features).is_some(), frozen }
 }
 
 /// Whether a manifest says itself that it is not to be applied.
@@ -313,30 +321,33 @@ pub(crate) fn is_skipped(built: &Built) -> bool {
 }
 
 /// The mark that keeps a live object from being pruned by the controller.
-pub fn guard(object: &Object, features: Features) -> Option<(&'static str, &'static str)> {
+pub fn guard(object: &ObjectMetadata, features: Features) -> Option<(&'static str, &'static str)> {
     let marks = [(PRUNE, "disabled"), (RECONCILE, "disabled"), (SSA, "ignore")];
     let marks = if features.ignore_protects { &marks[..] } else { &marks[..2] };
     marks.iter().find(|(key, value)| live_mark(object, key, value)).copied()
 }
 
-fn live_mark(object: &Object, key: &str, value: &str) -> bool {
+fn live_mark(object: &ObjectMetadata, key: &str, value: &str) -> bool {
     [object.labels.get(key), object.annotations.get(key)].into_iter().flatten().any(|v| v.eq_ignore_ascii_case(value))
 }
 
 /// The controller drops what it wrote itself and what any manager named `kubectl…` wrote (reference 4.2).
-fn guard_is_foreign(object: &Object) -> bool {
+fn guard_is_foreign(object: &ObjectMetadata) -> bool {
     let merges = live_mark(object, SSA, "merge");
-    let owns =
-        |writer: &&Writer| writer.labels.iter().chain(&writer.annotations).any(|key| [PRUNE, SSA].contains(&&**key));
-    let ours = |writer: &Writer| &*writer.manager == "kustomize-controller" || writer.manager.starts_with("kubectl");
+    let owns = |writer: &&ManagedFieldsEntry| {
+        writer.labels.iter().chain(&writer.annotations).any(|key| [PRUNE, SSA].contains(&&**key))
+    };
+    let ours = |writer: &ManagedFieldsEntry| {
+        &*writer.manager == "kustomize-controller" || writer.manager.starts_with("kubectl")
+    };
     object.writers.iter().filter(owns).any(|writer| merges || !ours(writer))
 }
 
-fn applied(built: &Built, spec: &Spec, owner: &Key, features: Features) -> Applied {
+fn applied(built: &Built, spec: &KustomizationSpec, owner: &NamespacedName, features: Features) -> Applied {
     let common = |key: &str, value: &str| spec.common_mark(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
     let marked = |key: &str, value: &str| built.is_marked(key, value) || common(key, value);
     let ignored = marked(SSA, "ignore");
-    let label = Key {
+    let label = NamespacedName {
         namespace: spec.common_label(NAMESPACE).unwrap_or(&owner.namespace).to_owned(),
         name: spec.common_label(NAME).unwrap_or(&owner.name).to_owned(),
     };

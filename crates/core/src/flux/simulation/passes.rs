@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Event, Finalization, Node, NodeId, Pass, PassOutcome, Removal, Trigger};
-use super::outcomes::{End, Fate};
+use super::model::{Finalization, Node, NodeId, Pass, PassOutcome, Removal, SimulationEvent, Trigger};
+use super::outcomes::{FinalState, PossibleOutcomes};
 use super::scope;
 use super::scope::Scopes;
 use super::{Consequences, OrNull, Preview, Refusal, key_of, outcomes, spec_of};
 use crate::flux::build;
 use crate::flux::build::{Answers, Needs, Replaced};
-use crate::flux::spec::{Key, Spec};
-use crate::kubernetes::object::FullObject;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// A spec that a pass of a Kustomization applies.
-pub(crate) type Change = (NodeId, usize, Spec);
+pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
 
 /// What one round of the computation works with.
 pub(crate) struct Round<'r, 'a> {
@@ -32,14 +32,14 @@ pub(crate) struct Round<'r, 'a> {
 
 impl Preview<'_> {
     /// For every Kustomization the specs that some pass applies, in order: from whom, in which pass, and which.
-    pub(crate) fn spec_changes(&self) -> BTreeMap<Key, Vec<Change>> {
-        let mut changes: BTreeMap<Key, Vec<Change>> = BTreeMap::new();
+    pub(crate) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
+        let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
         for node in &self.nodes {
             for (number, pass) in node.passes.iter().enumerate() {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
                     // Of what is encrypted as a whole only the live spec is known.
                     if !outcomes::is_skipped(built) && built.manifest.is_object() {
-                        let spec = Spec::new(built.manifest.get("spec").unwrap_or_default_ref());
+                        let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or_default_ref());
                         changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
                     }
                 }
@@ -51,14 +51,14 @@ impl Preview<'_> {
     /// The life of a Kustomization that exists.
     pub(crate) fn live_node(
         &self,
-        key: &Key,
-        live: &FullObject,
-        changes: &[Change],
+        key: &NamespacedName,
+        live: &Resource,
+        changes: &[SpecChange],
         round: &mut Round<'_, '_>,
     ) -> Node {
         let id = NodeId { key: key.clone(), fresh: false };
         let removal = self.removal(key, live, round.consequences);
-        let live_spec = Spec::new(live.at("/spec").unwrap_or_default_ref());
+        let live_spec = KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref());
         let object = &live.object;
         let frozen = [outcomes::RECONCILE, outcomes::SSA].iter().any(|mark| {
             object.mark(mark).is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
@@ -76,11 +76,12 @@ impl Preview<'_> {
             }
         }
         // A dependant waits for its dependency at the new revision; by then its parent has changed the spec.
-        let waits = |spec: &Spec| {
+        let waits = |spec: &KustomizationSpec| {
             let dependencies = spec.depends_on(&key.namespace);
             let source = spec.source(&key.namespace);
-            let same =
-                |other: &Key| self.live.get(other).is_some_and(|live| spec_of(live).source(&other.namespace) == source);
+            let same = |other: &NamespacedName| {
+                self.live.get(other).is_some_and(|live| spec_of(live).source(&other.namespace) == source)
+            };
             dependencies.iter().any(same)
         };
         if specs.len() > 1 && waits(&specs[0].1) {
@@ -107,10 +108,15 @@ impl Preview<'_> {
     }
 
     /// The life of a Kustomization that is created, or created again.
-    pub(crate) fn fresh_node(&self, key: &Key, changes: &[Change], round: &mut Round<'_, '_>) -> Option<Node> {
+    pub(crate) fn fresh_node(
+        &self,
+        key: &NamespacedName,
+        changes: &[SpecChange],
+        round: &mut Round<'_, '_>,
+    ) -> Option<Node> {
         // Only who stays can bring it (back); of those the spec of the last pass counts for a Kustomization that returns.
         let stays = |id: &NodeId| id.key != *key && self.nodes.iter().any(|node| node.id == *id && node.stays());
-        let mut changes: Vec<&Change> = changes.iter().filter(|(parent, ..)| stays(parent)).collect();
+        let mut changes: Vec<&SpecChange> = changes.iter().filter(|(parent, ..)| stays(parent)).collect();
         if self.live.contains_key(key) {
             changes.drain(..changes.len().saturating_sub(1));
         }
@@ -126,18 +132,18 @@ impl Preview<'_> {
     /// or stays where they leave their objects, and what it may not delete stays in either case.
     pub(crate) fn passing_node(
         &self,
-        key: &Key,
-        changes: &[Change],
-        fate: &Fate,
+        key: &NamespacedName,
+        changes: &[SpecChange],
+        fate: &PossibleOutcomes,
         round: &mut Round<'_, '_>,
     ) -> Option<Node> {
         let mut passes = self.brought(key, changes.iter(), round);
         passes.iter_mut().for_each(|pass| pass.optional = true);
         let deletes = passes.last()?.spec.finalizer_deletes(self.world.features.deletion_policy);
-        let goes = fate.ends.contains(&End::Never);
+        let goes = fate.ends.contains(&FinalState::Never);
         let removal = goes.then(|| Removal {
-            triggers: changes.iter().map(|(parent, ..)| Event::Finalize(parent.clone())).collect(),
-            sure: !fate.ends.contains(&End::Appears),
+            triggers: changes.iter().map(|(parent, ..)| SimulationEvent::Finalize(parent.clone())).collect(),
+            sure: !fate.ends.contains(&FinalState::Appears),
             finalization: deletes.map_or_else(Finalization::Leaves, |()| Finalization::Deletes),
         });
         Some(Node::fresh(key, passes, removal))
@@ -146,8 +152,8 @@ impl Preview<'_> {
     /// One pass for each specification that a parent brings.
     fn brought<'c>(
         &self,
-        key: &Key,
-        changes: impl Iterator<Item = &'c Change>,
+        key: &NamespacedName,
+        changes: impl Iterator<Item = &'c SpecChange>,
         round: &mut Round<'_, '_>,
     ) -> Vec<Pass> {
         changes
@@ -158,7 +164,13 @@ impl Preview<'_> {
     }
 
     /// The passes with a spec that another follows: the variables may change before the spec does.
-    fn earlier_passes(&self, key: &Key, spec: Spec, trigger: Trigger, round: &mut Round<'_, '_>) -> Vec<Pass> {
+    fn earlier_passes(
+        &self,
+        key: &NamespacedName,
+        spec: KustomizationSpec,
+        trigger: Trigger,
+        round: &mut Round<'_, '_>,
+    ) -> Vec<Pass> {
         let mut passes = self.final_passes(key, spec, trigger, round);
         if let [old, new] = passes.as_mut_slice() {
             (old.optional, new.optional) = (new.optional, true);
@@ -167,7 +179,13 @@ impl Preview<'_> {
     }
 
     /// The passes with the spec that stays: with the variables as they are, and with what the change makes of them.
-    fn final_passes(&self, key: &Key, spec: Spec, trigger: Trigger, round: &mut Round<'_, '_>) -> Vec<Pass> {
+    fn final_passes(
+        &self,
+        key: &NamespacedName,
+        spec: KustomizationSpec,
+        trigger: Trigger,
+        round: &mut Round<'_, '_>,
+    ) -> Vec<Pass> {
         let Some(renewed) = self.renewed(key, &spec, round.consequences, round.answers) else {
             return vec![self.pass(key, spec, trigger, &Replaced::new(), round)];
         };
@@ -181,20 +199,34 @@ impl Preview<'_> {
         passes
     }
 
-    fn pass(&self, key: &Key, spec: Spec, trigger: Trigger, replaced: &Replaced, round: &mut Round<'_, '_>) -> Pass {
+    fn pass(
+        &self,
+        key: &NamespacedName,
+        spec: KustomizationSpec,
+        trigger: Trigger,
+        replaced: &Replaced,
+        round: &mut Round<'_, '_>,
+    ) -> Pass {
         let (outcome, sure) = self.outcome(key, &spec, replaced, round);
         Pass { spec, trigger, outcome, optional: !sure }
     }
 
     /// How many Kustomizations a new revision puts in the queue.
     fn queued(&self) -> usize {
-        let follows =
-            |(key, live): &(&Key, &&FullObject)| self.world.trees.contains_key(&spec_of(live).source(&key.namespace));
+        let follows = |(key, live): &(&NamespacedName, &&Resource)| {
+            self.world.trees.contains_key(&spec_of(live).source(&key.namespace))
+        };
         self.live.iter().filter(follows).count()
     }
 
     /// What a pass with this spec comes to, and whether it is sure to happen.
-    fn outcome(&self, key: &Key, spec: &Spec, replaced: &Replaced, round: &mut Round<'_, '_>) -> (PassOutcome, bool) {
+    fn outcome(
+        &self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        replaced: &Replaced,
+        round: &mut Round<'_, '_>,
+    ) -> (PassOutcome, bool) {
         let source = spec.source(&key.namespace);
         let elsewhere = |why: String| (PassOutcome::Elsewhere(why), true);
         if let Some(reason) = self.world.pinned.get(&source) {
@@ -228,7 +260,7 @@ impl Preview<'_> {
     }
 
     /// An application that the server refuses stops there.
-    fn judged(&self, key: &Key, outcome: PassOutcome) -> PassOutcome {
+    fn judged(&self, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
         let PassOutcome::Applied(desired) = &outcome else { return outcome };
         let refused = |refusal: &&Refusal| {
             refusal.owner == *key && desired.get(&refusal.id).is_some_and(|built| built.manifest == refusal.manifest)

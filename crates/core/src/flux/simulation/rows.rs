@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Event, Finalization, Node, Pass, PassOutcome};
-use super::outcomes::{End, Fate, guard};
+use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
+use super::outcomes::{FinalState, PossibleOutcomes, guard};
 use super::{Consequences, Preview, encrypted};
-use crate::flux::spec::Key;
-use crate::kubernetes::deletion::cascade::Taken;
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::deletion::cascade::CascadedObject;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::{Gap, GapKind};
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
-use crate::plan::document::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, Plan, Target};
+use crate::plan::document::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, PinnedObject, Plan};
 
 impl Preview<'_> {
     /// Rows and owners of the last state; an unsettled one is a gap.
@@ -42,22 +42,22 @@ impl Preview<'_> {
         Plan { contested: self.contested(), ..plan }
     }
 
-    fn change(&self, id: &ObjectId, fate: &Fate, consequences: &Consequences<'_>) -> Option<Change> {
+    fn change(&self, id: &ObjectId, fate: &PossibleOutcomes, consequences: &Consequences<'_>) -> Option<Change> {
         let live = self.object(id);
         let certainty = if fate.ends.len() > 1 { Certainty::Race } else { Certainty::Certain };
-        let ends = |end: End| fate.ends.contains(&end);
+        let ends = |end: FinalState| fate.ends.contains(&end);
         let taken = live.and_then(|_| consequences.taken.get(id));
         let homeless = consequences.loses_home(id);
-        let action = if ends(End::Goes) || (ends(End::ComesBack) && homeless) {
+        let action = if ends(FinalState::Goes) || (ends(FinalState::ComesBack) && homeless) {
             Action::Delete
-        } else if ends(End::ComesBack) {
+        } else if ends(FinalState::ComesBack) {
             Action::Recreate
-        } else if ends(End::Appears) {
+        } else if ends(FinalState::Appears) {
             if homeless {
                 return None;
             }
             Action::Create
-        } else if taken.is_some() || ends(End::Never) {
+        } else if taken.is_some() || ends(FinalState::Never) {
             // What a cascade takes is its row, and what never was needs none.
             return None;
         } else {
@@ -65,22 +65,22 @@ impl Preview<'_> {
         };
         let event = fate.deleters.first();
         let (reason, cause) = match event {
-            Some(Event::Finalize(node)) => {
+            Some(SimulationEvent::Finalize(node)) => {
                 let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
                 ("owner-deleted".to_owned(), Some(owner))
             }
-            Some(Event::Prune(node, _)) => (self.why_stale(&node.key, fate), None),
+            Some(SimulationEvent::Prune(node, _)) => (self.why_stale(&node.key, fate), None),
             _ => ("in-build".to_owned(), None),
         };
         let reason = if certainty == Certainty::Race { format!("{reason}; {}", self.race(fate)) } else { reason };
         let owner = event.map(|event| event.node().key.clone()).or_else(|| fate.appliers.first().cloned());
-        let object = live.map_or_else(|| absent(id), Target::from);
+        let object = live.map_or_else(|| absent(id), PinnedObject::from);
         let by = Actor::KustomizeController;
         Some(Change { action, certainty, object, owner: owner.map(|key| owner_id(&key)), by, reason, cause })
     }
 
-    fn why_stale(&self, owner: &Key, fate: &Fate) -> String {
-        let others: Vec<&Key> = fate.appliers.iter().filter(|key| *key != owner).collect();
+    fn why_stale(&self, owner: &NamespacedName, fate: &PossibleOutcomes) -> String {
+        let others: Vec<&NamespacedName> = fate.appliers.iter().filter(|key| *key != owner).collect();
         if let Some(other) = others.first() {
             return format!("moved: {} takes it over after it was pruned", owner_id(other));
         }
@@ -100,7 +100,7 @@ impl Preview<'_> {
     }
 
     /// What a race depends on, in words.
-    fn race(&self, fate: &Fate) -> String {
+    fn race(&self, fate: &PossibleOutcomes) -> String {
         let owners: BTreeSet<String> = fate
             .deleters
             .iter()
@@ -113,7 +113,7 @@ impl Preview<'_> {
     }
 
     /// A row for what looks prunable and stays.
-    fn kept(&self, id: &ObjectId, live: &Object, fate: &Fate) -> Option<Change> {
+    fn kept(&self, id: &ObjectId, live: &ObjectMetadata, fate: &PossibleOutcomes) -> Option<Change> {
         let lists = |node: &&Node| !node.id.fresh && node.inventory.contains(id);
         let builds = |node: &Node| node.passes.iter().any(|pass| pass.desired().is_some_and(|d| d.contains_key(id)));
         let loser = self.nodes.iter().filter(lists).find(|node| {
@@ -141,22 +141,31 @@ impl Preview<'_> {
         };
         let owner = Some(owner_id(&loser.id.key));
         let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
-        Some(Change { action: Action::Keep, certainty, object: Target::from(live), owner, by, reason, cause: None })
+        Some(Change {
+            action: Action::Keep,
+            certainty,
+            object: PinnedObject::from(live),
+            owner,
+            by,
+            reason,
+            cause: None,
+        })
     }
 
     /// Rows for what goes along with a namespace, a definition or the object that it depends on.
     fn cascaded(&self, consequences: &Consequences<'_>) -> Vec<Change> {
-        let row = |taken: &Taken<'_>| {
+        let row = |taken: &CascadedObject<'_>| {
             let id = &taken.object.id;
             let fate = consequences.fates.get(id);
             let sure = self.root_of(&taken.cause, consequences).is_none_or(|(_, sure)| sure);
             // A ReplicaSet gets its old name again when its Deployment comes back with the same template.
             let owner_returns = taken.by == Actor::GarbageCollector
-                && consequences.fates.get(&taken.cause).is_some_and(|fate| fate.ends.contains(&End::ComesBack));
+                && consequences.fates.get(&taken.cause).is_some_and(|fate| fate.ends.contains(&FinalState::ComesBack));
             // Who wants it makes it again, unless its namespace does not come back.
             let homeless = consequences.loses_home(id);
             let home = ObjectId::new("", "Namespace", "", &id.namespace);
-            let home_returns = consequences.fates.get(&home).is_some_and(|fate| fate.ends.contains(&End::ComesBack));
+            let home_returns =
+                consequences.fates.get(&home).is_some_and(|fate| fate.ends.contains(&FinalState::ComesBack));
             let returns = (fate.is_some_and(|fate| fate.wanted) && !homeless) || (home_returns && is_furniture(id));
             // A chart's crds/ are in the inventory and are never deleted by Helm; its templates are.
             let definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition");
@@ -167,7 +176,7 @@ impl Preview<'_> {
                     _ => Action::Delete,
                 },
                 certainty: if sure && taken.is_sure && !owner_returns { Certainty::Certain } else { Certainty::Race },
-                object: Target::from(taken.object),
+                object: PinnedObject::from(taken.object),
                 owner: self.listed_by(id).map(|key| owner_id(&key)),
                 by: taken.by,
                 reason: match taken.by {
@@ -196,7 +205,7 @@ impl Preview<'_> {
                 rows.push(Change {
                     action: Action::Keep,
                     certainty: Certainty::Certain,
-                    object: Target::from(live),
+                    object: PinnedObject::from(live),
                     owner: Some(owner_id(&node.id.key)),
                     by: Actor::KustomizeController,
                     reason: "left-behind: its name holds __, which the controller reads as another name".to_owned(),
@@ -207,12 +216,12 @@ impl Preview<'_> {
         rows
     }
 
-    fn listed_by(&self, id: &ObjectId) -> Option<Key> {
+    fn listed_by(&self, id: &ObjectId) -> Option<NamespacedName> {
         self.nodes.iter().find(|node| node.inventory.contains(id)).map(|node| node.id.key.clone())
     }
 
     fn owners(&self) -> Vec<OwnerOutcome> {
-        let mut owners: BTreeMap<&Key, OwnerOutcome> = BTreeMap::new();
+        let mut owners: BTreeMap<&NamespacedName, OwnerOutcome> = BTreeMap::new();
         // What comes and goes at once is no owner that anyone loses.
         for node in self.nodes.iter().filter(|node| !node.id.fresh || node.removal.is_none()) {
             let key = &node.id.key;
@@ -261,7 +270,7 @@ fn outcome(node: &Node) -> (Outcome, String) {
     }
 }
 
-pub(crate) fn owner_id(key: &Key) -> OwnerId {
+pub(crate) fn owner_id(key: &NamespacedName) -> OwnerId {
     OwnerId {
         system: "flux".to_owned(),
         kind: KIND.to_owned(),
@@ -270,6 +279,6 @@ pub(crate) fn owner_id(key: &Key) -> OwnerId {
     }
 }
 
-fn absent(id: &ObjectId) -> Target {
-    Target { id: id.clone(), uid: String::new(), resource_version: String::new() }
+fn absent(id: &ObjectId) -> PinnedObject {
+    PinnedObject { id: id.clone(), uid: String::new(), resource_version: String::new() }
 }

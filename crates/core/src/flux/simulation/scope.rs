@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::model::{Desired, Node, PassOutcome};
-use crate::flux::build::encrypted::Veil;
+use crate::flux::build::encrypted::Undecrypted;
 use crate::flux::build::objects;
 use crate::flux::build::objects::Built;
 use crate::kubernetes::object::{GroupKind, ObjectId};
@@ -48,7 +48,7 @@ impl<'a> Scopes<'a> {
         for object in &built {
             let kind = object.id.group_kind();
             let mut fails = |why: String| failures.push((stage(&object.id), why));
-            if object.veil == Some(Veil::Identity) {
+            if object.veil == Some(Undecrypted::Identity) {
                 desired.insert(object.id.clone(), object.clone());
                 continue;
             }

@@ -7,18 +7,18 @@
 use std::collections::BTreeMap;
 
 use super::model::{Node, NodeId, Pass};
-use super::outcomes::{End, SSA, is_skipped};
+use super::outcomes::{FinalState, SSA, is_skipped};
 use super::{Consequences, Preview};
 use crate::flux::build::substitute;
 use crate::flux::build::substitute::Lookup;
 use crate::flux::build::variables::Data;
 use crate::flux::build::{Answers, DataRef, Replaced};
-use crate::flux::spec::{Key, Spec};
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 
 /// What the variables of one Kustomization will be.
 #[derive(Default)]
-pub(crate) struct Renewed {
+pub(crate) struct VariableUpdate {
     /// What ConfigMaps and Secrets will hold, where that is another thing than now.
     pub(crate) data: Replaced,
     /// A pass that brings the new data.
@@ -32,12 +32,12 @@ impl Preview<'_> {
     /// as long as it is not known what they are.
     pub(crate) fn renewed(
         &self,
-        key: &Key,
-        spec: &Spec,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
         consequences: &Consequences<'_>,
         answers: &Answers,
-    ) -> Option<Renewed> {
-        let mut renewed = Renewed::default();
+    ) -> Option<VariableUpdate> {
+        let mut renewed = VariableUpdate::default();
         let mut old_builds = true;
         let mut waits = false;
         for source in substitute::sources(spec.value()) {
@@ -49,7 +49,7 @@ impl Preview<'_> {
                 continue;
             }
             old_builds &= match now {
-                Lookup::Found(_) => true,
+                Lookup::ResolvedClaim(_) => true,
                 Lookup::Missing => source.optional,
                 Lookup::Unreadable(_) => false,
             };
@@ -86,22 +86,22 @@ impl Preview<'_> {
             let skipped = is_skipped(built) || (live.is_some() && built.is_marked(SSA, "ifnotpresent"));
             // What is encrypted cannot be compared, and is taken to stay.
             let before = match now {
-                Lookup::Found(before) => before,
+                Lookup::ResolvedClaim(before) => before,
                 Lookup::Missing | Lookup::Unreadable(_) => &Data::default(),
             };
             let after = before.applied(&built.manifest);
-            return (!skipped && built.veil.is_none()).then_some((Lookup::Found(after), Some(by)));
+            return (!skipped && built.veil.is_none()).then_some((Lookup::ResolvedClaim(after), Some(by)));
         }
         live?;
         let fate = consequences.fates.get(&id);
-        let deleted = fate.is_some_and(|fate| fate.ends.iter().all(|end| *end == End::Goes));
+        let deleted = fate.is_some_and(|fate| fate.ends.iter().all(|end| *end == FinalState::Goes));
         (deleted || consequences.taken.contains_key(&id)).then_some((Lookup::Missing, None))
     }
 }
 
 fn values(lookup: &Lookup) -> Option<&BTreeMap<String, String>> {
     match lookup {
-        Lookup::Found(data) => Some(&data.values),
+        Lookup::ResolvedClaim(data) => Some(&data.values),
         Lookup::Missing | Lookup::Unreadable(_) => None,
     }
 }

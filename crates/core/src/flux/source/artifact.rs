@@ -14,7 +14,7 @@ use super::tree::{File, Tree};
 
 /// Which files a kind of source leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Filter {
+pub enum IgnoreFilter {
     /// Ignore files of every directory, and the defaults while there is no pattern: GitRepository, OCIRepository.
     #[default]
     Full,
@@ -28,7 +28,7 @@ pub enum Filter {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceOptions {
     /// How files are filtered.
-    pub filter: Filter,
+    pub filter: IgnoreFilter,
     /// `spec.ignore`: lines with the highest priority.
     pub ignore: Option<String>,
     /// `spec.sparseCheckout`: plain string prefixes; empty means everything.
@@ -129,21 +129,21 @@ impl Artifact {
 }
 
 fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Patterns {
-    if options.filter == Filter::Nothing {
+    if options.filter == IgnoreFilter::Nothing {
         return Patterns::default();
     }
     let mut found: Vec<_> = files.iter().filter(|(at, _)| at.rsplit('/').next() == Some(".sourceignore")).collect();
     // Directory by directory as a walk meets them: a directory's own file before those below it.
     found.sort_by_key(|(at, _)| path::parent(at).split('/').map(str::to_owned).collect::<Vec<_>>());
     let mut patterns = Patterns::default();
-    if options.filter == Filter::RootOnly {
+    if options.filter == IgnoreFilter::RootOnly {
         found.retain(|(at, _)| path::parent(at).is_empty());
     }
     for (at, content) in found {
         patterns.add(path::parent(at), &String::from_utf8_lossy(content));
     }
     patterns.add("", options.ignore.as_deref().unwrap_or_default());
-    if options.filter == Filter::Full { patterns.with_defaults() } else { patterns }
+    if options.filter == IgnoreFilter::Full { patterns.with_defaults() } else { patterns }
 }
 
 /// The keys below a directory; `0` is the character after `/`.
@@ -199,9 +199,9 @@ mod tests {
     fn other_sources_filter_less() {
         let files = [".github/ci.yaml", "logo.png", "a.yaml", "deep/.sourceignore=*.yaml", "deep/b.yaml"];
         let with = |filter| pack(&files, &SourceOptions { filter, ..Default::default() }).len();
-        assert_eq!(with(Filter::RootOnly), 5);
-        assert_eq!(with(Filter::Nothing), 5);
-        assert_eq!(with(Filter::Full), 4);
+        assert_eq!(with(IgnoreFilter::RootOnly), 5);
+        assert_eq!(with(IgnoreFilter::Nothing), 5);
+        assert_eq!(with(IgnoreFilter::Full), 4);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadPattern;
 
-enum Part {
+enum GlobPart {
     Literal(char),
     One,
     Run,
@@ -25,7 +25,7 @@ pub fn matches(pattern: &str, text: &str) -> Result<bool, BadPattern> {
     let mut retry: Option<(usize, usize)> = None;
     loop {
         match parts.get(part) {
-            Some(Part::Run) => {
+            Some(GlobPart::Run) => {
                 part += 1;
                 retry = Some((part, at));
                 continue;
@@ -49,7 +49,7 @@ pub fn matches(pattern: &str, text: &str) -> Result<bool, BadPattern> {
     }
 }
 
-impl Part {
+impl GlobPart {
     fn accepts(&self, c: char) -> bool {
         match self {
             Self::Literal(literal) => *literal == c,
@@ -60,14 +60,14 @@ impl Part {
     }
 }
 
-fn parse(pattern: &str) -> Result<Vec<Part>, BadPattern> {
+fn parse(pattern: &str) -> Result<Vec<GlobPart>, BadPattern> {
     let mut chars = pattern.chars().peekable();
     let mut parts = Vec::new();
     while let Some(c) = chars.next() {
         parts.push(match c {
-            '*' => Part::Run,
-            '?' => Part::One,
-            '\\' => Part::Literal(chars.next().ok_or(BadPattern)?),
+            '*' => GlobPart::Run,
+            '?' => GlobPart::One,
+            '\\' => GlobPart::Literal(chars.next().ok_or(BadPattern)?),
             '[' => {
                 let negated = chars.next_if_eq(&'^').is_some();
                 let mut ranges = Vec::new();
@@ -76,9 +76,9 @@ fn parse(pattern: &str) -> Result<Vec<Part>, BadPattern> {
                     let high = if chars.next_if_eq(&'-').is_some() { class_member(&mut chars)? } else { low };
                     ranges.push((low, high));
                 }
-                Part::Class { negated, ranges }
+                GlobPart::Class { negated, ranges }
             }
-            literal => Part::Literal(literal),
+            literal => GlobPart::Literal(literal),
         });
     }
     Ok(parts)

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::kubernetes::object::FullObject;
+use crate::kubernetes::object::Resource;
 
 /// API group of the sources.
 pub const GROUP: &str = "source.toolkit.fluxcd.io";
@@ -40,7 +40,7 @@ pub enum Match {
 }
 
 /// Compares a GitRepository with a checkout.
-pub fn compare(source: &FullObject, remotes: &[String], branch: &str) -> Match {
+pub fn compare(source: &Resource, remotes: &[String], branch: &str) -> Match {
     let url = fold_url(source.text("/spec/url").unwrap_or_default());
     if !remotes.iter().any(|remote| fold_url(remote) == url) {
         return Match::OtherUrl;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{By, REQUESTED_AT};
 use crate::flux::kinds::{FluxKind, Trace};
 use crate::kubernetes::duration::parse as parse_duration;
-use crate::kubernetes::object::{FullObject, Writer, parse_time};
+use crate::kubernetes::object::{ManagedFieldsEntry, Resource, parse_time};
 
 /// How far the clocks of a controller and the API server may differ, the API server's whole seconds included.
 const TOLERANCE: TimeDelta = TimeDelta::seconds(5);
@@ -21,7 +21,7 @@ const TOLERANCE: TimeDelta = TimeDelta::seconds(5);
 /// Whether a suspension is honoured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum HonourVerdict {
     /// Every controller honours it: `spec.suspend` or the kind's own switch.
     Honoured,
     /// A run began after the suspension.
@@ -58,23 +58,23 @@ pub struct Sighting {
 }
 
 /// Judges a suspension from what the object and the Events about it tell.
-pub fn verdict(full: &FullObject, events: &[Sighting]) -> Verdict {
+pub fn verdict(full: &Resource, events: &[Sighting]) -> HonourVerdict {
     let Some(suspension) = super::read(full).filter(|suspension| suspension.by == By::Annotation) else {
-        return Verdict::Honoured;
+        return HonourVerdict::Honoured;
     };
     let Some(kind) = FluxKind::of(full).filter(|kind| !kind.is_static(full)) else {
-        return Verdict::Unverifiable { reason: "objects of this kind never tell of a run" };
+        return HonourVerdict::Unverifiable { reason: "objects of this kind never tell of a run" };
     };
     let Some(since) = suspension.since else {
-        return Verdict::Unverifiable { reason: "nobody recorded when it was suspended" };
+        return HonourVerdict::Unverifiable { reason: "nobody recorded when it was suspended" };
     };
     let case = Case { full, kind, since, events };
     let found = kind.traces.iter().find_map(|trace| case.evidence(*trace));
-    found.map_or(Verdict::NoEvidence, Verdict::NotHonoured)
+    found.map_or(HonourVerdict::NoEvidence, HonourVerdict::NotHonoured)
 }
 
 struct Case<'a> {
-    full: &'a FullObject,
+    full: &'a Resource,
     kind: &'static FluxKind,
     since: DateTime<Utc>,
     events: &'a [Sighting],
@@ -127,9 +127,9 @@ impl Case<'_> {
     }
 
     /// The controller's own entry among those who wrote the status.
-    fn status_writer(&self) -> Option<&Writer> {
-        let writes_status = |writer: &&Writer| &*writer.subresource == "status";
-        let by_controller = |writer: &&Writer| writer.manager.ends_with(self.kind.controller);
+    fn status_writer(&self) -> Option<&ManagedFieldsEntry> {
+        let writes_status = |writer: &&ManagedFieldsEntry| &*writer.subresource == "status";
+        let by_controller = |writer: &&ManagedFieldsEntry| writer.manager.ends_with(self.kind.controller);
         self.full.object.writers.iter().filter(writes_status).filter(by_controller).max_by_key(|writer| writer.time)
     }
 
@@ -181,12 +181,12 @@ mod tests {
         (noon() + TimeDelta::seconds(seconds)).to_rfc3339()
     }
 
-    fn status_write(manager: &str, seconds: i64) -> Writer {
-        Writer { subresource: "status".into(), ..owner_of(manager, false, seconds, &[]) }
+    fn status_write(manager: &str, seconds: i64) -> ManagedFieldsEntry {
+        ManagedFieldsEntry { subresource: "status".into(), ..owner_of(manager, false, seconds, &[]) }
     }
 
     /// An object suspended by annotation at noon, whose status was written last at so many seconds after noon.
-    fn suspended(kind: &str, content: Value, written: i64) -> FullObject {
+    fn suspended(kind: &str, content: Value, written: i64) -> Resource {
         let mut full = flux_object(kind, content, &[(ANNOTATION, "drill")]);
         let controller = FluxKind::of(&full).unwrap().controller;
         full.object.writers = vec![
@@ -224,8 +224,8 @@ mod tests {
         ] {
             let expected = expected.map(|seconds| noon() + TimeDelta::seconds(seconds));
             let found = match verdict(&full, &[]) {
-                Verdict::NotHonoured(evidence) => Some(evidence.at),
-                Verdict::NoEvidence => None,
+                HonourVerdict::NotHonoured(evidence) => Some(evidence.at),
+                HonourVerdict::NoEvidence => None,
                 other => panic!("{name}: {other:?}"),
             };
             assert_eq!(found, expected, "{name}");
@@ -235,14 +235,14 @@ mod tests {
     #[test]
     fn what_a_controller_writes_without_reconciling_is_no_evidence() {
         let handled = json!({"status": {"lastHandledReconcileAt": at(90), "observedGeneration": 9}});
-        assert_eq!(verdict(&suspended("Kustomization", handled, 90), &[]), Verdict::NoEvidence);
+        assert_eq!(verdict(&suspended("Kustomization", handled, 90), &[]), HonourVerdict::NoEvidence);
         let mut asked = suspended("HelmRelease", ready(-999), 90);
         asked.object.annotations =
             [(ANNOTATION.to_owned(), "drill".to_owned()), (REQUESTED_AT.to_owned(), at(80))].into_iter().collect();
-        assert_eq!(verdict(&asked, &[]), Verdict::NoEvidence, "the write answers the request");
+        assert_eq!(verdict(&asked, &[]), HonourVerdict::NoEvidence, "the write answers the request");
         let mut stranger = suspended("HelmRelease", ready(-999), -30);
         stranger.object.writers.push(status_write("somebody", 90));
-        assert_eq!(verdict(&stranger, &[]), Verdict::NoEvidence, "only the controller's writes count");
+        assert_eq!(verdict(&stranger, &[]), HonourVerdict::NoEvidence, "only the controller's writes count");
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
             ("of another object", event("v", 70, "source-controller"), false),
             ("of another controller", event("u", 70, "kustomize-controller"), false),
         ] {
-            assert_eq!(matches!(verdict(&full, &[event]), Verdict::NotHonoured(_)), expected, "{name}");
+            assert_eq!(matches!(verdict(&full, &[event]), HonourVerdict::NotHonoured(_)), expected, "{name}");
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let mut undated = suspended("Kustomization", run(60, "2s"), 60);
         undated.object.writers.remove(0);
         for full in [suspended("Alert", json!({}), 90), suspended("Provider", json!({}), 90), oci, undated] {
-            assert!(matches!(verdict(&full, &[]), Verdict::Unverifiable { .. }), "{}", full.object.id);
+            assert!(matches!(verdict(&full, &[]), HonourVerdict::Unverifiable { .. }), "{}", full.object.id);
         }
     }
 
@@ -278,6 +278,6 @@ mod tests {
     fn spec_and_switch_are_honoured() {
         let both = suspended("Kustomization", json!({"spec": {"suspend": true}}), 90);
         let switch = flux_object("ResourceSet", json!({}), &[("fluxcd.controlplane.io/reconcile", "disabled")]);
-        assert_eq!((verdict(&both, &[]), verdict(&switch, &[])), (Verdict::Honoured, Verdict::Honoured));
+        assert_eq!((verdict(&both, &[]), verdict(&switch, &[])), (HonourVerdict::Honoured, HonourVerdict::Honoured));
     }
 }

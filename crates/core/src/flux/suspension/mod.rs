@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::kinds;
-use crate::kubernetes::object::{FullObject, Object, Writer};
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata, Resource};
 
 /// The annotation of RFC-0006; its presence suspends, whatever its value.
 pub const ANNOTATION: &str = "reconcile.fluxcd.io/suspended";
@@ -93,12 +93,12 @@ fn is_off(value: &str) -> bool {
 }
 
 /// What suspends an object, if anything does.
-pub fn effective(full: &FullObject) -> Option<By> {
+pub fn effective(full: &Resource) -> Option<By> {
     effective_parts(&full.object, &full.content)
 }
 
 /// As [`effective`], for metadata and content that are held apart.
-pub fn effective_parts(object: &Object, content: &Value) -> Option<By> {
+pub fn effective_parts(object: &ObjectMetadata, content: &Value) -> Option<By> {
     let spec = content.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
     judge(&object.id.group, &object.id.kind, spec, |key| object.annotations.get(key))
 }
@@ -124,7 +124,7 @@ pub struct Suspension<'a> {
 }
 
 /// Reads an object's suspension; `None` when nothing suspends it.
-pub fn read(full: &FullObject) -> Option<Suspension<'_>> {
+pub fn read(full: &Resource) -> Option<Suspension<'_>> {
     let by = effective(full)?;
     let object = &full.object;
     let value = object.annotations.get(ANNOTATION);
@@ -146,13 +146,13 @@ fn is_message(value: &str) -> bool {
 }
 
 /// The managedFields entry that owns what suspends an object: of several, the one written last.
-fn writer(full: &FullObject, by: By) -> Option<&Writer> {
+fn writer(full: &Resource, by: By) -> Option<&ManagedFieldsEntry> {
     full.object.writers.iter().filter(|writer| owns(writer, full, by)).max_by_key(|writer| writer.time)
 }
 
 /// Whether an entry owns the field that suspends an object. For [`By::Both`] that is the annotation, which has the
 /// message, or else `spec.suspend`.
-fn owns(writer: &Writer, full: &FullObject, by: By) -> bool {
+fn owns(writer: &ManagedFieldsEntry, full: &Resource, by: By) -> bool {
     let annotation =
         |key: &str| writer.subresource.is_empty() && writer.annotations.iter().any(|owned| &**owned == key);
     match by {
@@ -166,9 +166,9 @@ fn owns(writer: &Writer, full: &FullObject, by: By) -> bool {
 }
 
 /// The controller that applies what suspends an object, and will apply it again: the change belongs into Git.
-pub fn applier(full: &FullObject, by: By) -> Option<&str> {
+pub fn applier(full: &Resource, by: By) -> Option<&str> {
     let parts: &[By] = if by == By::Both { &[By::Annotation, By::Spec] } else { &[by] };
-    let applied = |writer: &&Writer| writer.applies && APPLIERS.contains(&&*writer.manager);
+    let applied = |writer: &&ManagedFieldsEntry| writer.applies && APPLIERS.contains(&&*writer.manager);
     let mut entries = full.object.writers.iter().filter(applied);
     let found = entries.find(|writer| parts.iter().any(|part| owns(writer, full, *part)))?;
     Some(&found.manager)
@@ -238,7 +238,7 @@ mod tests {
         let mut full = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
         full.object.writers = vec![owner_of(FIELD_MANAGER, false, 0, &[ANNOTATION])];
         assert_eq!(applier(&full, By::Both), None);
-        let declared = Writer { suspend: true, ..owner_of("kustomize-controller", true, -60, &[]) };
+        let declared = ManagedFieldsEntry { suspend: true, ..owner_of("kustomize-controller", true, -60, &[]) };
         full.object.writers.push(declared);
         assert_eq!(applier(&full, By::Both), Some("kustomize-controller"));
         assert_eq!(applier(&full, By::Annotation), None, "only the field is declared");

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ANNOTATION, By, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, applier, effective, is_message, is_off};
 use crate::flux::kinds::{FluxKind, Suspends};
-use crate::kubernetes::object::FullObject;
+use crate::kubernetes::object::Resource;
 
 /// How to suspend.
 #[derive(Clone, Debug, Default)]
@@ -24,11 +24,11 @@ pub struct Suspend {
 
 /// What is to be done with one object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum PatchStep {
     /// Nothing: the object is as it should be.
     Unchanged,
     /// Send this patch.
-    Patch(Change),
+    Patch(MetadataChange),
     /// The object must not be changed.
     Refused {
         /// Why; may hold text written by others.
@@ -40,7 +40,7 @@ pub enum Step {
 
 /// A patch and what it must lead to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct MetadataChange {
     /// The JSON merge patch.
     pub body: Value,
     /// By how much `metadata.generation` moves: 1 when `spec.suspend` changes, otherwise 0.
@@ -48,17 +48,17 @@ pub struct Change {
 }
 
 /// The step that suspends an object.
-pub fn suspend(full: &FullObject, how: &Suspend) -> Step {
+pub fn suspend(full: &Resource, how: &Suspend) -> PatchStep {
     let Some(kind) = FluxKind::of(full).filter(|kind| kind.suspends != Suspends::Nothing) else {
         let reason = format!("an object of kind {} has nothing to suspend", full.object.id.kind);
-        return Step::Refused { reason, hint: "suspend what produces it".to_owned() };
+        return PatchStep::Refused { reason, hint: "suspend what produces it".to_owned() };
     };
     let current = full.object.annotations.get(ANNOTATION);
     let other =
         current.filter(|current| is_message(current) && how.message.as_deref().is_some_and(|new| new != *current));
     if let Some(other) = other.filter(|_| !how.overwrite) {
         let reason = format!("already suspended with another message: {other}");
-        return Step::Refused { reason, hint: "replace it with --overwrite".to_owned() };
+        return PatchStep::Refused { reason, hint: "replace it with --overwrite".to_owned() };
     }
     let mut annotations = Map::new();
     let value = how.message.as_deref().or(current).unwrap_or(NO_MESSAGE);
@@ -79,7 +79,7 @@ pub fn suspend(full: &FullObject, how: &Suspend) -> Step {
 }
 
 /// The step that resumes an object; `token` is the time of the request, and tells the answer to it apart.
-pub fn resume(full: &FullObject, spec: bool, token: &str) -> Step {
+pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchStep {
     let mut annotations = Map::new();
     let switch = FluxKind::of(full).and_then(|kind| kind.switch());
     let switched_off = switch.filter(|key| full.object.annotations.get(key).is_some_and(is_off));
@@ -94,9 +94,9 @@ pub fn resume(full: &FullObject, spec: bool, token: &str) -> Step {
     step(full, annotations, clear_spec.then_some(Value::Null))
 }
 
-fn step(full: &FullObject, annotations: Map<String, Value>, spec_suspend: Option<Value>) -> Step {
+fn step(full: &Resource, annotations: Map<String, Value>, spec_suspend: Option<Value>) -> PatchStep {
     if annotations.is_empty() && spec_suspend.is_none() {
-        return Step::Unchanged;
+        return PatchStep::Unchanged;
     }
     let object = &full.object;
     let mut body = json!({"metadata": {"uid": object.uid, "resourceVersion": object.resource_version}});
@@ -107,11 +107,11 @@ fn step(full: &FullObject, annotations: Map<String, Value>, spec_suspend: Option
     if let Some(value) = spec_suspend {
         body["spec"] = json!({"suspend": value});
     }
-    Step::Patch(Change { body, generation })
+    PatchStep::Patch(MetadataChange { body, generation })
 }
 
 /// What still suspends an object, or will again, after it was resumed; one clause for each cause, with what to do.
-pub fn remaining(before: &FullObject, after: &FullObject) -> Vec<String> {
+pub fn remaining(before: &Resource, after: &Resource) -> Vec<String> {
     let mut causes = vec![];
     match effective(after) {
         Some(By::Spec) => causes.push("spec.suspend is true; clear it with --spec".to_owned()),
@@ -137,9 +137,9 @@ mod tests {
         Suspend { message: Some("drill".to_owned()), ..Suspend::default() }
     }
 
-    fn patched(step: Step) -> (Value, i64) {
+    fn patched(step: PatchStep) -> (Value, i64) {
         match step {
-            Step::Patch(change) => (change.body, change.generation),
+            PatchStep::Patch(change) => (change.body, change.generation),
             other => panic!("no patch: {other:?}"),
         }
     }
@@ -173,14 +173,14 @@ mod tests {
         ] {
             let step = suspend(&full, &how);
             match expected {
-                None => assert_eq!(step, Step::Unchanged, "{name}"),
+                None => assert_eq!(step, PatchStep::Unchanged, "{name}"),
                 Some(message) => {
                     assert_eq!(patched(step).0["metadata"]["annotations"], json!({ANNOTATION: message}), "{name}");
                 }
             }
         }
         let refused = suspend(&with("other"), &drill());
-        assert!(matches!(refused, Step::Refused { reason, .. } if reason.ends_with("message: other")));
+        assert!(matches!(refused, PatchStep::Refused { reason, .. } if reason.ends_with("message: other")));
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn an_external_artifact_has_nothing_to_suspend() {
         let full = flux_object("ExternalArtifact", json!({}), &[]);
-        assert!(matches!(suspend(&full, &drill()), Step::Refused { .. }));
+        assert!(matches!(suspend(&full, &drill()), PatchStep::Refused { .. }));
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
         let (body, _) = patched(suspend(&flux_object("Alert", json!({}), &[]), &ada));
         assert_eq!(body["metadata"]["annotations"][SUSPENDED_BY], "ada");
         let full = flux_object("Alert", json!({}), &[(ANNOTATION, "drill"), (SUSPENDED_BY, "bob")]);
-        assert_eq!(suspend(&full, &ada), Step::Unchanged);
+        assert_eq!(suspend(&full, &ada), PatchStep::Unchanged);
         let (body, _) = patched(suspend(&full, &Suspend { overwrite: true, ..ada }));
         assert_eq!(body["metadata"]["annotations"], json!({SUSPENDED_BY: "ada"}));
     }
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!((&body["spec"], generation), (&json!({"suspend": null}), 1));
         assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is left alone without being told");
         let free = flux_object("Kustomization", json!({}), &[]);
-        assert_eq!(resume(&free, true, "now"), Step::Unchanged);
+        assert_eq!(resume(&free, true, "now"), PatchStep::Unchanged);
     }
 
     #[test]

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Suspension;
-use super::evidence::{Sighting, Verdict, verdict};
+use super::evidence::{HonourVerdict, Sighting, verdict};
 use crate::flux::kinds::{FluxKind, KINDS, Trace};
 use crate::flux::suspension;
-use crate::kubernetes::object::{FullObject, ObjectId, parse_time};
+use crate::kubernetes::object::{ObjectId, Resource, parse_time};
 
 /// Labels by which a kind of Flux marks what it applied: the owner's group, kind, and its name and namespace labels.
 const OWNERS: [(&str, &str, &str, &str); 4] = [
@@ -33,7 +33,7 @@ const OWNERS: [(&str, &str, &str, &str); 4] = [
 /// One object as `get` shows it; an entry of `items` in `kubectl-gitops/get/v1`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Item<'a> {
+pub struct FluxObject<'a> {
     /// Which object.
     pub object: &'a ObjectId,
     /// Its uid.
@@ -43,7 +43,7 @@ pub struct Item<'a> {
     /// What suspends it itself.
     pub suspension: Option<Suspension<'a>>,
     /// Whether that is honoured.
-    pub honoured: Option<Verdict>,
+    pub honoured: Option<HonourVerdict>,
     /// A suspended owner or source above it, the nearest.
     pub suspended_above: Option<&'a ObjectId>,
     /// Status of the Ready condition; `None` for kinds that never have one.
@@ -68,15 +68,15 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Objects by identity: what was asked for, and what stands above it.
-pub type Known<'a> = HashMap<&'a ObjectId, &'a FullObject>;
+pub type Known<'a> = HashMap<&'a ObjectId, &'a Resource>;
 
 /// Reads one object.
-pub fn item<'a>(full: &'a FullObject, known: &Known<'a>, events: &[Sighting]) -> Item<'a> {
+pub fn item<'a>(full: &'a Resource, known: &Known<'a>, events: &[Sighting]) -> FluxObject<'a> {
     let kind = FluxKind::of(full);
     let ready = full.condition("Ready");
     let never_ready = kind.is_some_and(|kind| kind.is_static(full));
     let suspension = suspension::read(full);
-    Item {
+    FluxObject {
         object: &full.object.id,
         uid: &full.object.uid,
         revision: kind.and_then(|kind| kind.revision_of(full)),
@@ -94,7 +94,7 @@ pub fn item<'a>(full: &'a FullObject, known: &Known<'a>, events: &[Sighting]) ->
 }
 
 /// What stands above an object: what applied it, and where its content comes from.
-pub fn above(full: &FullObject) -> Vec<ObjectId> {
+pub fn above(full: &Resource) -> Vec<ObjectId> {
     let label = |key: &str| full.object.labels.get(key);
     let owners = OWNERS
         .into_iter()
@@ -105,7 +105,7 @@ pub fn above(full: &FullObject) -> Vec<ObjectId> {
 }
 
 /// The sources an object names.
-pub(crate) fn sources(full: &FullObject) -> Vec<ObjectId> {
+pub(crate) fn sources(full: &Resource) -> Vec<ObjectId> {
     let pointers = FluxKind::of(full).map_or(&[][..], |kind| kind.sources);
     let mut found = vec![];
     for (pointer, default) in pointers {
@@ -120,7 +120,7 @@ pub(crate) fn sources(full: &FullObject) -> Vec<ObjectId> {
 }
 
 /// The object that a reference means. It may leave out its namespace, and its group, which the kind tells.
-fn referenced(reference: &Value, default: &str, full: &FullObject) -> Option<ObjectId> {
+fn referenced(reference: &Value, default: &str, full: &Resource) -> Option<ObjectId> {
     let text = |key: &str| reference.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = text("kind").unwrap_or(default);
     let known = KINDS.iter().find(|known| known.kind == kind)?;
@@ -128,7 +128,7 @@ fn referenced(reference: &Value, default: &str, full: &FullObject) -> Option<Obj
 }
 
 /// The nearest suspended object above one, found breadth first; loops end.
-fn suspended_above<'a>(full: &'a FullObject, known: &Known<'a>) -> Option<&'a ObjectId> {
+fn suspended_above<'a>(full: &'a Resource, known: &Known<'a>) -> Option<&'a ObjectId> {
     let mut seen = HashSet::from([full.object.id.clone()]);
     let mut level = vec![full];
     while !level.is_empty() {
@@ -143,7 +143,7 @@ fn suspended_above<'a>(full: &'a FullObject, known: &Known<'a>) -> Option<&'a Ob
 
 /// The latest moment at which a run is known to have done something (reference flux 4.2): what a kind's status says, and
 /// when its controller wrote that status last. A run that wrote nothing leaves no trace here.
-fn last_reconciled(full: &FullObject) -> Option<DateTime<Utc>> {
+fn last_reconciled(full: &Resource) -> Option<DateTime<Utc>> {
     let kind = FluxKind::of(full)?;
     let time = |pointer: &str| full.text(pointer).and_then(parse_time);
     let mut times = vec![];
@@ -165,11 +165,11 @@ fn last_reconciled(full: &FullObject) -> Option<DateTime<Utc>> {
     times.into_iter().flatten().max()
 }
 
-fn ready(full: &FullObject) -> Option<DateTime<Utc>> {
+fn ready(full: &Resource) -> Option<DateTime<Utc>> {
     full.condition("Ready")?.changed
 }
 
-impl Item<'_> {
+impl FluxObject<'_> {
     /// The word for the SUSPENDED column.
     pub fn suspended(&self) -> String {
         let Some(suspension) = &self.suspension else {
@@ -177,16 +177,16 @@ impl Item<'_> {
         };
         let by = suspension.by.as_str();
         match &self.honoured {
-            Some(Verdict::NotHonoured(_)) => format!("{by}, NOT HONOURED"),
-            Some(Verdict::Unverifiable { .. }) => format!("{by}, unverifiable"),
-            Some(Verdict::Honoured | Verdict::NoEvidence) | None => by.to_owned(),
+            Some(HonourVerdict::NotHonoured(_)) => format!("{by}, NOT HONOURED"),
+            Some(HonourVerdict::Unverifiable { .. }) => format!("{by}, unverifiable"),
+            Some(HonourVerdict::Honoured | HonourVerdict::NoEvidence) | None => by.to_owned(),
         }
     }
 
     /// The proof that it is reconciled although it is suspended.
     pub fn evidence(&self) -> Option<&suspension::evidence::Evidence> {
         match &self.honoured {
-            Some(Verdict::NotHonoured(evidence)) => Some(evidence),
+            Some(HonourVerdict::NotHonoured(evidence)) => Some(evidence),
             _ => None,
         }
     }
@@ -205,14 +205,14 @@ mod tests {
     use crate::flux::suspension::ANNOTATION;
     use crate::testing::{flux_object, noon};
 
-    fn named(kind: &str, name: &str, content: Value, labels: &[(&str, &str)]) -> FullObject {
+    fn named(kind: &str, name: &str, content: Value, labels: &[(&str, &str)]) -> Resource {
         let mut full = flux_object(kind, content, &[]);
         full.object.id.name = name.into();
         full.object.labels = labels.iter().copied().collect();
         full
     }
 
-    fn known(objects: &[FullObject]) -> Known<'_> {
+    fn known(objects: &[Resource]) -> Known<'_> {
         objects.iter().map(|full| (&full.object.id, full)).collect()
     }
 
@@ -228,7 +228,7 @@ mod tests {
             named("Alert", "alone", json!({}), &[]),
         ];
         let items: Vec<_> = objects.iter().map(|full| item(full, &known(&objects), &[])).collect();
-        let words: Vec<_> = items.iter().map(Item::suspended).collect();
+        let words: Vec<_> = items.iter().map(FluxObject::suspended).collect();
         assert_eq!(words, ["spec", "parent", "parent", "-"]);
         assert_eq!(items[2].suspended_above.unwrap().to_string(), "gitrepository.source.toolkit.fluxcd.io/git -n shop");
     }

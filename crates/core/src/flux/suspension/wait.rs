@@ -1,14 +1,14 @@
 //! Whether a reconcile that was asked for is done.
 
 use super::REQUESTED_AT;
-use crate::kubernetes::object::FullObject;
+use crate::kubernetes::object::Resource;
 
 /// Reasons of Ready=False that pass by themselves once something else is done (reference kustomize-controller, flux 4).
 const PASSING: [&str; 4] = ["DependencyNotReady", "ArtifactFailed", "SourceNotReady", "Progressing"];
 
 /// Where a reconcile stands. The texts were written by others: escape before they reach a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum WaitProgress {
     /// Not done; what the object says of it.
     Pending(String),
     /// Done.
@@ -23,24 +23,24 @@ pub enum Progress {
 ///
 /// The controller copies the token at the end of the run that saw it, so a run that began earlier does not count. The
 /// token alone proves nothing (reference flux 0.4): Ready must speak of this generation.
-pub fn progress(full: &FullObject, token: &str) -> Progress {
+pub fn progress(full: &Resource, token: &str) -> WaitProgress {
     if super::effective(full).is_some() {
-        return Progress::Superseded("it was suspended again");
+        return WaitProgress::Superseded("it was suspended again");
     }
     if full.object.annotations.get(REQUESTED_AT) != Some(token) {
-        return Progress::Superseded("somebody else asked for a reconcile");
+        return WaitProgress::Superseded("somebody else asked for a reconcile");
     }
     let current = |observed: Option<i64>| observed.is_none_or(|observed| observed == full.object.generation);
     let condition = |kind: &str| full.condition(kind).filter(|found| current(found.observed_generation));
     if let Some(stalled) = condition("Stalled").filter(|stalled| stalled.status == "True") {
-        return Progress::Failed(stalled.message.to_owned());
+        return WaitProgress::Failed(stalled.message.to_owned());
     }
     let handled = full.text("/status/lastHandledReconcileAt") == Some(token);
     let message = || full.condition("Ready").map(|ready| ready.message.to_owned()).unwrap_or_default();
     match condition("Ready").filter(|_| handled) {
-        Some(ready) if ready.status == "True" => Progress::Ready(message()),
-        Some(ready) if ready.status == "False" && !PASSING.contains(&ready.reason) => Progress::Failed(message()),
-        _ => Progress::Pending(message()),
+        Some(ready) if ready.status == "True" => WaitProgress::Ready(message()),
+        Some(ready) if ready.status == "False" && !PASSING.contains(&ready.reason) => WaitProgress::Failed(message()),
+        _ => WaitProgress::Pending(message()),
     }
 }
 
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn done_is_the_answer_to_this_request_at_this_generation() {
-        let (done, failed) = (Progress::Ready("m".to_owned()), Progress::Failed("m".to_owned()));
-        let pending = Progress::Pending("m".to_owned());
+        let (done, failed) = (WaitProgress::Ready("m".to_owned()), WaitProgress::Failed("m".to_owned()));
+        let pending = WaitProgress::Pending("m".to_owned());
         for (name, content, expected) in [
             ("handled and ready", ready("True", "ReconciliationSucceeded", 3, "now"), done),
             ("ready, but of the run before", ready("True", "ReconciliationSucceeded", 3, "before"), pending.clone()),
@@ -86,7 +86,7 @@ mod tests {
     fn stalled_fails_at_once() {
         let stalled = json!([{"type": "Stalled", "status": "True", "observedGeneration": 3, "message": "bad spec"}]);
         let full = flux_object("HelmRelease", json!({"status": {"conditions": stalled}}), &[(REQUESTED_AT, "now")]);
-        assert_eq!(progress(&full, "now"), Progress::Failed("bad spec".to_owned()));
+        assert_eq!(progress(&full, "now"), WaitProgress::Failed("bad spec".to_owned()));
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         let again = flux_object("Kustomization", json!({}), &[(REQUESTED_AT, "now"), (ANNOTATION, "x")]);
         let other = flux_object("Kustomization", json!({}), &[(REQUESTED_AT, "later")]);
         for full in [again, other] {
-            assert!(matches!(progress(&full, "now"), Progress::Superseded(_)));
+            assert!(matches!(progress(&full, "now"), WaitProgress::Superseded(_)));
         }
     }
 }

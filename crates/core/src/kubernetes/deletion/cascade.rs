@@ -8,15 +8,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::volumes::Volumes;
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::document::Actor;
 
 /// An object that a cascade takes along.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken<'a> {
+pub struct CascadedObject<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub object: &'a ObjectMetadata,
     /// What takes it along.
     pub cause: ObjectId,
     /// Who does it.
@@ -29,10 +29,10 @@ pub struct Taken<'a> {
 
 /// Maps for following cascades through one snapshot.
 pub struct Cascade<'a> {
-    by_namespace: HashMap<&'a str, Vec<&'a Object>>,
-    by_group_kind: HashMap<(&'a str, &'a str), Vec<&'a Object>>,
-    dependents: HashMap<&'a str, Vec<&'a Object>>,
-    by_uid: HashMap<&'a str, &'a Object>,
+    by_namespace: HashMap<&'a str, Vec<&'a ObjectMetadata>>,
+    by_group_kind: HashMap<(&'a str, &'a str), Vec<&'a ObjectMetadata>>,
+    dependents: HashMap<&'a str, Vec<&'a ObjectMetadata>>,
+    by_uid: HashMap<&'a str, &'a ObjectMetadata>,
     /// Whether objects of a group and kind are in namespaces.
     namespaced: HashMap<(&'a str, &'a str), bool>,
     /// `<plural>.<group>`, the name of a definition, to group and kind.
@@ -72,11 +72,11 @@ impl<'a> Cascade<'a> {
     /// Everything that goes along when these objects go, each once, with its nearest cause. Roots are left out.
     ///
     /// A dependent goes only when every object that it references is gone or goes (garbage collector semantics).
-    pub fn closure(&self, roots: impl IntoIterator<Item = &'a Object>) -> Vec<Taken<'a>> {
-        let mut queue: Vec<&Object> = roots.into_iter().collect();
+    pub fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
+        let mut queue: Vec<&ObjectMetadata> = roots.into_iter().collect();
         let mut going: HashSet<&str> = queue.iter().map(|object| &*object.uid).collect();
         let root_uids = going.clone();
-        let mut taken: BTreeMap<&ObjectId, Taken<'a>> = BTreeMap::new();
+        let mut taken: BTreeMap<&ObjectId, CascadedObject<'a>> = BTreeMap::new();
         while let Some(object) = queue.pop() {
             for follower in self.followers(object, &going) {
                 let next = follower.object;
@@ -89,12 +89,12 @@ impl<'a> Cascade<'a> {
         taken.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect()
     }
 
-    fn followers(&self, object: &Object, going: &HashSet<&str>) -> Vec<Taken<'a>> {
+    fn followers(&self, object: &ObjectMetadata, going: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
         let follows = |by: Actor, reason: &'static str, is_sure: bool| {
             let cause = object.id.clone();
-            move |next: &'a Object| Taken { object: next, cause: cause.clone(), by, reason, is_sure }
+            move |next: &'a ObjectMetadata| CascadedObject { object: next, cause: cause.clone(), by, reason, is_sure }
         };
-        let mut followers: Vec<Taken<'a>> = vec![];
+        let mut followers: Vec<CascadedObject<'a>> = vec![];
         if object.id.is("", "Namespace") {
             let content = self.by_namespace.get(&*object.id.name).into_iter().flatten().copied();
             followers.extend(content.map(follows(Actor::NamespaceController, "in-namespace", true)));
@@ -118,7 +118,7 @@ impl<'a> Cascade<'a> {
     }
 
     /// Whether the garbage collector deletes a dependent: when every owner is gone for it.
-    fn is_alone(&self, dependent: &Object, going: &HashSet<&str>) -> bool {
+    fn is_alone(&self, dependent: &ObjectMetadata, going: &HashSet<&str>) -> bool {
         let home = &dependent.id.namespace;
         dependent.references.iter().all(|reference| {
             let owner = self.by_uid.get(&*reference.uid);
@@ -137,12 +137,12 @@ impl<'a> Cascade<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubernetes::object::Reference;
+    use crate::kubernetes::object::OwnerReference;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::testing;
 
-    fn object(id: ObjectId, references: &[&str]) -> Object {
-        let reference = |uid: &&str| Reference {
+    fn object(id: ObjectId, references: &[&str]) -> ObjectMetadata {
+        let reference = |uid: &&str| OwnerReference {
             group: "".into(),
             kind: "X".into(),
             name: "x".into(),
@@ -152,10 +152,10 @@ mod tests {
         };
         let uid = format!("{}/{}", id.namespace, id.name).into();
         let references = references.iter().map(reference).collect();
-        Object { uid, references, ..testing::object(&id.group, &id.kind, &id.namespace, &id.name) }
+        ObjectMetadata { uid, references, ..testing::object(&id.group, &id.kind, &id.namespace, &id.name) }
     }
 
-    fn taken(objects: Vec<Object>, root: &str) -> Vec<String> {
+    fn taken(objects: Vec<ObjectMetadata>, root: &str) -> Vec<String> {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.objects = objects;
         snapshot.types = vec![crate::kubernetes::object::ResourceType {

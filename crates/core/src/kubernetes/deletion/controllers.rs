@@ -18,7 +18,7 @@ use chrono::TimeDelta;
 
 use crate::flux::kinds::{FluxKind, KINDS, find};
 use crate::kubernetes::duration;
-use crate::kubernetes::object::{FullObject, Object, ObjectId, ResourceType};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use crate::kubernetes::snapshot::{GapKind, Snapshot};
 use crate::plan::document::Plan;
 
@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_secs(600);
 
 /// Who serves a kind of Flux after a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum ControllerPresence {
     /// Somebody does, or nothing can be said.
     Presumed,
     /// This Deployment did, and goes.
@@ -36,13 +36,13 @@ pub enum Service {
 }
 
 /// Who serves the kinds of Flux after a plan.
-pub struct Services<'a> {
+pub struct ControllerLookup<'a> {
     snapshot: &'a Snapshot,
     going: Vec<&'a ObjectId>,
-    deployments: Vec<&'a Object>,
+    deployments: Vec<&'a ObjectMetadata>,
 }
 
-impl<'a> Services<'a> {
+impl<'a> ControllerLookup<'a> {
     /// Looks at the Deployments of a snapshot and at what of them a plan deletes.
     pub fn new(plan: &'a Plan, snapshot: &'a Snapshot) -> Self {
         let is_deployment = |id: &ObjectId| id.is("apps", "Deployment");
@@ -52,23 +52,25 @@ impl<'a> Services<'a> {
     }
 
     /// Who serves a kind; kinds that are not Flux's are presumed to be served.
-    pub fn of(&self, id: &ObjectId) -> Service {
-        let Some(kind) = find(&id.group, &id.kind) else { return Service::Presumed };
+    pub fn of(&self, id: &ObjectId) -> ControllerPresence {
+        let Some(kind) = find(&id.group, &id.kind) else { return ControllerPresence::Presumed };
         let mut own = self.deployments.iter().filter(|object| is_of(object, kind.controller)).map(|object| &object.id);
         if let Some(first) = own.clone().next() {
             let all_go = own.all(|id| self.going.contains(&id));
-            return if all_go { Service::Goes(first.clone()) } else { Service::Presumed };
+            return if all_go { ControllerPresence::Goes(first.clone()) } else { ControllerPresence::Presumed };
         }
         if !self.saw_deployments() || self.wrote_lately(|other| other.controller == kind.controller) {
-            return Service::Presumed;
+            return ControllerPresence::Presumed;
         }
-        let of_flux = |object: &&&Object| KINDS.iter().any(|other| is_of(object, other.controller));
+        let of_flux = |object: &&&ObjectMetadata| KINDS.iter().any(|other| is_of(object, other.controller));
         if self.deployments.iter().any(|object| of_flux(&object)) {
-            return Service::Nobody(format!("no Deployment {} is in this cluster", kind.controller));
+            return ControllerPresence::Nobody(format!("no Deployment {} is in this cluster", kind.controller));
         }
         match self.wrote_lately(|_| true) {
-            true => Service::Presumed,
-            false => Service::Nobody("no Deployment of Flux is in this cluster, and none wrote lately".to_owned()),
+            true => ControllerPresence::Presumed,
+            false => {
+                ControllerPresence::Nobody("no Deployment of Flux is in this cluster, and none wrote lately".to_owned())
+            }
         }
     }
 
@@ -86,7 +88,7 @@ impl<'a> Services<'a> {
 
     /// Whether a controller wrote the status of an object of such a kind within two of its intervals.
     fn wrote_lately(&self, wanted: impl Fn(&FluxKind) -> bool) -> bool {
-        let lately = |full: &FullObject| {
+        let lately = |full: &Resource| {
             let Some(kind) = FluxKind::of(full).filter(|kind| wanted(kind)) else { return false };
             let interval = full.text("/spec/interval").and_then(duration::parse).unwrap_or(INTERVAL);
             let limit = TimeDelta::from_std(interval * 2).unwrap_or(TimeDelta::MAX);
@@ -98,7 +100,7 @@ impl<'a> Services<'a> {
     }
 }
 
-fn is_of(deployment: &Object, controller: &str) -> bool {
+fn is_of(deployment: &ObjectMetadata, controller: &str) -> bool {
     let label = |key: &str| deployment.labels.get(key) == Some(controller);
     *deployment.id.name == *controller || label("app") || label("app.kubernetes.io/component")
 }

@@ -78,7 +78,7 @@ fn rank(kind: &str) -> usize {
 mod tests {
     use super::*;
     use crate::kubernetes::snapshot::ClusterIdentity;
-    use crate::plan::document::{Action, Actor, Certainty, Target};
+    use crate::plan::document::{Action, Actor, Certainty, PinnedObject};
 
     #[test]
     fn webhooks_go_first_and_definitions_last() {
@@ -98,7 +98,7 @@ mod tests {
         let change = |kind: &str, name: &str| Change {
             action: Action::Delete,
             certainty: Certainty::Certain,
-            object: Target { id: id(kind, name), uid: name.to_owned(), resource_version: String::new() },
+            object: PinnedObject { id: id(kind, name), uid: name.to_owned(), resource_version: String::new() },
             owner: None,
             by: Actor::KubectlGitops,
             reason: String::new(),

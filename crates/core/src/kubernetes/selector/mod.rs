@@ -44,7 +44,7 @@ impl Selector {
     /// # Errors
     /// What is wrong with it, as a lower-case fragment.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser { tokens: tokens(text)?.into_iter().peekable() };
+        let mut parser = SelectorParser { tokens: tokens(text)?.into_iter().peekable() };
         let mut requirements = vec![];
         while parser.tokens.peek().is_some() {
             requirements.push(parser.requirement()?);
@@ -120,11 +120,11 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-struct Parser {
+struct SelectorParser {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
 }
 
-impl Parser {
+impl SelectorParser {
     fn requirement(&mut self) -> Result<Requirement, String> {
         let absent = self.tokens.next_if_eq(&Token::Symbol("!")).is_some();
         let key = self.word("a key")?;

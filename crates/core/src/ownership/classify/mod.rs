@@ -4,13 +4,13 @@
 mod tests;
 
 use super::index::Index;
-use super::resolve::Found;
-use super::{Claim, Members, OwnerId, Reach, Strength, system_objects};
-use crate::kubernetes::object::Object;
+use super::resolve::ResolvedClaim;
+use super::{Claim, GcEligibility, Members, OwnerId, Strength, system_objects};
+use crate::kubernetes::object::ObjectMetadata;
 
 /// What an object is, seen from all schemes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum OwnershipStatus {
     /// Recorded by an owner, or selected by an owner that keeps no record.
     Managed(OwnerId),
     /// Carries a live owner's claim, but the owner's inventory does not list it: its system will never prune it. Whether
@@ -25,14 +25,14 @@ pub enum Standing {
     /// Carries a claim that cannot be judged: the owner is remote or unreadable. Holds the reason.
     Unjudged(Claim, String),
     /// The cluster's own; holds the rule.
-    ClusterOwn(&'static str),
+    SystemManaged(&'static str),
     /// No claim, but a controller reference: something else in the cluster made it.
     Controlled,
     /// No claim, no controller reference, not the cluster's own.
     Unmanaged,
 }
 
-impl Standing {
+impl OwnershipStatus {
     /// The word for it in outputs.
     pub fn label(&self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Standing {
             Self::Copied(_) => "copied",
             Self::Conflict(_) => "conflict",
             Self::Unjudged(..) => "unjudged",
-            Self::ClusterOwn(_) => "cluster-own",
+            Self::SystemManaged(_) => "cluster-own",
             Self::Controlled => "controlled",
             Self::Unmanaged => "unmanaged",
         }
@@ -51,16 +51,16 @@ impl Standing {
 
 impl Index<'_> {
     /// What an object is.
-    pub fn standing(&self, object: &Object) -> Standing {
+    pub fn standing(&self, object: &ObjectMetadata) -> OwnershipStatus {
         self.standing_among(object, self.recorded_by(&object.id))
     }
 
-    fn standing_among(&self, object: &Object, recorded: &[OwnerId]) -> Standing {
+    fn standing_among(&self, object: &ObjectMetadata, recorded: &[OwnerId]) -> OwnershipStatus {
         let found = self.found(object, recorded);
         match (&found[..], recorded) {
             ([], []) => return self.unclaimed(object),
             // The common case, and the same as what follows would say.
-            ([found], [owner]) if found.claim.owner == *owner => return Standing::Managed(owner.clone()),
+            ([found], [owner]) if found.claim.owner == *owner => return OwnershipStatus::Managed(owner.clone()),
             _ => {}
         }
         let mut contenders: Vec<&OwnerId> = recorded.iter().collect();
@@ -72,17 +72,17 @@ impl Index<'_> {
         match contenders[..] {
             [_, _, ..] => {
                 contenders.sort_unstable();
-                return Standing::Conflict(contenders.into_iter().cloned().collect());
+                return OwnershipStatus::Conflict(contenders.into_iter().cloned().collect());
             }
-            [owner] if recorded.contains(owner) => return Standing::Managed(owner.clone()),
+            [owner] if recorded.contains(owner) => return OwnershipStatus::Managed(owner.clone()),
             _ => {}
         }
         if object.controller().is_some() {
-            return Standing::Controlled;
+            return OwnershipStatus::Controlled;
         }
         // Nobody recorded the object, so some claim was found: the live owner's that can claim it, else any live owner's,
         // else the strongest.
-        let live = |found: &&Found| self.owners.contains_key(&found.claim.owner);
+        let live = |found: &&ResolvedClaim| self.owners.contains_key(&found.claim.owner);
         let claimed = contenders.first().and_then(|owner| found.iter().find(|found| found.claim.owner == **owner));
         let best = claimed.or_else(|| found.iter().filter(live).min_by_key(|found| found.claim.strength));
         match best.or_else(|| found.iter().min_by_key(|found| found.claim.strength)) {
@@ -92,12 +92,12 @@ impl Index<'_> {
     }
 
     /// Every object with its standing.
-    pub fn standings(&self) -> impl Iterator<Item = (&Object, Standing)> {
+    pub fn standings(&self) -> impl Iterator<Item = (&ObjectMetadata, OwnershipStatus)> {
         self.snapshot.objects.iter().map(|object| (object, self.standing(object)))
     }
 
     /// Why what is said of an object on the word of a live owner's record cannot be trusted; `None` when it can.
-    pub fn distrust(&self, object: &Object, claim: &Claim) -> Option<String> {
+    pub fn distrust(&self, object: &ObjectMetadata, claim: &Claim) -> Option<String> {
         let owner = self.owner(&claim.owner)?;
         if let Some(why) = owner.state.distrust().or_else(|| self.blind.clone()) {
             return Some(why);
@@ -106,7 +106,7 @@ impl Index<'_> {
             return Some("an owner of the same name in the hub may list it".to_owned());
         }
         let keys = owner.scheme.member_keys;
-        let wrote = |writer: &&crate::kubernetes::object::Writer| {
+        let wrote = |writer: &&crate::kubernetes::object::ManagedFieldsEntry| {
             writer.labels.iter().chain(&writer.annotations).any(|key| keys.iter().any(|mark| mark.name() == &**key))
         };
         let written = object.writers.iter().filter(wrote).filter_map(|writer| writer.time).max();
@@ -123,15 +123,16 @@ impl Index<'_> {
         }
     }
 
-    fn unclaimed(&self, object: &Object) -> Standing {
+    fn unclaimed(&self, object: &ObjectMetadata) -> OwnershipStatus {
         if object.controller().is_some() {
-            return Standing::Controlled;
+            return OwnershipStatus::Controlled;
         }
-        system_objects::rule(object, |id| self.snapshot.object(id)).map_or(Standing::Unmanaged, Standing::ClusterOwn)
+        system_objects::rule(object, |id| self.snapshot.object(id))
+            .map_or(OwnershipStatus::Unmanaged, OwnershipStatus::SystemManaged)
     }
 
     /// Whether the owner that a claim names would treat the object as its own.
-    fn can_claim(&self, found: &Found) -> bool {
+    fn can_claim(&self, found: &ResolvedClaim) -> bool {
         let strength = found.claim.strength;
         match self.owner(&found.claim.owner).map(|owner| &owner.members) {
             None | Some(Members::Remote(_)) => false,
@@ -143,38 +144,40 @@ impl Index<'_> {
         }
     }
 
-    fn judge(&self, object: &Object, found: &Found) -> Standing {
-        let Found { claim, scheme } = found;
+    fn judge(&self, object: &ObjectMetadata, found: &ResolvedClaim) -> OwnershipStatus {
+        let ResolvedClaim { claim, scheme } = found;
         let claim = || claim.clone();
         let strength = found.claim.strength;
         if strength == Strength::Contradicted {
-            return Standing::Copied(claim());
+            return OwnershipStatus::Copied(claim());
         }
         let Some(owner) = self.owner(&found.claim.owner) else {
             return match self.unread(found).or_else(|| self.blind.clone()) {
-                Some(why) => Standing::Unjudged(claim(), why),
-                None => Standing::Orphaned(claim()),
+                Some(why) => OwnershipStatus::Unjudged(claim(), why),
+                None => OwnershipStatus::Orphaned(claim()),
             };
         };
         let reach = (scheme.reach)(object);
-        let never_recorded = matches!(reach, Reach::NeverRecorded(_));
-        let never_collected = matches!(reach, Reach::NeverCollected(_));
-        let by_others = matches!(reach, Reach::WrittenByOthers(_));
+        let never_recorded = matches!(reach, GcEligibility::NeverRecorded(_));
+        let never_collected = matches!(reach, GcEligibility::NeverCollected(_));
+        let by_others = matches!(reach, GcEligibility::WrittenByOthers(_));
         // Who wrote the mark is known, and it was not the system.
         let foreign = strength == Strength::Bare && !scheme.managers.is_empty() && !object.writers.is_empty();
         match &owner.members {
-            Members::Remote(_) => Standing::Unjudged(claim(), "remote, not checked".to_owned()),
-            Members::Unreadable(why) => Standing::Unjudged(claim(), why.clone()),
+            Members::Remote(_) => OwnershipStatus::Unjudged(claim(), "remote, not checked".to_owned()),
+            Members::Unreadable(why) => OwnershipStatus::Unjudged(claim(), why.clone()),
             Members::Listed(_) if strength == Strength::Bare => match reach {
-                Reach::Doubtful(why) => Standing::Unjudged(claim(), why.to_owned()),
-                _ => Standing::Copied(claim()),
+                GcEligibility::Doubtful(why) => OwnershipStatus::Unjudged(claim(), why.to_owned()),
+                _ => OwnershipStatus::Copied(claim()),
             },
-            Members::Listed(_) if !never_recorded => Standing::Leaked(claim()),
-            _ if foreign => Standing::Copied(claim()),
-            Members::Selected(scope) if by_others && !scope.covers(&object.id) => Standing::Copied(claim()),
-            Members::Selected(scope) if never_collected || !scope.covers(&object.id) => Standing::Leaked(claim()),
+            Members::Listed(_) if !never_recorded => OwnershipStatus::Leaked(claim()),
+            _ if foreign => OwnershipStatus::Copied(claim()),
+            Members::Selected(scope) if by_others && !scope.covers(&object.id) => OwnershipStatus::Copied(claim()),
+            Members::Selected(scope) if never_collected || !scope.covers(&object.id) => {
+                OwnershipStatus::Leaked(claim())
+            }
             Members::Listed(_) | Members::Selected(_) | Members::Unrecorded => {
-                Standing::Managed(found.claim.owner.clone())
+                OwnershipStatus::Managed(found.claim.owner.clone())
             }
         }
     }

@@ -3,18 +3,18 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::object::{FullObject, Object, parse_time};
+use crate::kubernetes::object::{ObjectMetadata, Resource, parse_time};
 use crate::kubernetes::snapshot::GapKind;
 use crate::kubernetes::snapshot::{Gap, Snapshot};
-use crate::ownership::index::Given;
+use crate::ownership::index::ExtraOwners;
 use crate::ownership::schemes::flux_v1;
-use crate::ownership::{OwnerState, identity};
+use crate::ownership::{OwnerStatus, identity};
 use crate::testing::{Make, object, resource_type, snapshot};
 
 const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
 const HR: [&str; 2] = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
 
-fn cm(name: &str) -> Object {
+fn cm(name: &str) -> ObjectMetadata {
     object("", "ConfigMap", "shop", name)
 }
 
@@ -29,31 +29,31 @@ fn ready(mut content: Value) -> Value {
 }
 
 /// A settled Kustomization that lists these ids.
-fn kustomization(name: &str, ids: &[&str]) -> FullObject {
+fn kustomization(name: &str, ids: &[&str]) -> Resource {
     let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
     object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", name).full(content)
 }
 
 /// A settled HelmRelease that lists these ids.
-fn release(name: &str, ids: &[&str]) -> FullObject {
+fn release(name: &str, ids: &[&str]) -> Resource {
     let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
     object("helm.toolkit.fluxcd.io", "HelmRelease", "apps", name).full(content)
 }
 
-fn flux(object: Object, name: &str) -> Object {
+fn flux(object: ObjectMetadata, name: &str) -> ObjectMetadata {
     object.label(KS[0], name).label(KS[1], "flux-system")
 }
 
-fn applied(object: Object, name: &str) -> Object {
+fn applied(object: ObjectMetadata, name: &str) -> ObjectMetadata {
     flux(object, name).writer("kustomize-controller", KS[0])
 }
 
-fn helm(object: Object, release: &str) -> Object {
+fn helm(object: ObjectMetadata, release: &str) -> ObjectMetadata {
     let named = object.label("app.kubernetes.io/managed-by", "Helm").annotation("meta.helm.sh/release-name", release);
     named.annotation("meta.helm.sh/release-namespace", "apps")
 }
 
-fn of_release(object: Object, name: &str) -> Object {
+fn of_release(object: ObjectMetadata, name: &str) -> ObjectMetadata {
     helm(object.label(HR[0], name).label(HR[1], "apps").writer("helm-controller", HR[0]), name)
 }
 
@@ -63,12 +63,14 @@ fn ks(name: &str) -> OwnerId {
 
 /// `word owner…` for each object, in order.
 fn say(index: &Index<'_>) -> Vec<String> {
-    let text = |(object, standing): (&Object, Standing)| {
+    let text = |(object, standing): (&ObjectMetadata, OwnershipStatus)| {
         let owners = match &standing {
-            Standing::Managed(owner) => owner.to_string(),
-            Standing::Leaked(claim) | Standing::Orphaned(claim) | Standing::Copied(claim) => claim.owner.to_string(),
-            Standing::Unjudged(_, why) => why.clone(),
-            Standing::Conflict(owners) => owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
+            OwnershipStatus::Managed(owner) => owner.to_string(),
+            OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) | OwnershipStatus::Copied(claim) => {
+                claim.owner.to_string()
+            }
+            OwnershipStatus::Unjudged(_, why) => why.clone(),
+            OwnershipStatus::Conflict(owners) => owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
             _ => String::new(),
         };
         format!("{} {} {owners}", object.id.name, standing.label()).trim_end().to_owned()
@@ -77,7 +79,7 @@ fn say(index: &Index<'_>) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(objects: Vec<Object>, full: Vec<FullObject>, expected: &[&str]) {
+fn check(objects: Vec<ObjectMetadata>, full: Vec<Resource>, expected: &[&str]) {
     let snapshot = snapshot(objects, full);
     assert_eq!(say(&Index::build(&snapshot)), expected);
 }
@@ -272,13 +274,13 @@ fn argo_applications_are_found_with_and_without_namespace() {
     );
 }
 
-fn kapp(name: &str, value: &str) -> Object {
+fn kapp(name: &str, value: &str) -> ObjectMetadata {
     cm(name)
         .label("kapp.k14s.io/app", value)
         .annotation("kapp.k14s.io/identity", &format!("v1;shop//ConfigMap/{name};v1"))
 }
 
-fn kapp_app(name: &str, spec: &str) -> FullObject {
+fn kapp_app(name: &str, spec: &str) -> Resource {
     object("", "ConfigMap", "kapp", name).label("kapp.k14s.io/is-app", "").full(json!({"data": {"spec": spec}}))
 }
 
@@ -304,7 +306,7 @@ fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
             .label("applyset.kubernetes.io/id", &id)
             .annotation("applyset.kubernetes.io/contains-group-kinds", "ConfigMap")
     };
-    let member = |object: Object, of: &str| {
+    let member = |object: ObjectMetadata, of: &str| {
         let id = crate::ownership::schemes::applyset::id_of(&crate::kubernetes::object::ObjectId::new(
             "", "Secret", "shop", of,
         ));
@@ -363,7 +365,7 @@ fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
 
 #[test]
 fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
-    let source = |url: &str| flux_v1::Source { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] };
+    let source = |url: &str| flux_v1::GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] };
     let mark = |name: &str, url: &str| flux_v1::mark(&source(url).sync_set(), &format!("shop:configmap/{name}"));
     let synced = |name: &str| cm(name).label(flux_v1::MARK, &mark(name, "git@h:o/r"));
     let fluxd = object("apps", "Deployment", "flux", "fluxd").full(json!({
@@ -397,7 +399,7 @@ fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
     check(objects(), vec![fluxd.clone()], &[&first[..], &rest[..]].concat());
 
     let snapshot_of_both = snapshot(objects(), vec![fluxd]);
-    let given = Given { flux_v1: vec![source("git@other:o/r")], ..Given::default() };
+    let given = ExtraOwners { flux_v1: vec![source("git@other:o/r")], ..ExtraOwners::default() };
     let said = say(&Index::build_with(&snapshot_of_both, &given));
     assert_eq!(said[2], "c-foreign managed source/ssh://git@other/o/r master");
 
@@ -423,7 +425,7 @@ fn a_fluxd_that_cannot_be_read_leaves_its_marks_open() {
 #[test]
 fn qbec_scopes_are_owners_as_long_as_an_object_names_them() {
     let shop = |name: &str| cm(name).label("qbec.io/application", "shop").label("qbec.io/environment", "dev");
-    let own = |object: Object| {
+    let own = |object: ObjectMetadata| {
         let identity = format!("/ConfigMap/shop/{}", object.id.name);
         object.annotation(identity::QBEC, &identity)
     };
@@ -460,7 +462,7 @@ fn owners_of_different_systems_conflict_and_copied_labels_do_not() {
     );
 }
 
-fn with_gap(objects: Vec<Object>, kind: GapKind, subject: &str, namespace: Option<&str>) -> Snapshot {
+fn with_gap(objects: Vec<ObjectMetadata>, kind: GapKind, subject: &str, namespace: Option<&str>) -> Snapshot {
     let mut snapshot = snapshot(objects, vec![]);
     let namespace = namespace.map(ToOwned::to_owned);
     snapshot.types = vec![resource_type("kustomize.toolkit.fluxcd.io", "Kustomization", "kustomizations", true)];
@@ -493,7 +495,7 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
         object.writers[0].time = parse_time("2026-05-31T23:59:00Z");
         object
     };
-    type Change = fn(&mut FullObject, &mut Object);
+    type Change = fn(&mut Resource, &mut ObjectMetadata);
     let rows: [(&str, Change, bool); 7] = [
         ("settled", |_, _| (), true),
         ("suspended", |owner, _| owner.content["spec"]["suspend"] = json!(true), false),
@@ -508,7 +510,7 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
         change(&mut owner, &mut object);
         let snapshot = snapshot(vec![object], vec![owner]);
         let index = Index::build(&snapshot);
-        let Standing::Leaked(claim) = index.standing(&snapshot.objects[0]) else { panic!("{name}") };
+        let OwnershipStatus::Leaked(claim) = index.standing(&snapshot.objects[0]) else { panic!("{name}") };
         assert_eq!(index.distrust(&snapshot.objects[0], &claim).is_none(), trusted, "{name}");
     }
 }
@@ -525,15 +527,15 @@ fn an_owner_that_moved_between_its_two_readings_changed() {
         snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,
         "the second reading counts"
     );
-    assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().state, OwnerState::Changed);
+    assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().state, OwnerStatus::Changed);
 }
 
 #[test]
 fn without_an_owner_of_the_kind_owners_may_live_elsewhere() {
-    let orphan = |full: Vec<FullObject>| {
+    let orphan = |full: Vec<Resource>| {
         let snapshot = snapshot(vec![applied(cm("a"), "gone")], full);
         let index = Index::build(&snapshot);
-        let Standing::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
+        let OwnershipStatus::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
         index.may_live_elsewhere(&claim)
     };
     assert!(orphan(vec![]));
@@ -547,7 +549,7 @@ fn a_v1beta1_kustomization_selects_by_label_in_the_kinds_of_its_snapshot() {
     owner.content["status"] = ready(json!({"status": {"snapshot": {"checksum": "new", "entries": [
         {"namespace": "shop", "kinds": {"/v1, Kind=ConfigMap": "ConfigMap"}}]}}}))["status"]
         .clone();
-    let by_kubectl = |object: Object| flux(object, "apps").writer("kustomize-controller", KS[0]);
+    let by_kubectl = |object: ObjectMetadata| flux(object, "apps").writer("kustomize-controller", KS[0]);
     check(
         vec![
             by_kubectl(cm("a")),
@@ -571,7 +573,7 @@ fn entries_of_cluster_scoped_kinds_match_without_namespace() {
     );
     snapshot.types = vec![resource_type("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false)];
     let index = Index::build(&snapshot);
-    assert_eq!(index.standing(&snapshot.objects[0]), Standing::Managed(ks("apps")));
+    assert_eq!(index.standing(&snapshot.objects[0]), OwnershipStatus::Managed(ks("apps")));
 }
 
 #[test]
@@ -596,7 +598,7 @@ fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it
         snapshot.gaps = vec![gap("no")];
         let index = Index::build(&snapshot);
         let [a, b] = &snapshot.objects[..] else { panic!("two objects") };
-        let Standing::Leaked(claim) = index.standing(a) else { panic!("{:?}", index.standing(a)) };
+        let OwnershipStatus::Leaked(claim) = index.standing(a) else { panic!("{:?}", index.standing(a)) };
         assert_eq!(index.distrust(a, &claim).is_none(), trusted, "{subject}");
         assert_eq!(index.standing(b).label(), orphan, "{subject}");
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::index::Index;
 use super::schemes::{argocd, flux_helmrelease, flux_kustomization};
 use super::{Members, SCHEMES, owner_status};
-use crate::kubernetes::object::{FullObject, ObjectId};
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::snapshot::Gap;
 
 /// Kinds of a hub's owners that can apply to another cluster.
@@ -29,7 +29,7 @@ pub const KINDS: [(&str, &str); 3] = [
 #[derive(Clone, Debug, Default)]
 pub struct Hub {
     /// Its owners, as they were after this cluster was read.
-    pub owners: Vec<FullObject>,
+    pub owners: Vec<Resource>,
     /// Uids of owners that changed while this cluster was being read.
     pub moved: BTreeSet<Box<str>>,
     /// Addresses in the Secrets and ConfigMaps that owners name, where these may be read.
@@ -51,7 +51,7 @@ pub struct Access {
 
 /// Where an owner of a hub applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+enum Destination {
     /// The hub itself.
     Hub,
     /// This cluster: the address is its own.
@@ -61,7 +61,7 @@ enum Target {
 }
 
 /// The Secret or ConfigMap by which an owner of Flux reaches another cluster.
-pub fn access(full: &FullObject) -> Option<Access> {
+pub fn access(full: &Resource) -> Option<Access> {
     let named = |kind: &str, at: &str| {
         let name = full.text(&format!("/spec/kubeConfig/{at}/name"))?;
         let key = full.text(&format!("/spec/kubeConfig/{at}/key")).map(str::to_owned);
@@ -74,32 +74,34 @@ impl Hub {
     /// The hub as it is now, with what changed since an earlier reading.
     #[must_use]
     pub fn since(mut self, earlier: &Self) -> Self {
-        let version = |full: &FullObject| (full.object.uid.clone(), full.object.resource_version.clone());
+        let version = |full: &Resource| (full.object.uid.clone(), full.object.resource_version.clone());
         let before: BTreeMap<_, _> = earlier.owners.iter().map(version).collect();
         let moved = self.owners.iter().map(version).filter(|(uid, now)| before.get(uid) != Some(now));
         self.moved = moved.map(|(uid, _)| uid).collect();
         self
     }
 
-    fn target(&self, full: &FullObject) -> Target {
+    fn target(&self, full: &Resource) -> Destination {
         let here = |address: &str| match self.this.as_deref().is_some_and(|this| same_address(address, this)) {
-            true => Target::Here,
-            false => Target::Unknown,
+            true => Destination::Here,
+            false => Destination::Unknown,
         };
         if full.object.id.is(KINDS[2].0, KINDS[2].1) {
             let text = |pointer: &str| full.text(pointer).unwrap_or_default();
             let (server, name) = (text("/spec/destination/server"), text("/spec/destination/name"));
             return match (argocd::is_in_cluster(server, name), server) {
-                (true, _) => Target::Hub,
+                (true, _) => Destination::Hub,
                 // The name stands for an address that only Argo CD's own Secrets tell.
-                (false, "") => Target::Unknown,
+                (false, "") => Destination::Unknown,
                 (false, server) => here(server),
             };
         }
         if full.at("/spec/kubeConfig").is_none_or(Value::is_null) {
-            return Target::Hub;
+            return Destination::Hub;
         }
-        access(full).and_then(|access| self.addresses.get(&access)).map_or(Target::Unknown, |address| here(address))
+        access(full)
+            .and_then(|access| self.addresses.get(&access))
+            .map_or(Destination::Unknown, |address| here(address))
     }
 }
 
@@ -112,7 +114,8 @@ impl Index<'_> {
             };
             let Some((n, scheme)) = SCHEMES.iter().enumerate().find(is_owner) else { continue };
             let target = hub.target(full);
-            let Some(mut record) = (scheme.owner)(&full.object, &full.content).filter(|_| target != Target::Hub) else {
+            let Some(mut record) = (scheme.owner)(&full.object, &full.content).filter(|_| target != Destination::Hub)
+            else {
                 continue;
             };
             let id = record.id.clone();
@@ -122,12 +125,12 @@ impl Index<'_> {
                 continue;
             }
             // A Helm release of this cluster is not part of a HelmRelease that may well be another cluster's.
-            if target == Target::Unknown && **scheme == flux_helmrelease::SCHEME {
+            if target == Destination::Unknown && **scheme == flux_helmrelease::SCHEME {
                 record.aliases.clear();
             }
             record.members = match (target, record.members) {
-                (Target::Here, Members::Remote(ids)) => Members::Listed(ids),
-                (Target::Here, members) => members,
+                (Destination::Here, Members::Remote(ids)) => Members::Listed(ids),
+                (Destination::Here, members) => members,
                 (_, Members::Listed(ids) | Members::Remote(ids)) => Members::Remote(ids),
                 _ => Members::Remote(vec![]),
             };

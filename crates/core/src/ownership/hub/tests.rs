@@ -3,17 +3,17 @@
 use serde_json::json;
 
 use super::*;
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::{GapKind, Snapshot};
-use crate::ownership::index::Given;
+use crate::ownership::index::ExtraOwners;
 use crate::ownership::report::Views;
-use crate::ownership::{OwnerId, Standing};
+use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::testing::{Make, object, snapshot};
 
 const THIS: &str = "https://10.0.0.1:6443";
 const KS: &str = flux_kustomization::GROUP;
 
-fn kustomization(name: &str, kube_config: Value, entries: &[&str]) -> FullObject {
+fn kustomization(name: &str, kube_config: Value, entries: &[&str]) -> Resource {
     let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
     object(KS, "Kustomization", "flux-system", name).full(json!({
         "spec": {"kubeConfig": kube_config},
@@ -25,22 +25,22 @@ fn to(secret: &str) -> Value {
     json!({"secretRef": {"name": secret}})
 }
 
-fn application(name: &str, destination: Value) -> FullObject {
+fn application(name: &str, destination: Value) -> Resource {
     object("argoproj.io", "Application", "argocd", name).full(json!({"spec": {"destination": destination}, "status": {
         "resources": [{"kind": "ConfigMap", "namespace": "shop", "name": name}]}}))
 }
 
-fn claiming(name: &str, owner: &str) -> Object {
+fn claiming(name: &str, owner: &str) -> ObjectMetadata {
     let made = object("", "ConfigMap", "shop", name).label(flux_kustomization::NAME, owner);
     made.label(flux_kustomization::NAMESPACE, "flux-system").writer("kustomize-controller", flux_kustomization::NAME)
 }
 
-fn tracked(name: &str) -> Object {
+fn tracked(name: &str) -> ObjectMetadata {
     let id = format!("{name}:/ConfigMap:shop/{name}");
     object("", "ConfigMap", "shop", name).annotation("argocd.argoproj.io/tracking-id", &id)
 }
 
-fn hub(owners: Vec<FullObject>) -> Hub {
+fn hub(owners: Vec<Resource>) -> Hub {
     let secret = |name: &str| Access { id: ObjectId::new("", "Secret", "flux-system", name), key: None };
     let addresses = [(secret("this"), "https://10.0.0.1:6443/"), (secret("other"), "https://10.0.0.2:6443")];
     let addresses = addresses.into_iter().map(|(access, address)| (access, address.to_owned())).collect();
@@ -49,10 +49,10 @@ fn hub(owners: Vec<FullObject>) -> Hub {
 
 /// The standing of each object, and whether a leak would be believed.
 fn standings(here: &Snapshot, hub: Hub) -> Vec<String> {
-    let given = Given { hub: Some(hub), ..Given::default() };
+    let given = ExtraOwners { hub: Some(hub), ..ExtraOwners::default() };
     let index = Index::build_with(here, &given);
-    let line = |object: &Object, standing: Standing| match &standing {
-        Standing::Leaked(claim) if index.distrust(object, claim).is_some() => "unsure".to_owned(),
+    let line = |object: &ObjectMetadata, standing: OwnershipStatus| match &standing {
+        OwnershipStatus::Leaked(claim) if index.distrust(object, claim).is_some() => "unsure".to_owned(),
         standing => standing.label().to_owned(),
     };
     index.standings().map(|(object, standing)| format!("{} {}", object.id.name, line(object, standing))).collect()
@@ -115,7 +115,7 @@ fn applications_are_matched_by_server_and_never_by_name() {
     ];
     let expected = ["addressed managed", "elsewhere unjudged", "inside orphaned", "named unjudged"];
     assert_eq!(standings(&here, hub(owners.clone())), expected);
-    let given = Given { hub: Some(hub(owners)), ..Given::default() };
+    let given = ExtraOwners { hub: Some(hub(owners)), ..ExtraOwners::default() };
     let index = Index::build_with(&here, &given);
     let views = Views::new(&index, &[]);
     let summary =

@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::{ABSENT, Index, Owner};
-use crate::kubernetes::object::{FullObject, GroupKind, Object};
+use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource};
 use crate::ownership::keys::{bits, schemes_of};
 use crate::ownership::schemes::{flux_v1, qbec};
-use crate::ownership::{Members, OwnerId, Reach, Record, SCHEMES, Scope, owner_status};
+use crate::ownership::{GcEligibility, Members, OwnerId, Record, SCHEMES, Scope, owner_status};
 
 impl<'a> Index<'a> {
     /// Owners that metadata alone shows, and what later steps need to know of marks: one pass over all objects.
@@ -28,7 +28,7 @@ impl<'a> Index<'a> {
             }
             for n in bits(found.member) {
                 let scheme = SCHEMES[n];
-                if *scheme == qbec::SCHEME && (scheme.reach)(object) == Reach::Normal {
+                if *scheme == qbec::SCHEME && (scheme.reach)(object) == GcEligibility::Normal {
                     qbec::owner_name(object).into_iter().for_each(|name| _ = apps.insert(name, n));
                 } else if *scheme == flux_v1::SCHEME
                     && let Some(mark) = object.labels.get(flux_v1::MARK)
@@ -44,7 +44,13 @@ impl<'a> Index<'a> {
         }
     }
 
-    pub(crate) fn enter(&mut self, n: usize, record: Record, object: Option<&'a Object>, full: Option<&'a FullObject>) {
+    pub(crate) fn enter(
+        &mut self,
+        n: usize,
+        record: Record,
+        object: Option<&'a ObjectMetadata>,
+        full: Option<&'a Resource>,
+    ) {
         let Record { id, aliases, opaque, secret, members, prunable, state, finished, rank } = record;
         if opaque {
             self.opaque |= 1 << n;

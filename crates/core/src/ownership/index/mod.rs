@@ -13,7 +13,7 @@ use super::{OwnerId, SCHEMES, Scheme};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use owner::owns;
-pub use owner::{Given, Owner, sources_to_read};
+pub use owner::{ExtraOwners, Owner, sources_to_read};
 
 /// The position of a member that is not among the snapshot's objects.
 pub(crate) const ABSENT: u32 = u32::MAX;
@@ -47,11 +47,11 @@ pub struct Index<'a> {
 impl<'a> Index<'a> {
     /// Reads every owner's record.
     pub fn build(snapshot: &'a Snapshot) -> Self {
-        Self::build_with(snapshot, &Given::default())
+        Self::build_with(snapshot, &ExtraOwners::default())
     }
 
     /// As [`Index::build`], with what the user says.
-    pub fn build_with(snapshot: &'a Snapshot, given: &Given) -> Self {
+    pub fn build_with(snapshot: &'a Snapshot, given: &ExtraOwners) -> Self {
         let mut index = Self {
             snapshot,
             owners: BTreeMap::new(),

@@ -2,18 +2,18 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::kubernetes::object::{FullObject, Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::hub::Hub;
 use crate::ownership::keys::schemes_of;
 use crate::ownership::schemes::flux_v1;
-use crate::ownership::{Members, OwnerId, OwnerSource, OwnerState, SCHEMES, Scheme};
+use crate::ownership::{Members, OwnerId, OwnerSource, OwnerStatus, SCHEMES, Scheme};
 
 /// What the user says of owners that the cluster cannot show.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub struct ExtraOwners {
     /// Sources of Flux v1 installations.
-    pub flux_v1: Vec<flux_v1::Source>,
+    pub flux_v1: Vec<flux_v1::GitSource>,
     /// A hub cluster whose owners may apply to this one.
     pub hub: Option<Hub>,
 }
@@ -26,15 +26,15 @@ pub struct Owner<'a> {
     /// Its scheme.
     pub scheme: &'static Scheme,
     /// The object that it is, or that records it; none for owners that live in labels alone (qbec) or were given.
-    pub object: Option<&'a Object>,
+    pub object: Option<&'a ObjectMetadata>,
     /// That object with content, where it was read in full.
-    pub full: Option<&'a FullObject>,
+    pub full: Option<&'a Resource>,
     /// What it recorded.
     pub members: Members,
     /// Members that the owner itself says it will prune.
     pub prunable: Vec<ObjectId>,
     /// Whether the record can be trusted now.
-    pub state: OwnerState,
+    pub state: OwnerStatus,
     /// When it last finished writing its objects, where it says so.
     pub finished: Option<DateTime<Utc>>,
     /// Whether it lives in a hub cluster.
@@ -60,7 +60,7 @@ pub fn sources_to_read(snapshot: &Snapshot) -> Vec<OwnerSource> {
         for source in scheme.owner_sources.iter().filter(|source| source.full) {
             let needed = !source.only_if_marked || marked & (1 << n) != 0;
             let is_there =
-                |object: &Object| object.id.is(source.group, source.kind) && selects(source.selector, object);
+                |object: &ObjectMetadata| object.id.is(source.group, source.kind) && selects(source.selector, object);
             if needed && snapshot.objects.iter().any(is_there) {
                 wanted.push(*source);
             }
@@ -70,12 +70,12 @@ pub fn sources_to_read(snapshot: &Snapshot) -> Vec<OwnerSource> {
 }
 
 /// Whether an object is one that a scheme reads in full as an owner.
-pub(crate) fn owns(scheme: &Scheme, object: &Object) -> bool {
+pub(crate) fn owns(scheme: &Scheme, object: &ObjectMetadata) -> bool {
     let source = |source: &OwnerSource| object.id.is(source.group, source.kind) && selects(source.selector, object);
     scheme.owner_kinds.iter().any(|(group, kind)| object.id.is(group, kind)) || scheme.owner_sources.iter().any(source)
 }
 
-fn selects(selector: &str, object: &Object) -> bool {
+fn selects(selector: &str, object: &ObjectMetadata) -> bool {
     match selector.split_once('=') {
         None if selector.is_empty() => true,
         None => object.labels.get(selector).is_some(),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::object::Object;
-use crate::ownership::report::{Body, Filter, Question, Views};
-use crate::ownership::{Key, Standing, Strength, protection};
+use crate::kubernetes::object::ObjectMetadata;
+use crate::ownership::report::{Body, InventoryFilter, Question, Views};
+use crate::ownership::{MetadataKey, OwnershipStatus, Strength, protection};
 use crate::testing::{Dice, Make, object, snapshot};
 
 impl Dice {
@@ -90,15 +90,15 @@ impl Dice {
     }
 }
 
-fn absurd(dice: &mut Dice, keys: &[Key], kinds: &[(&str, &str)], n: usize) -> Object {
+fn absurd(dice: &mut Dice, keys: &[MetadataKey], kinds: &[(&str, &str)], n: usize) -> ObjectMetadata {
     let (group, kind) = kinds[dice.roll(kinds.len())];
     let name = if dice.roll(3) == 0 { dice.odd() } else { format!("n{n}") };
     let mut made = object(group, kind, if dice.roll(4) == 0 { "" } else { "shop" }, &name);
     for _ in 0..dice.roll(6) {
         let (key, value) = (keys[dice.roll(keys.len())], dice.value());
         made = match key {
-            Key::Label(key) => made.label(key, &value),
-            Key::Annotation(key) => made.annotation(key, &value),
+            MetadataKey::Label(key) => made.label(key, &value),
+            MetadataKey::Annotation(key) => made.annotation(key, &value),
         };
         if dice.roll(3) == 0 {
             made = made.writer(dice.pick(&["kustomize-controller", "helm", "qbec", "x"]), key.name());
@@ -113,15 +113,16 @@ fn absurd(dice: &mut Dice, keys: &[Key], kinds: &[(&str, &str)], n: usize) -> Ob
 
 #[test]
 fn absurd_clusters_never_panic_and_never_invent_a_leak() {
-    let labels = SCHEMES.iter().flat_map(|scheme| scheme.owner_labels).map(|key| Key::Label(key));
-    let marks = SCHEMES.iter().flat_map(|scheme| scheme.other_marks).map(|key| Key::Annotation(key));
+    let labels = SCHEMES.iter().flat_map(|scheme| scheme.owner_labels).map(|key| MetadataKey::Label(key));
+    let marks = SCHEMES.iter().flat_map(|scheme| scheme.other_marks).map(|key| MetadataKey::Annotation(key));
     let members = SCHEMES.iter().flat_map(|scheme| scheme.member_keys).copied();
-    let keys: Vec<Key> = labels.chain(marks).chain(members).chain(protection::keys().map(Key::Annotation)).collect();
+    let keys: Vec<MetadataKey> =
+        labels.chain(marks).chain(members).chain(protection::keys().map(MetadataKey::Annotation)).collect();
     let mut kinds = vec![("", "ConfigMap"), ("", "Secret"), ("apps", "Deployment"), ("", "Pod"), ("", "Endpoints")];
     kinds.extend(SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds));
     for seed in 0..300 {
         let mut dice = Dice(seed);
-        let objects: Vec<Object> = (0..40).map(|n| absurd(&mut dice, &keys, &kinds, n)).collect();
+        let objects: Vec<ObjectMetadata> = (0..40).map(|n| absurd(&mut dice, &keys, &kinds, n)).collect();
         let mut full = vec![];
         for n in 0..15 {
             let object = absurd(&mut dice, &keys, &kinds, n + 20);
@@ -131,7 +132,7 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
         let index = Index::build(&snapshot);
         let views = Views::new(&index, &[]);
         for (object, standing) in index.standings() {
-            if let Standing::Leaked(claim) = &standing {
+            if let OwnershipStatus::Leaked(claim) = &standing {
                 assert!(index.owner(&claim.owner).is_some(), "seed {seed}: leaked from nobody");
                 assert!(object.controller().is_none(), "seed {seed}: a controlled object is leaked");
                 assert!(index.recorded_by(&object.id).is_empty(), "seed {seed}: a recorded object is leaked");
@@ -139,9 +140,9 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
             }
             serde_json::to_string(&views.why(object)).expect("why serialises");
         }
-        serde_json::to_string(&views.document(Body::Tree(views.forest()), &Filter::default()))
+        serde_json::to_string(&views.document(Body::Tree(views.forest()), &InventoryFilter::default()))
             .expect("trees serialise");
-        serde_json::to_string(&views.document(Body::Owners(views.owners()), &Filter::default()))
+        serde_json::to_string(&views.document(Body::Owners(views.owners()), &InventoryFilter::default()))
             .expect("owners serialise");
         for question in
             [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Unjudged, Question::Copied]
@@ -160,7 +161,7 @@ fn values_of_63_characters_and_odd_names_are_kept_whole() {
         .label(labels[1], "x");
     let snapshot = snapshot(vec![marked], vec![]);
     let index = Index::build(&snapshot);
-    let Standing::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
+    let OwnershipStatus::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
     assert_eq!(claim.owner.name, long);
 }
 
@@ -203,7 +204,7 @@ fn a_hundred_thousand_objects_index_quickly() {
         let start = Instant::now();
         let index = Index::build(&snapshot);
         let built = start.elapsed();
-        let leaked = index.standings().filter(|(_, standing)| matches!(standing, Standing::Leaked(_))).count();
+        let leaked = index.standings().filter(|(_, standing)| matches!(standing, OwnershipStatus::Leaked(_))).count();
         let judged = start.elapsed();
         Views::new(&index, &[]).owners();
         let viewed = start.elapsed();

@@ -4,7 +4,7 @@
 use super::Index;
 use crate::kubernetes::snapshot::GapKind;
 use crate::ownership::SCHEMES;
-use crate::ownership::resolve::Found;
+use crate::ownership::resolve::ResolvedClaim;
 
 impl Index<'_> {
     /// Why some owner that lists its objects may be unknown: the first type of such owners that could not be read whole.
@@ -24,7 +24,7 @@ impl Index<'_> {
     }
 
     /// Why an owner that was not found may exist all the same: something that could have shown it was not read.
-    pub(crate) fn unread(&self, found: &Found) -> Option<String> {
+    pub(crate) fn unread(&self, found: &ResolvedClaim) -> Option<String> {
         let bit = |n: usize| self.opaque & (1 << n) != 0;
         let opaque = SCHEMES.iter().enumerate().any(|(n, known)| *known == found.scheme && bit(n));
         if opaque {

@@ -3,7 +3,7 @@
 //!
 //! The answer must be the one that the whole cluster gives. So every owner of every system is read all the same, because
 //! each has a say in what an object is; and where the marks on an object can only be understood beside objects that were
-//! not read, [`Reading::is_in_doubt`] sends the caller back for everything.
+//! not read, [`ReadScope::is_in_doubt`] sends the caller back for everything.
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use super::index::{Index, Owner};
 use super::keys::schemes_of;
 use super::schemes::{applyset, flux_helmrelease, flux_v1, helm};
-use super::{Key, Members, OwnerId, SCHEMES, Scheme};
-use crate::kubernetes::object::{GroupKind, Object, ObjectId};
+use super::{Members, MetadataKey, OwnerId, SCHEMES, Scheme};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::selector::Selector;
 
 /// More lists of one type than this cost more than one of all its objects (reference ownership-and-prune 5.2).
@@ -22,7 +22,7 @@ const MOST: usize = 2;
 
 /// Which objects of a cluster to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadScope {
     /// Selectors that together find the objects in question.
     selectors: Vec<String>,
     /// Kinds to read whole.
@@ -33,7 +33,7 @@ pub struct Reading {
     owner: Option<OwnerId>,
 }
 
-impl Reading {
+impl ReadScope {
     /// What questions about all owners of a system need; `None` where everything has to be read, because the system marks
     /// by annotation, records what it may have lost the marks of, or has too many labels to be worth it.
     pub fn of_system(system: &str) -> Option<Self> {
@@ -54,7 +54,7 @@ impl Reading {
     /// What questions about one owner need: the kinds that it recorded, and of every other what carries its labels.
     pub fn of_owner(owner: &Owner<'_>) -> Option<Self> {
         let Members::Listed(ids) = &owner.members else { return None };
-        let [Key::Label(name), Key::Label(namespace)] = owner.scheme.member_keys else { return None };
+        let [MetadataKey::Label(name), MetadataKey::Label(namespace)] = owner.scheme.member_keys else { return None };
         let own = format!("{name}={},{namespace}={}", owner.id.name, owner.id.namespace);
         // A name that is no label value is in no label.
         Selector::parse(&own).ok()?;
@@ -94,9 +94,10 @@ impl Reading {
     /// be any object; or the owner has recorded other kinds meanwhile.
     pub fn is_in_doubt(&self, index: &Index<'_>) -> bool {
         let elsewhere = (bit_of(&applyset::SCHEME) | bit_of(&flux_v1::SCHEME)) & !self.schemes;
-        let recorded =
-            |object: &Object| self.owner.as_ref().is_some_and(|owner| index.recorded_by(&object.id).contains(owner));
-        let doubtful = |object: &Object| {
+        let recorded = |object: &ObjectMetadata| {
+            self.owner.as_ref().is_some_and(|owner| index.recorded_by(&object.id).contains(owner))
+        };
+        let doubtful = |object: &ObjectMetadata| {
             let marks = schemes_of(object).member;
             marks & elsewhere != 0 && (marks & self.schemes != 0 || recorded(object))
         };

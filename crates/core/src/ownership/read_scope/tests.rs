@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::object::FullObject;
+use crate::kubernetes::object::Resource;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::sources_to_read;
 use crate::ownership::report::{Question, Views};
@@ -21,19 +21,18 @@ fn ready(mut content: Value) -> Value {
     content
 }
 
-fn inventory(dice: &mut Dice, objects: &[Object]) -> Value {
-    let kept: Vec<&Object> = objects.iter().filter(|_| dice.one_in(3)).collect();
-    let entry =
-        |object: &&Object| json!({"id": crate::ownership::schemes::inventory_id::format(&object.id), "v": "v1"});
+fn inventory(dice: &mut Dice, objects: &[ObjectMetadata]) -> Value {
+    let kept: Vec<&ObjectMetadata> = objects.iter().filter(|_| dice.one_in(3)).collect();
+    let entry = |object: &&ObjectMetadata| json!({"id": crate::ownership::schemes::inventory_id::format(&object.id), "v": "v1"});
     ready(json!({"status": {"inventory": {"entries": kept.iter().map(entry).collect::<Vec<_>>()}}}))
 }
 
-fn source() -> flux_v1::Source {
-    flux_v1::Source { url: WHERE.to_owned(), branch: "master".to_owned(), paths: vec![] }
+fn source() -> flux_v1::GitSource {
+    flux_v1::GitSource { url: WHERE.to_owned(), branch: "master".to_owned(), paths: vec![] }
 }
 
 /// An object with the marks of some systems, right and wrong ones.
-fn marked(dice: &mut Dice, n: usize) -> Object {
+fn marked(dice: &mut Dice, n: usize) -> ObjectMetadata {
     let (group, kind) = KINDS[dice.roll(4)];
     let mut made = object(group, kind, "shop", &format!("o{n}"));
     let id = made.id.clone();
@@ -83,14 +82,14 @@ fn marked(dice: &mut Dice, n: usize) -> Object {
 }
 
 /// An ApplySet parent of a kind that no one expects.
-fn parent() -> Object {
+fn parent() -> ObjectMetadata {
     let plain = object("example.com", "Widget", "shop", "set");
     let id = applyset::id_of(&plain.id);
     plain.label("applyset.kubernetes.io/id", &id)
 }
 
 fn cluster(dice: &mut Dice) -> Snapshot {
-    let mut objects: Vec<Object> = (0..12).map(|n| marked(dice, n)).collect();
+    let mut objects: Vec<ObjectMetadata> = (0..12).map(|n| marked(dice, n)).collect();
     let apps = object(KS, "Kustomization", "flux-system", "apps").full(inventory(dice, &objects));
     let podinfo = object(HR, "HelmRelease", "shop", "podinfo").full(inventory(dice, &objects));
     let record = json!({"labelKey": "kapp.k14s.io/app", "labelValue": "1600"}).to_string();
@@ -104,7 +103,7 @@ fn cluster(dice: &mut Dice) -> Snapshot {
     let fluxd = object("apps", "Deployment", "flux", "fluxd")
         .full(json!({"spec": {"template": {"spec": {"containers": [
         {"args": [format!("--git-url={WHERE}")]}]}}}}));
-    let full: Vec<FullObject> = vec![apps, podinfo, kapp, kpt, application, fluxd];
+    let full: Vec<Resource> = vec![apps, podinfo, kapp, kpt, application, fluxd];
     objects.extend(full.iter().filter(|_| !dice.one_in(6)).map(|full| full.object.clone()));
     let release = object("", "Secret", "shop", "sh.helm.release.v1.plain.v1");
     objects.push(release.label("owner", "helm").label("status", "deployed"));
@@ -117,7 +116,7 @@ fn cluster(dice: &mut Dice) -> Snapshot {
 }
 
 /// What the reading would have read of a cluster.
-fn read(whole: &Snapshot, reading: &Reading) -> Snapshot {
+fn read(whole: &Snapshot, reading: &ReadScope) -> Snapshot {
     let mut narrow = whole.clone();
     narrow.objects.retain(|object| {
         let listed = |selector: &str| Selector::parse(selector).unwrap().matches(&object.labels);
@@ -163,8 +162,8 @@ fn the_answer_is_that_of_the_whole_cluster() {
     for round in 0..300 {
         let whole = cluster(&mut dice);
         let index = Index::build(&whole);
-        let systems = SYSTEMS.iter().filter_map(|system| Some((Some(*system), Reading::of_system(system)?)));
-        let owners = index.owners().filter_map(|owner| Some((None, Reading::of_owner(owner)?)));
+        let systems = SYSTEMS.iter().filter_map(|system| Some((Some(*system), ReadScope::of_system(system)?)));
+        let owners = index.owners().filter_map(|owner| Some((None, ReadScope::of_owner(owner)?)));
         for (system, reading) in systems.chain(owners) {
             let wanted = |id: &OwnerId| match &reading.owner {
                 Some(owner) => owner == id,
@@ -190,13 +189,13 @@ fn the_answer_is_that_of_the_whole_cluster() {
 
 #[test]
 fn systems_of_which_less_can_be_read() {
-    let narrow: Vec<&str> = SYSTEMS.into_iter().filter(|system| Reading::of_system(system).is_some()).collect();
+    let narrow: Vec<&str> = SYSTEMS.into_iter().filter(|system| ReadScope::of_system(system).is_some()).collect();
     assert_eq!(narrow, ["flux-v1", "qbec", "helm", "kapp"]);
-    let kapp = Reading::of_system("kapp").unwrap();
+    let kapp = ReadScope::of_system("kapp").unwrap();
     assert_eq!(kapp.selectors("apps", "StatefulSet"), ["kapp.k14s.io/app"]);
     assert_eq!(kapp.selectors("", "ConfigMap"), [""], "records of four systems: one list is cheaper");
     assert_eq!(kapp.selectors("apps", "Deployment"), ["kapp.k14s.io/app"], "fluxd matters to marks of Flux v1 only");
-    let v1 = Reading::of_system("flux-v1").unwrap();
+    let v1 = ReadScope::of_system("flux-v1").unwrap();
     assert_eq!(v1.selectors("apps", "Deployment"), [""]);
     let marks = ["!fluxcd.io/sync-gc-mark,flux.weave.works/sync-gc-mark", "fluxcd.io/sync-gc-mark"];
     assert_eq!(v1.selectors("", "Service"), marks);
@@ -209,7 +208,7 @@ fn an_owner_whose_name_no_label_can_hold_needs_everything() {
         let made =
             snapshot(vec![full.clone()], vec![full.full(ready(json!({"status": {"inventory": {"entries": []}}})))]);
         let index = Index::build(&made);
-        let reading = Reading::of_owner(index.owners().next().unwrap());
+        let reading = ReadScope::of_owner(index.owners().next().unwrap());
         assert_eq!(reading.is_some(), narrow, "{}", name.len());
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::owner_status::condition;
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 
 /// How far an object has come. The texts are for people; those of conditions were written by others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl<'a> Content<'a> {
 }
 
 /// Readiness of an object from its metadata and its content.
-pub fn ready(object: &Object, content: &Value) -> Readiness {
+pub fn ready(object: &ObjectMetadata, content: &Value) -> Readiness {
     if object.deleting.is_some() {
         return Readiness::Terminating;
     }

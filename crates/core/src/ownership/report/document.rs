@@ -3,19 +3,19 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::labels::Census;
+use super::labels::LabelReport;
 use super::{explain, tree};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
 use crate::ownership::readiness::Readiness;
-use crate::ownership::{KeepMark, OwnerId, OwnerState, Strength};
+use crate::ownership::{OwnerId, OwnerStatus, Protection, Strength};
 
 /// Schema name of the serialised form.
 pub const SCHEMA: &str = "kubectl-gitops/inventory/v1";
 
 /// One answer of `inventory`. Fields may be added; none changes its meaning.
 #[derive(Clone, Debug, Serialize)]
-pub struct Document {
+pub struct InventoryDocument {
     /// Always [`SCHEMA`].
     pub schema: &'static str,
     /// Which cluster.
@@ -39,7 +39,7 @@ pub struct Document {
     pub body: Body,
     /// What the marks of the system asked for say, where it keeps no record.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub census: Option<Census>,
+    pub census: Option<LabelReport>,
 }
 
 /// Kinds and labels that narrowed what is shown, and by how much.
@@ -68,7 +68,7 @@ pub enum Body {
     /// Objects of one standing.
     Findings(Vec<Finding>),
     /// Owners, their objects and what these made, nested.
-    Tree(Vec<tree::Node>),
+    Tree(Vec<tree::TreeNode>),
     /// One object explained.
     Why(Box<explain::Why>),
 }
@@ -124,7 +124,7 @@ pub struct OwnerSummary {
     pub owner: OwnerId,
     /// Whether its record can be trusted now.
     #[serde(flatten)]
-    pub state: OwnerState,
+    pub state: OwnerStatus,
     /// How it knows its members.
     pub record: RecordKind,
     /// Whether it lives in the hub cluster that was asked for owners, not in this one.
@@ -198,7 +198,7 @@ pub struct MemberView {
     pub terminating: Option<Terminating>,
     /// Marks that protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub keep: Vec<KeepMark>,
+    pub keep: Vec<Protection>,
     /// Other owners that recorded or claim it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also_claimed_by: Vec<OwnerId>,
@@ -237,7 +237,7 @@ pub struct Finding {
     pub owner_may_live_elsewhere: bool,
     /// Marks that protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub keep: Vec<KeepMark>,
+    pub keep: Vec<Protection>,
     /// Deletion in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<Terminating>,

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Views;
-use crate::kubernetes::object::{FullObject, Object, ObjectId, Reference, Writer};
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Resource};
 use crate::ownership::index::{Index, Owner};
 use crate::ownership::{
-    Claim, KeepMark, OwnerId, OwnerState, Reach, SCHEMES, Standing, Strength, identity, protection,
+    Claim, GcEligibility, OwnerId, OwnerStatus, OwnershipStatus, Protection, SCHEMES, Strength, identity, protection,
 };
 
 /// Longer chains are cut; they would be circles through names.
@@ -36,7 +36,7 @@ pub struct Why {
     /// Owners from the nearest up to the one that nothing manages.
     pub chain: Vec<Link>,
     /// Marks that protect it.
-    pub keep: Vec<KeepMark>,
+    pub keep: Vec<Protection>,
     /// What else is known, for people.
     pub notes: Vec<String>,
 }
@@ -61,7 +61,7 @@ pub struct Link {
     pub owner: OwnerId,
     /// Whether its record can be trusted now.
     #[serde(flatten)]
-    pub state: OwnerState,
+    pub state: OwnerStatus,
     /// What it applied last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -94,7 +94,7 @@ pub struct SourceLink {
 
 impl Views<'_, '_> {
     /// Explains an object.
-    pub fn why(&self, object: &Object) -> Why {
+    pub fn why(&self, object: &ObjectMetadata) -> Why {
         let index = self.index;
         let standing = index.standing(object);
         let counting = index.claims(object);
@@ -119,7 +119,7 @@ impl Views<'_, '_> {
     }
 
     /// Controllers of an object up to the top; a uid is followed only to an object that has it.
-    fn controllers(&self, object: &Object) -> Vec<ObjectId> {
+    fn controllers(&self, object: &ObjectMetadata) -> Vec<ObjectId> {
         let mut chain: Vec<ObjectId> = vec![];
         let mut at = object;
         while let Some(reference) = at.controller() {
@@ -134,18 +134,18 @@ impl Views<'_, '_> {
         chain
     }
 
-    fn referenced(&self, from: &Object, reference: &Reference) -> Option<&Object> {
-        let Reference { group, kind, name, uid, .. } = reference;
+    fn referenced(&self, from: &ObjectMetadata, reference: &OwnerReference) -> Option<&ObjectMetadata> {
+        let OwnerReference { group, kind, name, uid, .. } = reference;
         let at = |namespace: &str| self.index.snapshot().object(&ObjectId::new(group, kind, namespace, name));
         at(&from.id.namespace).or_else(|| at("")).filter(|found| found.uid == *uid)
     }
 
-    fn chain(&self, object: &Object) -> Vec<Link> {
+    fn chain(&self, object: &ObjectMetadata) -> Vec<Link> {
         let index = self.index;
         let first = match index.standing(object) {
-            Standing::Managed(owner) => Some(owner),
-            Standing::Leaked(claim) | Standing::Unjudged(claim, _) => Some(claim.owner),
-            Standing::Conflict(owners) => owners.into_iter().next(),
+            OwnershipStatus::Managed(owner) => Some(owner),
+            OwnershipStatus::Leaked(claim) | OwnershipStatus::Unjudged(claim, _) => Some(claim.owner),
+            OwnershipStatus::Conflict(owners) => owners.into_iter().next(),
             _ => index.owner_of_object(&object.id).map(|owner| owner.id.clone()),
         };
         let mut links = vec![];
@@ -165,13 +165,13 @@ impl Views<'_, '_> {
     }
 }
 
-fn because(index: &Index<'_>, object: &Object, standing: &Standing) -> Option<String> {
+fn because(index: &Index<'_>, object: &ObjectMetadata, standing: &OwnershipStatus) -> Option<String> {
     match standing {
-        Standing::Leaked(claim) => index.distrust(object, claim).map(|why| format!("not trusted: {why}")),
-        Standing::Unjudged(_, why) => Some(why.clone()),
-        Standing::ClusterOwn(rule) => Some((*rule).to_owned()),
-        Standing::Copied(claim) => Some(copied(object, claim)),
-        Standing::Orphaned(claim) if index.may_live_elsewhere(claim) => {
+        OwnershipStatus::Leaked(claim) => index.distrust(object, claim).map(|why| format!("not trusted: {why}")),
+        OwnershipStatus::Unjudged(_, why) => Some(why.clone()),
+        OwnershipStatus::SystemManaged(rule) => Some((*rule).to_owned()),
+        OwnershipStatus::Copied(claim) => Some(copied(object, claim)),
+        OwnershipStatus::Orphaned(claim) if index.may_live_elsewhere(claim) => {
             Some(format!("no {} owner of this kind is in this cluster; it may live in another", claim.owner.system))
         }
         _ => None,
@@ -179,14 +179,15 @@ fn because(index: &Index<'_>, object: &Object, standing: &Standing) -> Option<St
 }
 
 /// Why marks are taken for copies: what they name, or who wrote them.
-fn copied(object: &Object, claim: &Claim) -> String {
+fn copied(object: &ObjectMetadata, claim: &Claim) -> String {
     let system = &claim.owner.system;
     if claim.strength == Strength::Contradicted {
         return "its mark belongs to another object".to_owned();
     }
     let keys = SCHEMES.iter().filter(|scheme| scheme.system == *system).flat_map(|scheme| scheme.member_keys);
     let keys: HashSet<&str> = keys.map(|key| key.name()).collect();
-    let wrote = |writer: &&Writer| writer.labels.iter().chain(&writer.annotations).any(|key| keys.contains(&**key));
+    let wrote =
+        |writer: &&ManagedFieldsEntry| writer.labels.iter().chain(&writer.annotations).any(|key| keys.contains(&**key));
     let writers: BTreeSet<&str> = object.writers.iter().filter(wrote).map(|writer| &*writer.manager).collect();
     if writers.is_empty() {
         return format!("its owner does not list it, and nothing shows that {system} wrote its mark");
@@ -195,13 +196,14 @@ fn copied(object: &Object, claim: &Claim) -> String {
     format!("its mark was written by {}, not by {system}", writers.join(", "))
 }
 
-fn notes(object: &Object) -> Vec<String> {
+fn notes(object: &ObjectMetadata) -> Vec<String> {
     let claimed = |scheme: &&&crate::ownership::Scheme| (scheme.claim)(object).is_some();
     let apart = SCHEMES.iter().filter(claimed).filter_map(|scheme| match (scheme.reach)(object) {
-        Reach::Normal => None,
-        Reach::NeverRecorded(why) | Reach::NeverCollected(why) | Reach::WrittenByOthers(why) | Reach::Doubtful(why) => {
-            Some(format!("{}: {why}", scheme.system))
-        }
+        GcEligibility::Normal => None,
+        GcEligibility::NeverRecorded(why)
+        | GcEligibility::NeverCollected(why)
+        | GcEligibility::WrittenByOthers(why)
+        | GcEligibility::Doubtful(why) => Some(format!("{}: {why}", scheme.system)),
     });
     let applied = object.annotations.get(identity::KUBECTL).map(|applied| format!("kubectl applied it as {applied}"));
     apart.chain(applied).collect()
@@ -224,7 +226,7 @@ fn source(index: &Index<'_>, owner: &Owner<'_>) -> Option<SourceLink> {
     }
 }
 
-fn object_source(index: &Index<'_>, full: &FullObject, reference: &Value) -> Option<SourceLink> {
+fn object_source(index: &Index<'_>, full: &Resource, reference: &Value) -> Option<SourceLink> {
     let text = |key: &str| reference.get(key).and_then(Value::as_str);
     let (kind, name) = (text("kind")?, text("name")?);
     let namespace = text("namespace").unwrap_or(&full.object.id.namespace);
@@ -244,7 +246,7 @@ fn object_source(index: &Index<'_>, full: &FullObject, reference: &Value) -> Opt
     })
 }
 
-fn argo_source(full: &FullObject) -> Option<SourceLink> {
+fn argo_source(full: &Resource) -> Option<SourceLink> {
     let source = full.at("/spec/source").or_else(|| full.at("/spec/sources/0"))?;
     let text = |key: &str| source.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
     Some(SourceLink {

@@ -5,21 +5,21 @@ use std::collections::HashSet;
 
 use super::Views;
 use super::document::{Body, Filtered};
-use super::tree::Node;
+use super::tree::TreeNode;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::selector::Selector;
-use crate::ownership::{OwnerId, Standing};
+use crate::ownership::{OwnerId, OwnershipStatus};
 
 /// What to show of an answer; everything when empty.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct InventoryFilter {
     /// Only objects of these kinds; of all when empty.
     pub kinds: Vec<GroupKind>,
     /// Only objects that live and have such labels.
     pub selector: Option<Selector>,
 }
 
-impl Filter {
+impl InventoryFilter {
     /// Whether it hides nothing.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.selector.is_none()
@@ -30,7 +30,7 @@ impl Views<'_, '_> {
     /// The part of an answer that a filter lets through, and how much it hides: owners in a list of owners, otherwise
     /// objects. An owner is shown when one of its objects is, or one that it left behind; its counts stay whole, and
     /// `matching` says how many objects are meant. A tree keeps what leads to an object that is shown.
-    pub fn filtered(&self, mut body: Body, filter: &Filter) -> (Body, Option<Filtered>) {
+    pub fn filtered(&self, mut body: Body, filter: &InventoryFilter) -> (Body, Option<Filtered>) {
         if filter.is_empty() {
             return (body, None);
         }
@@ -68,7 +68,7 @@ impl Views<'_, '_> {
         (body, Some(Filtered { kinds, selector, shown, hidden }))
     }
 
-    fn lets(&self, filter: &Filter, id: &ObjectId) -> bool {
+    fn lets(&self, filter: &InventoryFilter, id: &ObjectId) -> bool {
         let kind = |wanted: &GroupKind| id.is(&wanted.group, &wanted.kind);
         // What does not live has no labels, and no selector finds it.
         let labels = |selector: &Selector| {
@@ -79,15 +79,15 @@ impl Views<'_, '_> {
     }
 
     /// Owners of which a leaked or undecidable object is let through.
-    fn astray_owners(&self, filter: &Filter) -> HashSet<&OwnerId> {
+    fn astray_owners(&self, filter: &InventoryFilter) -> HashSet<&OwnerId> {
         let astray = self.standings().filter_map(|(object, standing)| match standing {
-            Standing::Leaked(claim) | Standing::Unjudged(claim, _) => Some((object, &claim.owner)),
+            OwnershipStatus::Leaked(claim) | OwnershipStatus::Unjudged(claim, _) => Some((object, &claim.owner)),
             _ => None,
         });
         astray.filter(|(object, _)| self.lets(filter, &object.id)).map(|(_, owner)| owner).collect()
     }
 
-    fn keep_node(&self, node: &mut Node, filter: &Filter, count: &mut impl FnMut(bool) -> bool) -> bool {
+    fn keep_node(&self, node: &mut TreeNode, filter: &InventoryFilter, count: &mut impl FnMut(bool) -> bool) -> bool {
         let own = node.object.as_ref().map(|row| &row.object);
         let shows = match own {
             Some(id) => self.lets(filter, id),

@@ -3,8 +3,8 @@
 use super::Views;
 use super::document::Finding;
 use super::members::terminating;
-use crate::kubernetes::object::Object;
-use crate::ownership::{Claim, OwnerId, Standing, protection};
+use crate::kubernetes::object::ObjectMetadata;
+use crate::ownership::{Claim, OwnerId, OwnershipStatus, protection};
 
 /// A question about standing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,25 +25,31 @@ pub enum Question {
 
 impl<'a> Views<'_, 'a> {
     /// The objects that answer a question and that the caller wants, in order. The caller sees the owners of each.
-    pub fn findings(&self, question: Question, wanted: impl Fn(&Object, &[OwnerId]) -> bool) -> Vec<Finding> {
+    pub fn findings(&self, question: Question, wanted: impl Fn(&ObjectMetadata, &[OwnerId]) -> bool) -> Vec<Finding> {
         let found = self.standings().filter_map(|(object, standing)| self.finding(question, object, standing));
         found.filter(|(object, finding)| wanted(object, &finding.owners)).map(|(_, finding)| finding).collect()
     }
 
-    fn finding(&self, question: Question, object: &'a Object, standing: &Standing) -> Option<(&'a Object, Finding)> {
+    fn finding(
+        &self,
+        question: Question,
+        object: &'a ObjectMetadata,
+        standing: &OwnershipStatus,
+    ) -> Option<(&'a ObjectMetadata, Finding)> {
         let distrust = |claim: &Claim| self.index.distrust(object, claim);
         let (owners, claim, why) = match (question, standing) {
-            (Question::Leaked, Standing::Leaked(claim)) if distrust(claim).is_none() => (vec![], Some(claim), None),
-            (Question::Unjudged, Standing::Leaked(claim)) => (vec![], Some(claim), Some(distrust(claim)?)),
-            (Question::Unjudged, Standing::Unjudged(claim, why)) => (vec![], Some(claim), Some(why.clone())),
-            (Question::Orphaned, Standing::Orphaned(claim)) | (Question::Copied, Standing::Copied(claim)) => {
+            (Question::Leaked, OwnershipStatus::Leaked(claim)) if distrust(claim).is_none() => {
                 (vec![], Some(claim), None)
             }
-            (Question::Conflicts, Standing::Conflict(owners)) => (owners.clone(), None, None),
-            (Question::Unmanaged, Standing::Unmanaged) => (vec![], None, None),
+            (Question::Unjudged, OwnershipStatus::Leaked(claim)) => (vec![], Some(claim), Some(distrust(claim)?)),
+            (Question::Unjudged, OwnershipStatus::Unjudged(claim, why)) => (vec![], Some(claim), Some(why.clone())),
+            (Question::Orphaned, OwnershipStatus::Orphaned(claim))
+            | (Question::Copied, OwnershipStatus::Copied(claim)) => (vec![], Some(claim), None),
+            (Question::Conflicts, OwnershipStatus::Conflict(owners)) => (owners.clone(), None, None),
+            (Question::Unmanaged, OwnershipStatus::Unmanaged) => (vec![], None, None),
             _ => return None,
         };
-        let elsewhere = matches!(standing, Standing::Orphaned(claim) if self.index.may_live_elsewhere(claim));
+        let elsewhere = matches!(standing, OwnershipStatus::Orphaned(claim) if self.index.may_live_elsewhere(claim));
         let finding = Finding {
             object: object.id.clone(),
             uid: object.uid.to_string(),

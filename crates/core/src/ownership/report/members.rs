@@ -3,7 +3,7 @@
 use super::Views;
 use super::document::{MemberView, OwnerSummary, RecordKind, Terminating};
 use super::explain;
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::{ABSENT, Owner};
 use crate::ownership::readiness;
 use crate::ownership::readiness::Readiness;
@@ -79,7 +79,7 @@ impl<'a> Views<'_, 'a> {
         }
     }
 
-    pub(crate) fn object(&self, at: usize) -> &'a Object {
+    pub(crate) fn object(&self, at: usize) -> &'a ObjectMetadata {
         &self.index.snapshot().objects[at]
     }
 
@@ -128,7 +128,7 @@ impl<'a> Views<'_, 'a> {
     }
 
     /// An object that no owner has in its own right, as a member shows it.
-    pub(crate) fn bystander(&self, object: &Object) -> MemberView {
+    pub(crate) fn bystander(&self, object: &ObjectMetadata) -> MemberView {
         MemberView {
             object: object.id.clone(),
             exists: Some(true),
@@ -145,7 +145,7 @@ impl<'a> Views<'_, 'a> {
 }
 
 /// Deletion in progress.
-pub(crate) fn terminating(object: &Object) -> Option<Terminating> {
+pub(crate) fn terminating(object: &ObjectMetadata) -> Option<Terminating> {
     let finalizers = object.finalizers.iter().map(ToString::to_string).collect();
     Some(Terminating { since: object.deleting?, finalizers })
 }

@@ -14,45 +14,46 @@ pub mod tree;
 use std::collections::{HashMap, HashSet};
 
 use super::index::Index;
-use super::{OwnerId, Standing};
-use crate::kubernetes::object::{FullObject, GroupKind, Object};
+use super::{OwnerId, OwnershipStatus};
+use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::{Gap, GapKind};
 
 pub use document::{
-    Body, Document, Filtered, Finding, MemberView, OwnerObjects, OwnerSummary, RecordKind, SCHEMA, Terminating, Totals,
+    Body, Filtered, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind, SCHEMA,
+    Terminating, Totals,
 };
-pub use filter::Filter;
+pub use filter::InventoryFilter;
 pub use findings::Question;
 
 /// All views of one index. Standings are computed once.
 pub struct Views<'i, 'a> {
     pub(crate) index: &'i Index<'a>,
-    standings: Vec<Standing>,
+    standings: Vec<OwnershipStatus>,
     /// Objects that an owner has by mark and not by record.
     by_mark: HashMap<OwnerId, Vec<usize>>,
     /// Leaked and undecidable objects by owner.
     astray: HashMap<OwnerId, (usize, usize)>,
     /// Objects with content, by position.
-    contents: Vec<Option<&'i FullObject>>,
+    contents: Vec<Option<&'i Resource>>,
     unread: HashSet<GroupKind>,
 }
 
 impl<'i, 'a> Views<'i, 'a> {
     /// Views of an index; `contents` are objects that were read in full beyond those of the snapshot.
-    pub fn new(index: &'i Index<'a>, contents: &'i [FullObject]) -> Self {
+    pub fn new(index: &'i Index<'a>, contents: &'i [Resource]) -> Self {
         let snapshot = index.snapshot();
-        let standings: Vec<Standing> = index.standings().map(|(_, standing)| standing).collect();
+        let standings: Vec<OwnershipStatus> = index.standings().map(|(_, standing)| standing).collect();
         let mut by_mark: HashMap<OwnerId, Vec<usize>> = HashMap::new();
         let mut astray: HashMap<OwnerId, (usize, usize)> = HashMap::new();
         for (at, (object, standing)) in snapshot.objects.iter().zip(&standings).enumerate() {
             let managers = match standing {
-                Standing::Managed(owner) => std::slice::from_ref(owner),
-                Standing::Conflict(owners) => owners,
-                Standing::Leaked(claim) if index.distrust(object, claim).is_none() => {
+                OwnershipStatus::Managed(owner) => std::slice::from_ref(owner),
+                OwnershipStatus::Conflict(owners) => owners,
+                OwnershipStatus::Leaked(claim) if index.distrust(object, claim).is_none() => {
                     astray.entry(claim.owner.clone()).or_default().0 += 1;
                     continue;
                 }
-                Standing::Leaked(claim) | Standing::Unjudged(claim, _) => {
+                OwnershipStatus::Leaked(claim) | OwnershipStatus::Unjudged(claim, _) => {
                     astray.entry(claim.owner.clone()).or_default().1 += 1;
                     continue;
                 }
@@ -76,10 +77,10 @@ impl<'i, 'a> Views<'i, 'a> {
     }
 
     /// A document around the part of an answer that a filter lets through.
-    pub fn document(&self, body: Body, filter: &Filter) -> Document {
+    pub fn document(&self, body: Body, filter: &InventoryFilter) -> InventoryDocument {
         let (body, filter) = self.filtered(body, filter);
         let snapshot = self.index.snapshot();
-        Document {
+        InventoryDocument {
             schema: SCHEMA,
             cluster: snapshot.cluster.clone(),
             taken: snapshot.taken,
@@ -98,22 +99,22 @@ impl<'i, 'a> Views<'i, 'a> {
         let mut totals = Totals { objects: self.standings.len(), ..Totals::default() };
         for (object, standing) in self.standings() {
             let count = match standing {
-                Standing::Managed(_) => &mut totals.managed,
-                Standing::Leaked(claim) if self.index.distrust(object, claim).is_none() => &mut totals.leaked,
-                Standing::Leaked(_) | Standing::Unjudged(..) => &mut totals.unjudged,
-                Standing::Orphaned(_) => &mut totals.orphaned,
-                Standing::Conflict(_) => &mut totals.conflicts,
-                Standing::Copied(_) => &mut totals.copied,
-                Standing::Controlled => &mut totals.controlled,
-                Standing::ClusterOwn(_) => &mut totals.cluster_own,
-                Standing::Unmanaged => &mut totals.unmanaged,
+                OwnershipStatus::Managed(_) => &mut totals.managed,
+                OwnershipStatus::Leaked(claim) if self.index.distrust(object, claim).is_none() => &mut totals.leaked,
+                OwnershipStatus::Leaked(_) | OwnershipStatus::Unjudged(..) => &mut totals.unjudged,
+                OwnershipStatus::Orphaned(_) => &mut totals.orphaned,
+                OwnershipStatus::Conflict(_) => &mut totals.conflicts,
+                OwnershipStatus::Copied(_) => &mut totals.copied,
+                OwnershipStatus::Controlled => &mut totals.controlled,
+                OwnershipStatus::SystemManaged(_) => &mut totals.cluster_own,
+                OwnershipStatus::Unmanaged => &mut totals.unmanaged,
             };
             *count += 1;
         }
         totals
     }
 
-    fn standings(&self) -> impl Iterator<Item = (&'a Object, &Standing)> {
+    fn standings(&self) -> impl Iterator<Item = (&'a ObjectMetadata, &OwnershipStatus)> {
         self.index.snapshot().objects.iter().zip(&self.standings)
     }
 }

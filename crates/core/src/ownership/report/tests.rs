@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::object::{Object, parse_time};
+use crate::kubernetes::object::{ObjectMetadata, parse_time};
 use crate::kubernetes::snapshot::{Gap, Snapshot};
 use crate::testing::{Make, object, resource_type, snapshot};
 
@@ -13,7 +13,7 @@ fn ready(mut content: Value) -> Value {
     content
 }
 
-fn owner(group: &str, kind: &str, namespace: &str, name: &str, ids: &[&str]) -> FullObject {
+fn owner(group: &str, kind: &str, namespace: &str, name: &str, ids: &[&str]) -> Resource {
     let entries: Vec<Value> = ids.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
     object(group, kind, namespace, name).full(ready(json!({
         "spec": {"path": "./apps", "sourceRef": {"kind": "GitRepository", "name": "fleet"}},
@@ -21,7 +21,7 @@ fn owner(group: &str, kind: &str, namespace: &str, name: &str, ids: &[&str]) -> 
     })))
 }
 
-fn by_kustomization(object: Object, name: &str) -> Object {
+fn by_kustomization(object: ObjectMetadata, name: &str) -> ObjectMetadata {
     let labels = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
     object.label(labels[0], name).label(labels[1], "flux-system").writer("kustomize-controller", labels[0])
 }
@@ -171,7 +171,7 @@ fn a_leak_that_cannot_be_trusted_is_unjudged() {
     assert_eq!((summary.leaked, summary.unjudged), (0, 1));
 }
 
-fn outline(nodes: &[super::tree::Node], depth: usize, out: &mut Vec<String>) {
+fn outline(nodes: &[super::tree::TreeNode], depth: usize, out: &mut Vec<String>) {
     for node in nodes {
         let name = node.object.as_ref().map(|view| format!("{}/{}", view.object.kind, view.object.name));
         let name = name.unwrap_or_else(|| node.owner.as_ref().unwrap().owner.to_string());
@@ -280,7 +280,7 @@ fn the_document_has_its_schema_and_names_its_answer() {
     let cluster = cluster();
     let index = Index::build(&cluster);
     let views = Views::new(&index, &[]);
-    let text = serde_json::to_value(views.document(Body::Owners(views.owners()), &Filter::default())).unwrap();
+    let text = serde_json::to_value(views.document(Body::Owners(views.owners()), &InventoryFilter::default())).unwrap();
     assert_eq!((&text["schema"], &text["complete"]), (&json!(SCHEMA), &json!(true)));
     let apps = &text["owners"][0];
     assert_eq!(
@@ -288,12 +288,13 @@ fn the_document_has_its_schema_and_names_its_answer() {
         (&json!("flux"), &json!("podinfo"), &json!("settled"))
     );
     let findings = serde_json::to_value(
-        views.document(Body::Findings(views.findings(Question::Leaked, |_, _| true)), &Filter::default()),
+        views.document(Body::Findings(views.findings(Question::Leaked, |_, _| true)), &InventoryFilter::default()),
     )
     .unwrap();
     assert_eq!(findings["findings"][0]["standing"], "leaked");
-    let why =
-        serde_json::to_value(views.document(Body::Why(Box::new(views.why(&cluster.objects[0]))), &Filter::default()))
-            .unwrap();
+    let why = serde_json::to_value(
+        views.document(Body::Why(Box::new(views.why(&cluster.objects[0]))), &InventoryFilter::default()),
+    )
+    .unwrap();
     assert!(why["why"]["claims"].is_array());
 }

@@ -8,8 +8,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::kubernetes::object::{GroupKind, Object, ObjectId, Writer};
-use crate::ownership::{Area, Claim, Key, Members, OwnerId, OwnerSource, Reach, Record, Scheme, Scope, Strength};
+use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry, ObjectId, ObjectMetadata};
+use crate::ownership::{
+    Area, Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerSource, Record, Scheme, Scope, Strength,
+};
 use crate::ownership::{identity, label_strength, never_kept};
 
 const PART_OF: [&str; 2] = ["applyset.kubernetes.io/part-of", "applyset.k8s.io/part-of"];
@@ -29,7 +31,7 @@ const fn parent(kind: &'static str) -> OwnerSource {
 pub const SCHEME: Scheme = Scheme {
     name: "applyset",
     system: "applyset",
-    member_keys: &[Key::Label(PART_OF[0]), Key::Label(PART_OF[1])],
+    member_keys: &[MetadataKey::Label(PART_OF[0]), MetadataKey::Label(PART_OF[1])],
     selectors: &[PART_OF[0], "!applyset.kubernetes.io/part-of,applyset.k8s.io/part-of"],
     owner_labels: &ID,
     other_marks: &[KINDS[0], KINDS[1], NAMESPACES[0], NAMESPACES[1], TOOLING[0], TOOLING[1]],
@@ -51,7 +53,7 @@ pub fn id_of(parent: &ObjectId) -> String {
 }
 
 /// The tool that a parent belongs to: the text before the last `/`.
-pub fn tool(parent: &Object) -> Option<&str> {
+pub fn tool(parent: &ObjectMetadata) -> Option<&str> {
     let tooling = annotation(parent, TOOLING)?;
     Some(tooling.rsplit_once('/').map_or(tooling, |(tool, _)| tool))
 }
@@ -61,11 +63,11 @@ pub(crate) fn alias(id: &str) -> OwnerId {
     OwnerId::new(SCHEME.system, UNKNOWN, "", id)
 }
 
-fn annotation<'a>(object: &'a Object, keys: [&str; 2]) -> Option<&'a str> {
+fn annotation<'a>(object: &'a ObjectMetadata, keys: [&str; 2]) -> Option<&'a str> {
     keys.into_iter().find_map(|key| object.annotations.get(key))
 }
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let (key, id) = PART_OF.into_iter().find_map(|key| Some((key, object.labels.get(key)?)))?;
     let (strength, witness) = match applied(object) {
         // kubectl does not implement this rule of the KEP; it tells members from children that inherited the label.
@@ -77,23 +79,25 @@ fn claim(object: &Object) -> Option<Claim> {
 }
 
 /// Whether kubectl's last-applied annotation names the object; `None` without one, as after a server-side apply.
-fn applied(object: &Object) -> Option<bool> {
+fn applied(object: &ObjectMetadata) -> Option<bool> {
     object.annotations.get(identity::KUBECTL).map(|applied| identity::is_of(applied, object))
 }
 
 /// kubectl prunes by the label alone, also what an operator gave a copied label; but where it does not look, nothing of
 /// an operator's was ever a member.
-fn reach(object: &Object) -> Reach {
-    let wrote = |writer: &&Writer| writer.labels.iter().any(|label| PART_OF.contains(&&**label));
+fn reach(object: &ObjectMetadata) -> GcEligibility {
+    let wrote = |writer: &&ManagedFieldsEntry| writer.labels.iter().any(|label| PART_OF.contains(&&**label));
     let mut writers = object.writers.iter().filter(wrote).peekable();
     let by_others = writers.peek().is_some() && writers.all(|writer| !writer.manager.starts_with("kubectl"));
     match by_others && applied(object) != Some(true) {
-        true => Reach::WrittenByOthers("kubectl did not write its label, yet kubectl prunes by the label alone"),
-        false => Reach::Normal,
+        true => {
+            GcEligibility::WrittenByOthers("kubectl did not write its label, yet kubectl prunes by the label alone")
+        }
+        false => GcEligibility::Normal,
     }
 }
 
-fn owner(object: &Object, _: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, _: &Value) -> Option<Record> {
     let label = ID.into_iter().find_map(|key| object.labels.get(key))?;
     let id = OwnerId::new(SCHEME.system, &object.id.kind, &object.id.namespace, &object.id.name);
     let expected = id_of(&object.id);
@@ -107,7 +111,7 @@ fn owner(object: &Object, _: &Value) -> Option<Record> {
 }
 
 /// `contains-group-kinds` and `additional-namespaces`; an absent list of kinds means discovery, so all of them.
-fn scope(parent: &Object) -> Scope {
+fn scope(parent: &ObjectMetadata) -> Scope {
     let items = |list: &'static [&'static str; 2]| {
         annotation(parent, *list).map(|text| text.split(',').map(str::trim).filter(|item| !item.is_empty()))
     };
@@ -235,7 +239,7 @@ mod tests {
             ("kubectl under another name", applied("/ConfigMap/test/cm"), true),
         ];
         for (name, object, normal) in rows {
-            assert_eq!(reach(&object) == Reach::Normal, normal, "{name}");
+            assert_eq!(reach(&object) == GcEligibility::Normal, normal, "{name}");
             assert_eq!(claim(&object).unwrap().strength, Strength::Bare, "{name}");
         }
         assert_eq!(claim(&applied("/ConfigMap/test/other")).unwrap().strength, Strength::Contradicted);

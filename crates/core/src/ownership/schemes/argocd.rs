@@ -6,9 +6,10 @@
 use serde_json::Value;
 
 use super::helm;
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::{
-    Claim, KeepMark, Key, Members, OwnerId, OwnerState, Reach, Record, Scheme, Strength, label_strength,
+    Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerStatus, Protection, Record, Scheme, Strength,
+    label_strength,
 };
 
 const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
@@ -24,7 +25,7 @@ const IN_CLUSTER: (&str, &str) = ("https://kubernetes.default.svc", "in-cluster"
 pub const SCHEME: Scheme = Scheme {
     name: "argocd",
     system: "argocd",
-    member_keys: &[Key::Annotation(TRACKING_ID), Key::Label(INSTANCE)],
+    member_keys: &[MetadataKey::Annotation(TRACKING_ID), MetadataKey::Label(INSTANCE)],
     selectors: &[],
     owner_labels: &[],
     other_marks: &[HOOK, helm::HOOK, OPTIONS, "argocd.argoproj.io/installation-id"],
@@ -59,7 +60,7 @@ pub(crate) fn is_in_cluster(server: &str, name: &str) -> bool {
     (server.is_empty() || server == IN_CLUSTER.0) && (name.is_empty() || name == IN_CLUSTER.1)
 }
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     if let Some(tracking_id) = object.annotations.get(TRACKING_ID) {
         let (app, named) = parse(tracking_id)?;
         // For cluster-scoped objects the namespace is the application's destination.
@@ -81,7 +82,7 @@ fn claim(object: &Object) -> Option<Claim> {
     Some(Claim { owner: application(app), strength, evidence: format!("label {INSTANCE}={app}") })
 }
 
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, &object.id.name);
     let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let resources = content.pointer("/status/resources").and_then(Value::as_array);
@@ -100,13 +101,13 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
     };
     let health = text("/status/health/status");
     let state = match text("/status/operationState/phase") {
-        "Running" | "Terminating" => OwnerState::Reconciling,
-        phase @ ("Failed" | "Error") => OwnerState::NotReady(format!("its last operation: {phase}")),
-        _ if text("/status/sync/status") == "Unknown" => OwnerState::NotReady("its sync status is Unknown".to_owned()),
+        "Running" | "Terminating" => OwnerStatus::Reconciling,
+        phase @ ("Failed" | "Error") => OwnerStatus::NotReady(format!("its last operation: {phase}")),
+        _ if text("/status/sync/status") == "Unknown" => OwnerStatus::NotReady("its sync status is Unknown".to_owned()),
         _ if ["Degraded", "Missing", "Unknown"].contains(&health) => {
-            OwnerState::NotReady(format!("its health is {health}"))
+            OwnerStatus::NotReady(format!("its health is {health}"))
         }
-        _ => OwnerState::Settled,
+        _ => OwnerStatus::Ready,
     };
     // Objects name an application of Argo CD's own namespace without the namespace.
     let aliases = vec![OwnerId { namespace: String::new(), ..id.clone() }];
@@ -123,18 +124,18 @@ fn resource(entry: &Value) -> Result<(ObjectId, bool), String> {
     Ok((ObjectId::new(text("group"), kind, text("namespace"), name), prune))
 }
 
-fn reach(object: &Object) -> Reach {
+fn reach(object: &ObjectMetadata) -> GcEligibility {
     match object.annotations.get(HOOK) {
-        Some(_) => Reach::NeverRecorded("it is an Argo CD hook"),
+        Some(_) => GcEligibility::NeverRecorded("it is an Argo CD hook"),
         None => helm::hook_reach(object),
     }
 }
 
 /// Case matters to Argo CD; [`crate::ownership::protection`] is kinder.
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     let keeps = |item: &str| ["Prune=false", "Prune=confirm", "Delete=false", "Delete=confirm"].contains(&item.trim());
     let value = object.annotations.get(OPTIONS).filter(|value| value.split(',').any(keeps))?;
-    Some(KeepMark { key: OPTIONS.to_owned(), value: value.to_owned() })
+    Some(Protection { key: OPTIONS.to_owned(), value: value.to_owned() })
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 use serde_json::Value;
 
 use super::inventory_id;
-use crate::kubernetes::object::{Object, ObjectId, Writer};
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
 use crate::ownership::{
-    Claim, KeepMark, Key, Members, OwnerId, OwnerSource, OwnerState, Reach, Record, Scheme, Strength,
+    Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerSource, OwnerStatus, Protection, Record, Scheme, Strength,
 };
 use crate::ownership::{annotation_strength, identity, owner_status};
 
@@ -26,7 +26,7 @@ const KEEP: [(&str, &str); 2] =
 pub const SCHEME: Scheme = Scheme {
     name: "cli-utils",
     system: "cli-utils",
-    member_keys: &[Key::Annotation(OWNING)],
+    member_keys: &[MetadataKey::Annotation(OWNING)],
     selectors: &[],
     owner_labels: &[INVENTORY_ID],
     other_marks: &["client.lifecycle.config.k8s.io/mutation"],
@@ -51,7 +51,7 @@ pub(crate) fn alias(id: &str) -> OwnerId {
     OwnerId::new(SCHEME.system, UNKNOWN, "", id)
 }
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let id = object.annotations.get(OWNING)?;
     let (strength, witness) = match applied(object) {
         _ if object.controller().is_some() => (Strength::Contradicted, ", on an object that a controller made"),
@@ -63,7 +63,7 @@ fn claim(object: &Object) -> Option<Claim> {
 }
 
 /// Whether the last-applied annotation names the object; `None` without one, as after a server-side apply.
-fn applied(object: &Object) -> Option<bool> {
+fn applied(object: &ObjectMetadata) -> Option<bool> {
     object.annotations.get(identity::KUBECTL).map(|applied| identity::is_of(applied, object))
 }
 
@@ -71,31 +71,31 @@ fn applied(object: &Object) -> Option<bool> {
 ///
 /// kubectl itself is `kubectl-client-side-apply` when it applies on its own side, and `kubectl` only on the server's
 /// side. So a plain update by `kubectl` is cli-utils, and an apply by `kubectl` may be a person's with a copied manifest.
-fn wrote(object: &Object, applies: bool) -> bool {
-    let marks = |writer: &Writer| writer.annotations.iter().any(|key| **key == *OWNING);
+fn wrote(object: &ObjectMetadata, applies: bool) -> bool {
+    let marks = |writer: &ManagedFieldsEntry| writer.annotations.iter().any(|key| **key == *OWNING);
     object.writers.iter().any(|writer| &*writer.manager == KUBECTL && writer.applies == applies && marks(writer))
 }
 
-fn reach(object: &Object) -> Reach {
+fn reach(object: &ObjectMetadata) -> GcEligibility {
     match wrote(object, true) {
-        true => Reach::Doubtful("whoever runs kubectl apply --server-side writes as cli-utils does"),
-        false => Reach::Normal,
+        true => GcEligibility::Doubtful("whoever runs kubectl apply --server-side writes as cli-utils does"),
+        false => GcEligibility::Normal,
     }
 }
 
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let known_kind = object.id.is("", "ConfigMap") || object.id.is("kpt.dev", "ResourceGroup");
     let inventory = object.labels.get(INVENTORY_ID).filter(|_| known_kind)?;
     let id = OwnerId::new(SCHEME.system, &object.id.kind, &object.id.namespace, &object.id.name);
     let state = match content.pointer("/status/observedGeneration").and_then(Value::as_i64) {
-        Some(observed) if observed != object.generation => OwnerState::Reconciling,
-        _ if owner_status::is_true(content, "Reconciling") => OwnerState::Reconciling,
-        _ => OwnerState::Settled,
+        Some(observed) if observed != object.generation => OwnerStatus::Reconciling,
+        _ if owner_status::is_true(content, "Reconciling") => OwnerStatus::Reconciling,
+        _ => OwnerStatus::Ready,
     };
     Some(Record { aliases: vec![alias(inventory)], state, ..Record::new(id, members(object, content)) })
 }
 
-fn members(object: &Object, content: &Value) -> Members {
+fn members(object: &ObjectMetadata, content: &Value) -> Members {
     if content.is_null() {
         return Members::Unreadable("its inventory was not read".to_owned());
     }
@@ -123,10 +123,10 @@ fn resource(entry: &Value) -> Result<ObjectId, String> {
     }
 }
 
-pub(crate) fn keep_mark(object: &Object) -> Option<KeepMark> {
+pub(crate) fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     KEEP.into_iter().find_map(|(key, keeps)| {
         let value = object.annotations.get(key).filter(|value| *value == keeps)?;
-        Some(KeepMark { key: key.to_owned(), value: value.to_owned() })
+        Some(Protection { key: key.to_owned(), value: value.to_owned() })
     })
 }
 
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn an_update_by_kubectl_is_cli_utils_and_an_apply_may_be_anybodys() {
         let marked = || object("", "ConfigMap", "prod", "cm").annotation(OWNING, "x-1");
-        let own = |object: Object| object.annotation(identity::KUBECTL, "/ConfigMap/prod/cm");
+        let own = |object: ObjectMetadata| object.annotation(identity::KUBECTL, "/ConfigMap/prod/cm");
         let mut applied = marked().writer(KUBECTL, OWNING);
         applied.writers[0].applies = true;
         let updated = || marked().writer(KUBECTL, OWNING);
-        let plain = Reach::Normal;
+        let plain = GcEligibility::Normal;
         let rows = [
             ("cli-utils", own(updated()), Strength::Corroborated, true),
             ("without last-applied", updated(), Strength::Bare, true),

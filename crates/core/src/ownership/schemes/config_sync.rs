@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::{applyset, cli_utils};
-use crate::kubernetes::object::{Object, ObjectId};
-use crate::ownership::{Claim, KeepMark, Key, Members, OwnerId, OwnerState, Record, Scheme, Strength};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::{Claim, Members, MetadataKey, OwnerId, OwnerStatus, Protection, Record, Scheme, Strength};
 use crate::ownership::{always_reached, owner_status};
 
 const RESOURCE_ID: &str = "configsync.gke.io/resource-id";
@@ -20,7 +20,7 @@ const ROOT_NAMESPACE: &str = "config-management-system";
 pub const SCHEME: Scheme = Scheme {
     name: "config-sync",
     system: applyset::SCHEME.system,
-    member_keys: &[Key::Annotation(RESOURCE_ID)],
+    member_keys: &[MetadataKey::Annotation(RESOURCE_ID)],
     selectors: &[],
     owner_labels: &[],
     other_marks: &[MANAGER, MANAGED],
@@ -52,7 +52,7 @@ fn manager(text: &str) -> OwnerId {
     }
 }
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     if object.annotations.get(MANAGED) != Some("enabled") {
         return None;
     }
@@ -63,7 +63,7 @@ fn claim(object: &Object) -> Option<Claim> {
     Some(Claim { owner, strength, evidence: format!("annotation {RESOURCE_ID}={named}") })
 }
 
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let ObjectId { kind, namespace, name, .. } = &object.id;
     let id = OwnerId::new(SCHEME.system, kind, namespace, name);
     let aliases = vec![
@@ -73,14 +73,14 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
     ];
     let busy = owner_status::is_true(content, "Reconciling") || owner_status::is_true(content, "Syncing");
     let state = match owner_status::condition(content, "Stalled") {
-        Some(stalled) if stalled.status == "True" => OwnerState::NotReady(stalled.message.to_owned()),
-        _ if busy => OwnerState::Reconciling,
-        _ => OwnerState::Settled,
+        Some(stalled) if stalled.status == "True" => OwnerStatus::NotReady(stalled.message.to_owned()),
+        _ if busy => OwnerStatus::Reconciling,
+        _ => OwnerStatus::Ready,
     };
     Some(Record { aliases, state, ..Record::new(id, Members::Unrecorded) })
 }
 
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     crate::ownership::first_mark(object, &[MANAGED], |value| value == "disabled")
         .or_else(|| cli_utils::keep_mark(object))
 }

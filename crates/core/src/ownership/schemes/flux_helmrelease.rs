@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::flux_kustomization::{inventory_members, label_claim};
 use super::helm;
-use crate::kubernetes::object::{Object, ObjectId, parse_time};
-use crate::ownership::{Claim, KeepMark, Key, Members, OwnerId, Reach, Record, Scheme, owner_status};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, parse_time};
+use crate::ownership::{Claim, GcEligibility, Members, MetadataKey, OwnerId, Protection, Record, Scheme, owner_status};
 
 /// Label that names the owning HelmRelease.
 pub const NAME: &str = "helm.toolkit.fluxcd.io/name";
@@ -26,7 +26,7 @@ const LONGEST_NAME: usize = 53;
 pub const SCHEME: Scheme = Scheme {
     name: "helmrelease",
     system: "flux",
-    member_keys: &[Key::Label(NAME), Key::Label(NAMESPACE)],
+    member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
     owner_labels: &[],
     other_marks: &[helm::HOOK],
@@ -40,11 +40,11 @@ pub const SCHEME: Scheme = Scheme {
     keep_mark,
 };
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     label_claim(object, SCHEME.system, KIND, [NAME, NAMESPACE], SCHEME.managers)
 }
 
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, &object.id.name);
     let mut members = inventory_members(content);
     if let (Members::Listed(ids), Some(chart)) = (&mut members, helm_chart(content)) {
@@ -62,7 +62,7 @@ pub fn helm_chart(content: &Value) -> Option<ObjectId> {
 }
 
 /// Whether a Secret is one of the records that Helm keeps of this release, by the name and place in the status.
-pub fn is_record(content: &Value, object: &Object) -> bool {
+pub fn is_record(content: &Value, object: &ObjectMetadata) -> bool {
     let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (Some(name), Some(stored)) = (text("/status/history/0/name"), text("/status/storageNamespace")) else {
         return false;
@@ -72,7 +72,7 @@ pub fn is_record(content: &Value, object: &Object) -> bool {
 }
 
 /// The Helm release as Helm itself knows it, by the namespace it is installed in and the one its record is stored in.
-fn releases(object: &Object, content: &Value) -> Vec<OwnerId> {
+fn releases(object: &ObjectMetadata, content: &Value) -> Vec<OwnerId> {
     let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let target = text("/spec/targetNamespace");
     let name = match (text("/status/history/0/name"), text("/spec/releaseName"), target) {
@@ -97,11 +97,11 @@ fn shorten(name: &str) -> String {
     format!("{}-{digest}", name.chars().take(40).collect::<String>())
 }
 
-fn reach(object: &Object) -> Reach {
+fn reach(object: &ObjectMetadata) -> GcEligibility {
     helm::hook_reach(object)
 }
 
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     helm::keep_mark(object)
 }
 

@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::{flux_snapshot, inventory_id};
-use crate::kubernetes::object::Object;
-use crate::ownership::{Claim, KeepMark, Key, Members, OwnerId, Record, Scheme, always_reached};
+use crate::kubernetes::object::ObjectMetadata;
+use crate::ownership::{Claim, Members, MetadataKey, OwnerId, Protection, Record, Scheme, always_reached};
 use crate::ownership::{label_strength, owner_status};
 
 /// Label that names the owning Kustomization.
@@ -28,7 +28,7 @@ const KEEP: [(&str, &str); 3] = [
 pub const SCHEME: Scheme = Scheme {
     name: "kustomization",
     system: "flux",
-    member_keys: &[Key::Label(NAME), Key::Label(NAMESPACE)],
+    member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
     owner_labels: &[],
     other_marks: &[flux_snapshot::CHECKSUM],
@@ -42,13 +42,13 @@ pub const SCHEME: Scheme = Scheme {
     keep_mark,
 };
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     label_claim(object, SCHEME.system, KIND, [NAME, NAMESPACE], SCHEME.managers)
 }
 
 /// The claim of a pair of labels that name the owner.
 pub(crate) fn label_claim(
-    object: &Object,
+    object: &ObjectMetadata,
     system: &str,
     kind: &str,
     [name_label, namespace_label]: [&str; 2],
@@ -61,7 +61,7 @@ pub(crate) fn label_claim(
     Some(Claim { owner: OwnerId::new(system, kind, namespace, name), strength, evidence })
 }
 
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, &object.id.name);
     let members = match inventory_members(content) {
         Members::Unrecorded => flux_snapshot::members(content),
@@ -87,7 +87,7 @@ pub(crate) fn inventory_members(content: &Value) -> Members {
     }
 }
 
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     KEEP.iter()
         .find_map(|(key, value)| crate::ownership::first_mark(object, &[key], |live| live.eq_ignore_ascii_case(value)))
 }

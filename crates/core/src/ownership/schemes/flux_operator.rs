@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::flux_kustomization::{inventory_members, label_claim};
-use crate::kubernetes::object::Object;
-use crate::ownership::{Claim, KeepMark, Key, OwnerId, Record, Scheme, always_reached, owner_status};
+use crate::kubernetes::object::ObjectMetadata;
+use crate::ownership::{Claim, MetadataKey, OwnerId, Protection, Record, Scheme, always_reached, owner_status};
 
 /// API group of both kinds.
 pub const GROUP: &str = "fluxcd.controlplane.io";
@@ -18,7 +18,7 @@ const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane
 pub const RESOURCE_SET: Scheme = Scheme {
     name: "resourceset",
     system: "flux",
-    member_keys: &[Key::Label(SET[0]), Key::Label(SET[1])],
+    member_keys: &[MetadataKey::Label(SET[0]), MetadataKey::Label(SET[1])],
     selectors: &[SET[0]],
     owner_labels: &[],
     other_marks: &[],
@@ -35,24 +35,24 @@ pub const RESOURCE_SET: Scheme = Scheme {
 /// FluxInstance.
 pub const FLUX_INSTANCE: Scheme = Scheme {
     name: "fluxinstance",
-    member_keys: &[Key::Label(INSTANCE[0]), Key::Label(INSTANCE[1])],
+    member_keys: &[MetadataKey::Label(INSTANCE[0]), MetadataKey::Label(INSTANCE[1])],
     selectors: &[INSTANCE[0]],
     owner_kinds: &[(GROUP, "FluxInstance")],
     claim: |object| claim(object, "FluxInstance", INSTANCE),
     ..RESOURCE_SET
 };
 
-fn claim(object: &Object, kind: &str, labels: [&str; 2]) -> Option<Claim> {
+fn claim(object: &ObjectMetadata, kind: &str, labels: [&str; 2]) -> Option<Claim> {
     label_claim(object, RESOURCE_SET.system, kind, labels, MANAGERS)
 }
 
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let id = OwnerId::new(RESOURCE_SET.system, &object.id.kind, &object.id.namespace, &object.id.name);
     Some(Record { state: owner_status::flux(object, content), ..Record::new(id, inventory_members(content)) })
 }
 
 /// The only exclusion that the operator's garbage collection knows (reference flux 4.1).
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     crate::ownership::first_mark(object, &["fluxcd.controlplane.io/prune"], |value| {
         value.eq_ignore_ascii_case("disabled")
     })

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::kubernetes::object::{GroupKind, Object};
+use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 use crate::ownership::{Area, Members, Scope};
 
 /// Checksum of the build that applied an object: a label up to v0.12, an annotation from v0.13.
@@ -43,7 +43,7 @@ fn group_kind(text: &str) -> Result<GroupKind, String> {
 
 /// Whether a run of another checksum applied an object, so that the next garbage collection would delete it: v0.13 and
 /// later take a missing annotation for current, earlier versions took a missing label for stale.
-pub fn is_stale(object: &Object, current: &str) -> bool {
+pub fn is_stale(object: &ObjectMetadata, current: &str) -> bool {
     let mark = object.annotations.get(CHECKSUM).or_else(|| object.labels.get(CHECKSUM));
     mark.is_some_and(|mark| mark != current)
 }

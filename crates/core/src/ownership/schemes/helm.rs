@@ -7,9 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::helm_release;
-use crate::kubernetes::object::{FullObject, Object};
+use crate::kubernetes::object::{ObjectMetadata, Resource};
 use crate::ownership::annotation_strength;
-use crate::ownership::{Claim, KeepMark, Key, Members, OwnerId, OwnerSource, OwnerState, Reach, Record, Scheme};
+use crate::ownership::{
+    Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerSource, OwnerStatus, Protection, Record, Scheme,
+};
 
 /// Marks a hook: it carries the release's marks and is in no record of it.
 pub const HOOK: &str = "helm.sh/hook";
@@ -34,7 +36,7 @@ const fn record(kind: &'static str) -> OwnerSource {
 pub const SCHEME: Scheme = Scheme {
     name: "helm",
     system: "helm",
-    member_keys: &[Key::Annotation(RELEASE_NAME)],
+    member_keys: &[MetadataKey::Annotation(RELEASE_NAME)],
     selectors: &["app.kubernetes.io/managed-by=Helm"],
     owner_labels: &["owner"],
     other_marks: &[RELEASE_NAMESPACE, HOOK, MANAGED_BY],
@@ -54,7 +56,7 @@ pub(crate) fn release(namespace: &str, name: &str) -> OwnerId {
 }
 
 /// All three marks are needed: `helm template` output carries the label alone.
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let name = object.annotations.get(RELEASE_NAME)?;
     let namespace = object.annotations.get(RELEASE_NAMESPACE)?;
     object.labels.get(MANAGED_BY).filter(|value| *value == "Helm")?;
@@ -65,7 +67,7 @@ fn claim(object: &Object) -> Option<Claim> {
 
 /// A release record without its data: only what it lists is left. `None` for Secrets of another type, whatever they are
 /// labelled.
-pub fn record_of(full: FullObject) -> Option<FullObject> {
+pub fn record_of(full: Resource) -> Option<Resource> {
     let secret = full.object.id.is("", "Secret");
     if secret && full.text("/type") != Some(RECORD_TYPE) {
         return None;
@@ -77,7 +79,7 @@ pub fn record_of(full: FullObject) -> Option<FullObject> {
         Members::Unreadable(why) => json!({ UNREADABLE: why }),
         _ => Value::Null,
     };
-    Some(FullObject { object: full.object, content })
+    Some(Resource { object: full.object, content })
 }
 
 /// What [`record_of`] left.
@@ -90,7 +92,7 @@ fn recorded(content: &Value) -> Members {
 }
 
 /// One revision of a release. Its data is parsed only where the caller chose to read it.
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let label = |key: &str| object.labels.get(key);
     let revision = object.id.name.strip_prefix(RECORD_PREFIX)?;
     let kind_fits = object.id.is("", "Secret") || object.id.is("", "ConfigMap");
@@ -99,10 +101,10 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
     }
     let (name, number) = revision.rsplit_once(".v")?;
     let state = match label("status").unwrap_or_default() {
-        "deployed" | "superseded" | "" => OwnerState::Settled,
-        status if status.starts_with("pending") => OwnerState::Reconciling,
-        "uninstalling" => OwnerState::Terminating,
-        status => OwnerState::NotReady(format!("its newest revision is {status}")),
+        "deployed" | "superseded" | "" => OwnerStatus::Ready,
+        status if status.starts_with("pending") => OwnerStatus::Reconciling,
+        "uninstalling" => OwnerStatus::Terminating,
+        status => OwnerStatus::NotReady(format!("its newest revision is {status}")),
     };
     Some(Record {
         state,
@@ -112,17 +114,17 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
 }
 
 /// Hooks are not part of the manifest that a release records.
-pub(crate) fn hook_reach(object: &Object) -> Reach {
+pub(crate) fn hook_reach(object: &ObjectMetadata) -> GcEligibility {
     match object.annotations.get(HOOK) {
-        Some(_) => Reach::NeverRecorded("it is a Helm hook"),
-        None => Reach::Normal,
+        Some(_) => GcEligibility::NeverRecorded("it is a Helm hook"),
+        None => GcEligibility::Normal,
     }
 }
 
 /// Any value protects: Helm itself reads the key in three ways.
-pub(crate) fn keep_mark(object: &Object) -> Option<KeepMark> {
+pub(crate) fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     let value = object.annotations.get(POLICY)?;
-    Some(KeepMark { key: POLICY.to_owned(), value: value.to_owned() })
+    Some(Protection { key: POLICY.to_owned(), value: value.to_owned() })
 }
 
 #[cfg(test)]
@@ -149,9 +151,9 @@ mod tests {
         let record =
             |name: &str, status| object("", "Secret", "prod", name).label("owner", "helm").label("status", status);
         let found = owner(&record("sh.helm.release.v1.my.web.v12", "deployed"), &Value::Null).unwrap();
-        assert_eq!((found.id, found.rank, found.state), (release("prod", "my.web"), 12, OwnerState::Settled));
+        assert_eq!((found.id, found.rank, found.state), (release("prod", "my.web"), 12, OwnerStatus::Ready));
         let pending = owner(&record("sh.helm.release.v1.web.v1", "pending-upgrade"), &Value::Null).unwrap();
-        assert_eq!(pending.state, OwnerState::Reconciling);
+        assert_eq!(pending.state, OwnerStatus::Reconciling);
         for name in ["web", "sh.helm.release.v1.web", "sh.helm.release.v1.web.vx", "sh.helm.release.v1."] {
             assert!(owner(&record(name, "deployed"), &Value::Null).is_none(), "{name}");
         }

@@ -23,18 +23,18 @@ struct Release {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Document {
+struct ReleaseObject {
     api_version: String,
     kind: String,
     #[serde(default)]
-    metadata: Metadata,
+    metadata: ReleaseObjectMetadata,
     /// The elements of a `List`, which Helm takes apart.
     #[serde(default)]
-    items: Vec<Document>,
+    items: Vec<ReleaseObject>,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct ReleaseObjectMetadata {
     #[serde(default)]
     name: String,
     namespace: Option<String>,
@@ -67,7 +67,7 @@ fn read(manifest: &str, namespace: &str) -> Members {
     let mut ids = vec![];
     for (n, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
         // What the parser says of a fault may hold a Secret's value, so only the place is told.
-        let Ok(document) = Option::<Document>::deserialize(document) else {
+        let Ok(document) = Option::<ReleaseObject>::deserialize(document) else {
             return Members::Unreadable(format!("document {} of its manifest cannot be read", n + 1));
         };
         if !document.is_none_or(|document| document.list(namespace, &mut ids)) {
@@ -77,7 +77,7 @@ fn read(manifest: &str, namespace: &str) -> Members {
     Members::Listed(ids)
 }
 
-impl Document {
+impl ReleaseObject {
     /// Adds the identities in this document; false when it is no object.
     fn list(self, namespace: &str, ids: &mut Vec<ObjectId>) -> bool {
         if self.kind == "List" {

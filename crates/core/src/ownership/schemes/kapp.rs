@@ -6,9 +6,9 @@ use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::{
-    Claim, KeepMark, Key, Members, OwnerId, OwnerSource, OwnerState, Record, Scheme, Scope, Strength,
+    Claim, Members, MetadataKey, OwnerId, OwnerSource, OwnerStatus, Protection, Record, Scheme, Scope, Strength,
 };
 use crate::ownership::{always_reached, first_mark};
 
@@ -26,7 +26,7 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 pub const SCHEME: Scheme = Scheme {
     name: "kapp",
     system: "kapp",
-    member_keys: &[Key::Label(APP)],
+    member_keys: &[MetadataKey::Label(APP)],
     selectors: &[APP],
     owner_labels: &[IS_APP],
     other_marks: &[IDENTITY, ASSOCIATION],
@@ -62,7 +62,7 @@ fn alias(value: &str) -> OwnerId {
     OwnerId::new(SCHEME.system, KIND, "", value)
 }
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let value = object.labels.get(APP)?;
     let associated = object.labels.get(ASSOCIATION).is_none_or(|live| live == association(&object.id));
     let (strength, witness) = match object.annotations.get(IDENTITY) {
@@ -76,26 +76,26 @@ fn claim(object: &Object) -> Option<Claim> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct AppSpec {
     label_key: String,
     label_value: String,
-    last_change: Option<Change>,
+    last_change: Option<AppChange>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Change {
+struct AppChange {
     finished_at: Option<String>,
     successful: Option<bool>,
 }
 
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     if !object.id.is("", "ConfigMap") || object.labels.get(IS_APP).is_none() {
         return None;
     }
     let name = object.id.name.strip_suffix(SUFFIX).unwrap_or(&object.id.name);
     let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, name);
-    let spec = content.pointer("/data/spec").and_then(Value::as_str).map(serde_json::from_str::<Spec>);
+    let spec = content.pointer("/data/spec").and_then(Value::as_str).map(serde_json::from_str::<AppSpec>);
     let unreadable =
         |why: &str| Some(Record { opaque: true, ..Record::new(id.clone(), Members::Unreadable(why.to_owned())) });
     let spec = match spec {
@@ -104,19 +104,19 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
         Some(Ok(spec)) if spec.label_key != APP => return unreadable("its app record uses another label"),
         Some(Ok(spec)) => spec,
     };
-    let unfinished = |change: &Change| change.finished_at.as_deref().is_none_or(|at| at.starts_with("0001-"));
+    let unfinished = |change: &AppChange| change.finished_at.as_deref().is_none_or(|at| at.starts_with("0001-"));
     let state = match &spec.last_change {
-        Some(change) if unfinished(change) => OwnerState::Reconciling,
-        Some(change) if change.successful == Some(false) => OwnerState::NotReady("its last change failed".to_owned()),
-        _ => OwnerState::Settled,
+        Some(change) if unfinished(change) => OwnerStatus::Reconciling,
+        Some(change) if change.successful == Some(false) => OwnerStatus::NotReady("its last change failed".to_owned()),
+        _ => OwnerStatus::Ready,
     };
     let members = Members::Selected(Scope::everywhere());
     Some(Record { aliases: vec![alias(&spec.label_value)], state, ..Record::new(id, members) })
 }
 
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     if object.id.is("", "Namespace") && NAMESPACES.contains(&&*object.id.name) {
-        return Some(KeepMark { key: "namespace".to_owned(), value: object.id.name.to_string() });
+        return Some(Protection { key: "namespace".to_owned(), value: object.id.name.to_string() });
     }
     let strategy = first_mark(object, &["kapp.k14s.io/delete-strategy"], |value| !value.is_empty());
     let others = ["kapp.k14s.io/orphaned", "kapp.k14s.io/noop", "kapp.k14s.io/exists"];

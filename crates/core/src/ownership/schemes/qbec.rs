@@ -4,8 +4,10 @@
 
 use serde_json::Value;
 
-use crate::kubernetes::object::Object;
-use crate::ownership::{Claim, KeepMark, Key, OwnerId, Reach, Record, Scheme, Strength, identity, label_strength};
+use crate::kubernetes::object::ObjectMetadata;
+use crate::ownership::{
+    Claim, GcEligibility, MetadataKey, OwnerId, Protection, Record, Scheme, Strength, identity, label_strength,
+};
 
 /// Label with the application's name.
 pub const APPLICATION: &str = "qbec.io/application";
@@ -23,7 +25,7 @@ const DELETE_POLICY: &str = "directives.qbec.io/delete-policy";
 pub const SCHEME: Scheme = Scheme {
     name: "qbec",
     system: "qbec",
-    member_keys: &[Key::Label(APPLICATION), Key::Label(ENVIRONMENT)],
+    member_keys: &[MetadataKey::Label(APPLICATION), MetadataKey::Label(ENVIRONMENT)],
     selectors: &[APPLICATION, "!qbec.io/application,qbec.io/environment"],
     owner_labels: &[],
     other_marks: &[TAG, COMPONENT, "directives.qbec.io/apply-order"],
@@ -38,7 +40,7 @@ pub const SCHEME: Scheme = Scheme {
 };
 
 /// `app/environment` or `app/environment/tag`. An owner exists as long as an object names it.
-pub fn owner_name(object: &Object) -> Option<String> {
+pub fn owner_name(object: &ObjectMetadata) -> Option<String> {
     let application = object.labels.get(APPLICATION);
     let environment = object.labels.get(ENVIRONMENT);
     if application.is_none() && environment.is_none() {
@@ -52,11 +54,11 @@ pub fn owner_name(object: &Object) -> Option<String> {
 }
 
 /// Component of an object as garbage collection sees it: the annotation, never the label.
-pub fn component(object: &Object) -> &str {
+pub fn component(object: &ObjectMetadata) -> &str {
     object.annotations.get(COMPONENT).unwrap_or_default()
 }
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let name = owner_name(object)?;
     let applied = object.annotations.get(identity::QBEC);
     let (strength, witness) = match applied.map(|applied| identity::is_of(applied, object)) {
@@ -70,26 +72,26 @@ fn claim(object: &Object) -> Option<Claim> {
     Some(Claim { owner: OwnerId::new(SCHEME.system, KIND, "", &name), strength, evidence })
 }
 
-fn no_owner(_: &Object, _: &Value) -> Option<Record> {
+fn no_owner(_: &ObjectMetadata, _: &Value) -> Option<Record> {
     None
 }
 
 /// Labels that no run of qbec can select (reference D1; Q4).
-fn reach(object: &Object) -> Reach {
+fn reach(object: &ObjectMetadata) -> GcEligibility {
     let filled = |key: &str| object.labels.get(key).is_some_and(|value| !value.is_empty());
     if !filled(APPLICATION) || !filled(ENVIRONMENT) {
-        return Reach::NeverCollected("qbec selects by application and environment, and one is missing");
+        return GcEligibility::NeverCollected("qbec selects by application and environment, and one is missing");
     }
     if object.labels.get(TAG) == Some("") {
-        return Reach::NeverCollected("qbec cannot select an empty tag");
+        return GcEligibility::NeverCollected("qbec cannot select an empty tag");
     }
-    Reach::Normal
+    GcEligibility::Normal
 }
 
 /// Only the exact value counts for qbec (Q18).
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     let value = object.annotations.get(DELETE_POLICY).filter(|value| *value == "never")?;
-    Some(KeepMark { key: DELETE_POLICY.to_owned(), value: value.to_owned() })
+    Some(Protection { key: DELETE_POLICY.to_owned(), value: value.to_owned() })
 }
 
 #[cfg(test)]
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
     use crate::testing::{Make, object};
 
-    fn shop() -> Object {
+    fn shop() -> ObjectMetadata {
         object("", "ConfigMap", "shop-dev", "cm").label(APPLICATION, "shop").label(ENVIRONMENT, "dev")
     }
 
@@ -107,7 +109,7 @@ mod tests {
         for (tag, name) in rows {
             let object = tag.map_or_else(shop, |tag| shop().label(TAG, tag));
             assert_eq!(claim(&object).unwrap().owner.name, name);
-            assert_eq!(reach(&object) == Reach::Normal, tag != Some(""), "{tag:?}");
+            assert_eq!(reach(&object) == GcEligibility::Normal, tag != Some(""), "{tag:?}");
         }
     }
 
@@ -115,7 +117,7 @@ mod tests {
     fn half_the_labels_are_never_collected() {
         let half = object("", "ConfigMap", "shop-dev", "cm").label(ENVIRONMENT, "dev");
         assert_eq!(claim(&half).unwrap().owner.name, "/dev");
-        assert!(matches!(reach(&half), Reach::NeverCollected(_)));
+        assert!(matches!(reach(&half), GcEligibility::NeverCollected(_)));
         assert_eq!(claim(&object("", "ConfigMap", "shop-dev", "cm").label(TAG, "x")), None);
     }
 

@@ -7,16 +7,16 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::manifest::Local;
+use super::manifest::LocalManifest;
 use super::safety;
 use super::safety::Allow;
 use super::type_aliases;
 use super::type_aliases::Kinds;
-use super::{Collect, Collection, Ours, Reason, Theirs, Verdict};
+use super::{Collected, Collector, Decision, NativeAction, PlannedAction, Reason};
 use crate::error::{Error, Result};
 use crate::kubernetes::deletion::order;
 use crate::kubernetes::deletion::order::delete_order;
-use crate::kubernetes::object::{GroupKind, Object, ObjectId};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::identity;
 use crate::ownership::index::Index;
@@ -34,7 +34,7 @@ const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
 const TOOL: &str = "kubectl";
 
 /// The collector of one ApplySet in one snapshot.
-pub struct Collector<'a> {
+pub struct ApplySetCollector<'a> {
     id: String,
     kinds: HashSet<GroupKind>,
     namespaces: HashSet<Arc<str>>,
@@ -44,7 +44,7 @@ pub struct Collector<'a> {
     index: &'a Index<'a>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> ApplySetCollector<'a> {
     /// Reads the parent and compares manifests and cluster.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl<'a> Collector<'a> {
     pub fn new(
         parent: &ObjectId,
         default_namespace: &Arc<str>,
-        locals: &[Local],
+        locals: &[LocalManifest],
         snapshot: &'a Snapshot,
         index: &'a Index<'a>,
         allow: Allow,
@@ -76,48 +76,48 @@ impl<'a> Collector<'a> {
     }
 }
 
-impl<'a> Collect<'a> for Collector<'a> {
-    fn is_member(&self, object: &Object) -> bool {
+impl<'a> Collector<'a> for ApplySetCollector<'a> {
+    fn is_member(&self, object: &ObjectMetadata) -> bool {
         object.labels.get(PART_OF) == Some(&self.id)
     }
 
-    fn judge<'o>(&self, object: &'o Object) -> Option<Verdict<'o>> {
+    fn judge<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>> {
         let member = object.labels.get(PART_OF) == Some(&self.id);
         if !member || self.desired.contains(&type_aliases::key(&object.id)) {
             return None;
         }
         let missed = self.misses(&object.id);
-        let theirs = if missed.is_some() { Theirs::Misses } else { Theirs::Deletes };
+        let theirs = if missed.is_some() { NativeAction::Misses } else { NativeAction::Deletes };
         let copied = object.annotations.get(identity::KUBECTL).filter(|applied| !identity::is_of(applied, object));
         let ours = match (safety::keeps(object, self.index, self.allow), missed) {
             // The published rules call a member that something else owns a conflict; kubectl does not check.
-            (None, _) if !object.references.is_empty() => Ours::Keep(Reason::Referenced),
-            (Some(reason), _) => Ours::Keep(reason),
+            (None, _) if !object.references.is_empty() => PlannedAction::Keep(Reason::Referenced),
+            (Some(reason), _) => PlannedAction::Keep(reason),
             (None, _) if copied.is_some() => {
-                Ours::Keep(Reason::CopiedMark("last-applied names another object".to_owned()))
+                PlannedAction::Keep(Reason::CopiedMark("last-applied names another object".to_owned()))
             }
-            (None, Some(why)) if self.allow.missed => Ours::Delete(Reason::LeftBehind(why)),
-            (None, Some(why)) => Ours::Keep(Reason::LeftBehind(why)),
-            (None, None) => Ours::Delete(Reason::NotInManifests),
+            (None, Some(why)) if self.allow.missed => PlannedAction::Delete(Reason::LeftBehind(why)),
+            (None, Some(why)) => PlannedAction::Keep(Reason::LeftBehind(why)),
+            (None, None) => PlannedAction::Delete(Reason::NotInManifests),
         };
-        Some(Verdict { object, theirs, ours })
+        Some(Decision { object, theirs, ours })
     }
 
-    fn collect(&self) -> Collection<'a> {
+    fn collect(&self) -> Collected<'a> {
         let snapshot = self.snapshot;
         let mut verdicts: Vec<_> = snapshot.objects.iter().filter_map(|object| self.judge(object)).collect();
         verdicts.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
         verdicts.sort_by_key(|verdict| Reverse(verdict.deletes()));
-        Collection { verdicts, staying: super::staying(self, snapshot), warnings: vec![] }
+        Collected { verdicts, staying: super::staying(self, snapshot), warnings: vec![] }
     }
 
-    fn same_wave(&self, left: &Object, right: &Object) -> bool {
+    fn same_wave(&self, left: &ObjectMetadata, right: &ObjectMetadata) -> bool {
         order::same_wave(&left.id, &right.id)
     }
 }
 
 /// The kinds and namespaces in which kubectl looks.
-fn scope(parent: &Object) -> Result<(HashSet<GroupKind>, HashSet<Arc<str>>)> {
+fn scope(parent: &ObjectMetadata) -> Result<(HashSet<GroupKind>, HashSet<Arc<str>>)> {
     let name = &parent.id;
     match tool(parent) {
         Some(TOOL) => {}

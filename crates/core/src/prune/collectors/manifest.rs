@@ -25,7 +25,7 @@ impl fmt::Display for Origin {
 
 /// One manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Local {
+pub struct LocalManifest {
     /// Identity with the namespace as written (empty when it has none); the name is empty when it is generated.
     pub id: ObjectId,
     /// Version, without group.
@@ -48,7 +48,7 @@ const EXPORTED_MARK: &str = "/metadata/labels/fluxcd.io~1sync-gc-mark";
 ///
 /// # Errors
 /// A message that names what is missing; the caller adds where.
-pub fn read(document: &Value, origin: &Origin) -> Result<Vec<Local>, String> {
+pub fn read(document: &Value, origin: &Origin) -> Result<Vec<LocalManifest>, String> {
     let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
     match document.get("items").and_then(Value::as_array) {
         Some(items) if kind.ends_with("List") => {
@@ -62,7 +62,7 @@ pub fn read(document: &Value, origin: &Origin) -> Result<Vec<Local>, String> {
     }
 }
 
-fn single(document: &Value, kind: &str, origin: &Origin) -> Result<Local, String> {
+fn single(document: &Value, kind: &str, origin: &Origin) -> Result<LocalManifest, String> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let owned = |pointer: &str| text(pointer).map(str::to_owned);
     if !document.is_object() {
@@ -79,7 +79,7 @@ fn single(document: &Value, kind: &str, origin: &Origin) -> Result<Local, String
         (None, Some(_)) => "",
         (None, None) => return Err(format!("has no metadata.name ({kind})")),
     };
-    Ok(Local {
+    Ok(LocalManifest {
         id: ObjectId::new(group, kind, text("/metadata/namespace").unwrap_or_default(), name),
         version: version.to_owned(),
         generate_name: generate_name.filter(|_| name.is_empty()),
@@ -94,10 +94,10 @@ fn single(document: &Value, kind: &str, origin: &Origin) -> Result<Local, String
 /// # Errors
 /// A message that names both places.
 pub fn refuse_duplicates<K: std::hash::Hash + Eq + fmt::Display>(
-    locals: &[Local],
-    identity: impl Fn(&Local) -> Option<K>,
+    locals: &[LocalManifest],
+    identity: impl Fn(&LocalManifest) -> Option<K>,
 ) -> Result<(), String> {
-    let mut seen: HashMap<K, &Local> = HashMap::new();
+    let mut seen: HashMap<K, &LocalManifest> = HashMap::new();
     for local in locals {
         let Some(key) = identity(local) else { continue };
         if let Some(first) = seen.get(&key) {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn duplicates_are_named_with_both_places() {
-        let local = |file: &str| Local {
+        let local = |file: &str| LocalManifest {
             id: ObjectId::new("", "ConfigMap", "a", "b"),
             version: "v1".to_owned(),
             generate_name: None,

@@ -1,8 +1,8 @@
 //! Garbage collection by marks: qbec, Flux v1 and ApplySets mark what they apply, and call garbage what carries their
 //! mark and stands in no manifest any more.
 //!
-//! Each collector is replayed twice over the same objects: what it would do itself ([`Theirs`]), and what this tool
-//! does under its own safety rules (design 3.4, [`Ours`]). Where the two differ, the [`Reason`] says why.
+//! Each collector is replayed twice over the same objects: what it would do itself ([`NativeAction`]), and what this tool
+//! does under its own safety rules (design 3.4, [`PlannedAction`]). Where the two differ, the [`Reason`] says why.
 //!
 //! Source of every rule: reference qbec-and-flux-v1, and ownership-and-prune 1.3 for ApplySets.
 
@@ -16,13 +16,13 @@ pub mod rows;
 pub mod safety;
 pub mod type_aliases;
 
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::{KeepMark, OwnerId};
+use crate::ownership::{OwnerId, Protection};
 
 /// What a system's own collector does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Theirs {
+pub enum NativeAction {
     /// It deletes the object.
     Deletes,
     /// It looks at the object and keeps it.
@@ -33,7 +33,7 @@ pub enum Theirs {
 
 /// What this tool does with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ours {
+pub enum PlannedAction {
     /// Deletes it.
     Delete(Reason),
     /// Keeps it.
@@ -58,7 +58,7 @@ pub enum Reason {
     /// It has an owner reference, which its own collector does not look at.
     Referenced,
     /// A person protected it.
-    Protected(KeepMark),
+    Protected(Protection),
     /// The mark names another object: it was copied.
     CopiedMark(String),
     /// Only a label says so, and no second witness.
@@ -128,64 +128,64 @@ impl std::fmt::Display for Reason {
 
 /// One live object of the scope that stands in no manifest, and what becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict<'a> {
+pub struct Decision<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub object: &'a ObjectMetadata,
     /// What its own collector does.
-    pub theirs: Theirs,
+    pub theirs: NativeAction,
     /// What this tool does.
-    pub ours: Ours,
+    pub ours: PlannedAction,
 }
 
-impl Verdict<'_> {
+impl Decision<'_> {
     /// Whether this tool deletes the object.
     pub fn deletes(&self) -> bool {
-        matches!(self.ours, Ours::Delete(_))
+        matches!(self.ours, PlannedAction::Delete(_))
     }
 
     /// Why.
     pub fn reason(&self) -> &Reason {
-        let (Ours::Delete(reason) | Ours::Keep(reason)) = &self.ours;
+        let (PlannedAction::Delete(reason) | PlannedAction::Keep(reason)) = &self.ours;
         reason
     }
 }
 
 /// A collector of one set of objects in one snapshot.
-pub trait Collect<'a> {
+pub trait Collector<'a> {
     /// Whether an object carries the marks of the set.
-    fn is_member(&self, object: &Object) -> bool;
+    fn is_member(&self, object: &ObjectMetadata) -> bool;
 
     /// What becomes of one object; `None` when it is no member, stands in a manifest, or is filtered out. The same
     /// judgement is made for a plan and again right before a deletion.
-    fn judge<'o>(&self, object: &'o Object) -> Option<Verdict<'o>>;
+    fn judge<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>>;
 
     /// All verdicts, in the order in which the system deletes.
-    fn collect(&self) -> Collection<'a>;
+    fn collect(&self) -> Collected<'a>;
 
     /// Whether two neighbours in that order may go side by side.
-    fn same_wave(&self, left: &Object, right: &Object) -> bool;
+    fn same_wave(&self, left: &ObjectMetadata, right: &ObjectMetadata) -> bool;
 }
 
 /// The answer of a collector: verdicts in the order in which the system deletes, and what a person should know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Collection<'a> {
+pub struct Collected<'a> {
     /// One per live object of the scope that stands in no manifest; deletions in the system's order.
-    pub verdicts: Vec<Verdict<'a>>,
+    pub verdicts: Vec<Decision<'a>>,
     /// How many objects of the set stay because the manifests hold them: what the share of a deletion is measured by.
     pub staying: usize,
     /// Warnings; they may hold text written by others.
     pub warnings: Vec<String>,
 }
 
-impl<'a> Collection<'a> {
+impl<'a> Collected<'a> {
     /// What this tool deletes, in the system's order.
-    pub fn deletions(&self) -> impl Iterator<Item = &'a Object> {
+    pub fn deletions(&self) -> impl Iterator<Item = &'a ObjectMetadata> {
         self.verdicts.iter().filter(|verdict| verdict.deletes()).map(|verdict| verdict.object)
     }
 }
 
 /// How many objects of a set no verdict speaks of.
-fn staying<'a>(collector: &impl Collect<'a>, snapshot: &Snapshot) -> usize {
-    let stays = |object: &&Object| collector.is_member(object) && collector.judge(object).is_none();
+fn staying<'a>(collector: &impl Collector<'a>, snapshot: &Snapshot) -> usize {
+    let stays = |object: &&ObjectMetadata| collector.is_member(object) && collector.judge(object).is_none();
     snapshot.objects.iter().filter(stays).count()
 }

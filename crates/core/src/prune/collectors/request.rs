@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use super::Collect;
+use super::Collector;
 use super::applyset;
 use super::flux_v1;
 use super::flux_v1::EXCLUDED;
 use super::flux_v1::source_change;
-use super::manifest::{Local, refuse_duplicates};
+use super::manifest::{LocalManifest, refuse_duplicates};
 use super::qbec;
 use super::qbec::filter::Filters;
-use super::qbec::scope::App;
+use super::qbec::scope::QbecApp;
 use super::rows;
 use super::safety::Allow;
 use super::type_aliases::Kinds;
 use crate::error::{Error, Result};
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
-use crate::ownership::schemes::flux_v1::{Source, resource_id};
+use crate::ownership::schemes::flux_v1::{GitSource, resource_id};
 use crate::ownership::schemes::qbec::{KIND, SCHEME};
 use crate::plan::document::Plan;
 
@@ -29,7 +29,7 @@ pub enum System {
     /// qbec.
     Qbec {
         /// Application, environment and tag.
-        app: App,
+        app: QbecApp,
         /// Filters.
         filters: Filters,
         /// `spec.clusterScopedLists`.
@@ -38,7 +38,7 @@ pub enum System {
     /// Flux v1.
     FluxV1 {
         /// The source; that of the cluster's fluxd when absent.
-        source: Option<Source>,
+        source: Option<GitSource>,
         /// `--k8s-allow-namespace`.
         allow_namespaces: Vec<String>,
         /// The source after a change; then the answer is what fluxd will do.
@@ -72,7 +72,7 @@ pub struct Request {
     /// Which collector.
     pub system: System,
     /// The manifests.
-    pub locals: Vec<Local>,
+    pub locals: Vec<LocalManifest>,
     /// Namespace of manifests that name none.
     pub default_namespace: Arc<str>,
     /// What may go.
@@ -81,7 +81,7 @@ pub struct Request {
 
 /// The answer for one snapshot.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct CollectorPlan {
     /// The plan.
     pub plan: Plan,
     /// What goes, in the system's own order; what is in one wave may go side by side.
@@ -95,7 +95,7 @@ pub struct Answer {
     pub warnings: Vec<String>,
 }
 
-impl Answer {
+impl CollectorPlan {
     /// A plan that needs no more said.
     pub fn of(plan: Plan) -> Self {
         Self { plan, waves: vec![], staying: 0, preview: None, warnings: vec![] }
@@ -107,7 +107,7 @@ impl Request {
     ///
     /// # Errors
     /// When the manifests hold something twice, a filter matches nothing, or the system itself would refuse.
-    pub fn answer(&self, snapshot: &Snapshot) -> Result<Answer> {
+    pub fn answer(&self, snapshot: &Snapshot) -> Result<CollectorPlan> {
         self.check(snapshot)?;
         let index = Index::build(snapshot);
         if let System::FluxV1 { source, allow_namespaces, new: Some(new) } = &self.system {
@@ -119,9 +119,9 @@ impl Request {
         let owner = self.owner(snapshot)?;
         let collector = self.collector(snapshot, &index)?;
         let collection = collector.collect();
-        let going: Vec<&Object> = collection.deletions().collect();
+        let going: Vec<&ObjectMetadata> = collection.deletions().collect();
         let waves = going.chunk_by(|left, right| collector.same_wave(left, right));
-        Ok(Answer {
+        Ok(CollectorPlan {
             plan: rows::plan(snapshot, &index, &collection, &owner),
             waves: waves.map(|wave| wave.iter().map(|object| object.id.clone()).collect()).collect(),
             staying: collection.staying,
@@ -160,17 +160,17 @@ impl Request {
         })
     }
 
-    fn collector<'a>(&'a self, snapshot: &'a Snapshot, index: &'a Index<'a>) -> Result<Box<dyn Collect<'a> + 'a>> {
+    fn collector<'a>(&'a self, snapshot: &'a Snapshot, index: &'a Index<'a>) -> Result<Box<dyn Collector<'a> + 'a>> {
         Ok(match &self.system {
             System::Qbec { app, filters, cluster_scoped_lists } => {
-                let input = qbec::Input {
+                let input = qbec::QbecInput {
                     app: app.clone(),
                     default_namespace: self.default_namespace.clone(),
                     cluster_scoped_lists: *cluster_scoped_lists,
                     filters: filters.clone(),
                     locals: &self.locals,
                 };
-                Box::new(qbec::Collector::new(input, snapshot, index, self.allow))
+                Box::new(qbec::QbecCollector::new(input, snapshot, index, self.allow))
             }
             System::FluxV1 { source, allow_namespaces, .. } => {
                 let (source, own_namespaces) = source_change::of(source.as_ref(), snapshot)?;
@@ -180,26 +180,26 @@ impl Request {
             System::ApplySet { .. } => {
                 let parent = self.parent(snapshot)?;
                 let default = &self.default_namespace;
-                Box::new(applyset::Collector::new(&parent, default, &self.locals, snapshot, index, self.allow)?)
+                Box::new(applyset::ApplySetCollector::new(&parent, default, &self.locals, snapshot, index, self.allow)?)
             }
         })
     }
 
     fn flux_v1<'a>(
         &'a self,
-        source: &Source,
+        source: &GitSource,
         allow_namespaces: Vec<String>,
         snapshot: &'a Snapshot,
         index: &'a Index<'a>,
-    ) -> flux_v1::Collector<'a> {
-        let input = flux_v1::Input {
+    ) -> flux_v1::FluxV1Collector<'a> {
+        let input = flux_v1::FluxV1Input {
             sync_set: source.sync_set(),
             default_namespace: self.default_namespace.clone(),
             allow_namespaces,
             excluded: EXCLUDED.map(str::to_owned).to_vec(),
             locals: &self.locals,
         };
-        flux_v1::Collector::new(input, snapshot, index, self.allow)
+        flux_v1::FluxV1Collector::new(input, snapshot, index, self.allow)
     }
 
     /// The parent of an ApplySet, by the resource that the user named.
@@ -227,8 +227,9 @@ impl Request {
     /// Refuses manifests that the system itself would refuse, and filters that match nothing.
     fn check(&self, snapshot: &Snapshot) -> Result<()> {
         let kinds = Kinds::of(snapshot);
-        let named =
-            |local: &Local| local.generate_name.is_none().then(|| kinds.applied(&local.id, &self.default_namespace));
+        let named = |local: &LocalManifest| {
+            local.generate_name.is_none().then(|| kinds.applied(&local.id, &self.default_namespace))
+        };
         let doubles = match &self.system {
             System::FluxV1 { .. } => refuse_duplicates(&self.locals, |local| named(local).map(|id| resource_id(&id))),
             _ => refuse_duplicates(&self.locals, named),
@@ -243,9 +244,9 @@ impl Request {
 
 impl NewSource {
     /// The source after the change.
-    fn applied_to(&self, old: &Source) -> Source {
+    fn applied_to(&self, old: &GitSource) -> GitSource {
         let Self { url, branch, paths } = self.clone();
-        Source {
+        GitSource {
             url: url.unwrap_or_else(|| old.url.clone()),
             branch: branch.unwrap_or_else(|| old.branch.clone()),
             paths: paths.unwrap_or_else(|| old.paths.clone()),

@@ -1,7 +1,7 @@
 //! What this tool never deletes, whatever a collector would (design 3.4, rules 1, 2 and 6).
 
 use super::Reason;
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::index::Index;
 use crate::ownership::{Claim, Strength, protection};
 use crate::prune::leaked::NEVER;
@@ -18,7 +18,7 @@ pub struct Allow {
 }
 
 /// Why an object stays whatever its marks say, or `None`.
-pub fn keeps(object: &Object, index: &Index<'_>, allow: Allow) -> Option<Reason> {
+pub fn keeps(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<Reason> {
     let namespace = object.id.is("", "Namespace");
     if object.controller().is_some() {
         return Some(Reason::Controlled);

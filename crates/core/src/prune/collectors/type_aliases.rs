@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::manifest::Local;
+use super::manifest::LocalManifest;
 use crate::kubernetes::object::{GroupKind, ObjectId, ResourceType};
 use crate::kubernetes::snapshot::{OtherVersion, Snapshot};
 
@@ -48,7 +48,7 @@ impl<'a> Kinds<'a> {
     }
 
     /// Whether a manifest's very API is served, group, version and kind; `Some(namespaced)`.
-    pub fn serves(&self, local: &Local) -> Option<bool> {
+    pub fn serves(&self, local: &LocalManifest) -> Option<bool> {
         let what = local.id.group_kind();
         let served = self.exact.get(&what)?;
         let version = |other: &OtherVersion| other.what == what && *other.version == *local.version;
@@ -62,8 +62,8 @@ impl<'a> Kinds<'a> {
     }
 
     /// What manifests ask for and the cluster does not serve: kinds, or versions of them.
-    pub fn unserved(&self, locals: &[Local]) -> BTreeSet<String> {
-        let api = |local: &Local| {
+    pub fn unserved(&self, locals: &[LocalManifest]) -> BTreeSet<String> {
+        let api = |local: &LocalManifest| {
             let what = local.id.group_kind();
             let known = self.exact.contains_key(&what);
             if known { format!("{what} in version {}", local.version) } else { what.to_string() }

@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::encrypted::{Renaming, UNKNOWN, Veil};
+use super::encrypted::{Renaming, UNKNOWN, Undecrypted};
 use super::generator;
 use super::generator::Generated;
 use super::kustomization_file;
@@ -126,17 +126,17 @@ fn carries(manifest: &Value, macs: &BTreeSet<String>) -> bool {
 
 /// What of a document of kustomize's output is not known without keys. `decrypted` is what [`decrypted_first`] tells of a
 /// Kustomization that decrypts.
-pub fn veil(document: &Value, decrypted: Option<&BTreeSet<String>>) -> Option<Veil> {
+pub fn veil(document: &Value, decrypted: Option<&BTreeSet<String>>) -> Option<Undecrypted> {
     let decrypted = decrypted?;
     if is_whole(document) && IDENTITY.iter().any(|part| is_cipher(document.pointer(part))) {
-        return Some(Veil::Identity);
+        return Some(Undecrypted::Identity);
     }
     let carried = !decrypted.is_empty() && carries(document, decrypted);
     let name = document.pointer("/metadata/name").and_then(Value::as_str);
     if carried && name.and_then(base_of).is_some() {
-        return Some(Veil::Name(Renaming::default()));
+        return Some(Undecrypted::Name(Renaming::default()));
     }
-    (carried || (is_encrypted(document) && !is_spared(document))).then_some(Veil::Content)
+    (carried || (is_encrypted(document) && !is_spared(document))).then_some(Undecrypted::Content)
 }
 
 /// Whether an annotation keeps an object from being decrypted.

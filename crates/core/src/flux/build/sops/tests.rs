@@ -62,12 +62,12 @@ fn only_what_the_controller_looks_at_is_decrypted_first() {
 fn a_name_is_hidden_only_by_a_hash_of_what_is_decrypted() {
     let macs = BTreeSet::from([MAC.to_owned()]);
     let name = |name: &str| secret(name, &[("a", "x"), ("sops_mac", MAC)]);
-    assert!(matches!(veil(&name("env-bcdfghkmt2"), Some(&macs)), Some(Veil::Name(_))));
-    assert_eq!(veil(&name("env"), Some(&macs)), Some(Veil::Content), "it has no hash");
-    assert_eq!(veil(&name("env-production"), Some(&macs)), Some(Veil::Content), "no hash is written like this");
+    assert!(matches!(veil(&name("env-bcdfghkmt2"), Some(&macs)), Some(Undecrypted::Name(_))));
+    assert_eq!(veil(&name("env"), Some(&macs)), Some(Undecrypted::Content), "it has no hash");
+    assert_eq!(veil(&name("env-production"), Some(&macs)), Some(Undecrypted::Content), "no hash is written like this");
     let none = BTreeSet::new();
     let after = secret("a-bcdfghkmt2", &[("f", &format!("a: 1\nsops:\n    mac: {MAC}\n"))]);
-    assert_eq!(veil(&after, Some(&none)), Some(Veil::Content), "it is decrypted after the build");
+    assert_eq!(veil(&after, Some(&none)), Some(Undecrypted::Content), "it is decrypted after the build");
     assert_eq!(veil(&name("env-bcdfghkmt2"), Some(&none)), None, "variables are known as such by their file alone");
     assert_eq!(veil(&name("env-bcdfghkmt2"), None), None, "it is not decrypted at all");
 }
@@ -78,8 +78,8 @@ fn an_encrypted_identity_is_told_from_an_encrypted_content() {
     let object =
         |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "sops": {"mac": MAC}});
     let none = BTreeSet::new();
-    assert_eq!(veil(&object("a"), Some(&none)), Some(Veil::Content));
-    assert_eq!(veil(&object(cipher), Some(&none)), Some(Veil::Identity));
+    assert_eq!(veil(&object("a"), Some(&none)), Some(Undecrypted::Content));
+    assert_eq!(veil(&object(cipher), Some(&none)), Some(Undecrypted::Identity));
     assert_eq!(in_clear(cipher), UNKNOWN);
 }
 

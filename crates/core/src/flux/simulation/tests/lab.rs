@@ -122,7 +122,7 @@ impl Lab {
             labels.extend([(NAME.to_owned(), owner.to_owned()), (NAMESPACE.to_owned(), NS.to_owned())]);
         }
         self.data.insert(id.name.to_string(), manifest.clone());
-        self.snapshot.objects.push(Object {
+        self.snapshot.objects.push(ObjectMetadata {
             uid: id.to_string().into(),
             id: id.clone(),
             labels: labels.into_iter().collect(),
@@ -135,14 +135,14 @@ impl Lab {
     pub(crate) fn look_up(&self, needs: &Needs, answers: &mut Answers) {
         for reference in &needs.data {
             let live = self.data.get(&reference.name).map(Data::read);
-            answers.looked_up(reference.clone(), live.map_or(Lookup::Missing, Lookup::Found));
+            answers.looked_up(reference.clone(), live.map_or(Lookup::Missing, Lookup::ResolvedClaim));
         }
     }
 
     /// Applies a Kustomization and everything below it.
     pub(crate) fn apply(&mut self, manifest: &Value, owner: Option<&str>, artifact: &Arc<Artifact>) {
         let id = self.add(manifest, owner);
-        let (key, spec) = (key_of(&id), Spec::new(&manifest["spec"]));
+        let (key, spec) = (key_of(&id), KustomizationSpec::new(&manifest["spec"]));
         let (mut answers, mut needs) = (Answers::default(), Needs::default());
         build::build(artifact, &key, &spec, self.features, (&answers, &Replaced::new()), &mut needs);
         needs.runs.into_values().for_each(|run| answers.ran(run.key.clone(), joined(&run)));
@@ -163,14 +163,14 @@ impl Lab {
         let content = json!({"spec": manifest["spec"], "status": {"inventory": {"entries": entries},
             "conditions": [{"type": "Ready", "status": "True"}]}});
         let object = self.snapshot.objects.iter().find(|object| object.id == id).cloned().unwrap();
-        self.snapshot.full.push(FullObject { object, content });
+        self.snapshot.full.push(Resource { object, content });
     }
 
-    pub(crate) fn object(&mut self, name: &str) -> &mut Object {
+    pub(crate) fn object(&mut self, name: &str) -> &mut ObjectMetadata {
         self.snapshot.objects.iter_mut().find(|object| &*object.id.name == name).unwrap()
     }
 
-    pub(crate) fn kustomization(&mut self, name: &str) -> &mut FullObject {
+    pub(crate) fn kustomization(&mut self, name: &str) -> &mut Resource {
         self.snapshot.full.iter_mut().find(|full| &*full.object.id.name == name).unwrap()
     }
 

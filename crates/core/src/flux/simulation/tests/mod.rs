@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::object::Writer;
+use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::plan::document::Action;
 use lab::{Files, Lab, NS, cluster_wide, cm, inside, ks, marked, rows, set};
@@ -176,7 +176,7 @@ fn a_suspension_by_kubectl_is_undone_by_the_parent_and_one_by_flux_is_not() {
         let mut lab = Lab::new(&one_child(json!({})));
         let full = lab.kustomization("k");
         full.content["spec"]["suspend"] = true.into();
-        full.object.writers = vec![Writer { manager: manager.into(), suspend: true, ..Default::default() }];
+        full.object.writers = vec![ManagedFieldsEntry { manager: manager.into(), suspend: true, ..Default::default() }];
         assert_eq!(lab.rows(&after), expected, "{manager}");
     }
 }

@@ -7,7 +7,12 @@ fn refused(owner: &str, manifest: Value) -> Refusal {
     let kind = manifest["kind"].as_str().unwrap();
     let namespace = manifest["metadata"]["namespace"].as_str().unwrap_or_default();
     let id = ObjectId::new("", kind, namespace, name);
-    Refusal { owner: Key { namespace: NS.into(), name: owner.into() }, id, manifest, why: "it is immutable".into() }
+    Refusal {
+        owner: NamespacedName { namespace: NS.into(), name: owner.into() },
+        id,
+        manifest,
+        why: "it is immutable".into(),
+    }
 }
 
 #[test]

@@ -12,9 +12,9 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::controllers::{Service, Services};
+use super::controllers::{ControllerLookup, ControllerPresence};
 use super::volumes::claim_of;
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::document::{Change, Plan};
 
@@ -40,7 +40,7 @@ const FLUX: [&str; 2] = ["finalizers.fluxcd.io", "fluxcd.controlplane.io/finaliz
 
 /// An object that goes and is held.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Held {
+pub struct BlockedByFinalizers {
     /// The object.
     pub object: ObjectId,
     /// Its finalizers that do not come off by themselves.
@@ -53,15 +53,15 @@ pub struct Held {
 }
 
 /// What a plan deletes and finalizers hold, those first of which it is known why they hang.
-pub fn of(plan: &Plan, snapshot: &Snapshot) -> Vec<Held> {
-    let services = Services::new(plan, snapshot);
+pub fn of(plan: &Plan, snapshot: &Snapshot) -> Vec<BlockedByFinalizers> {
+    let services = ControllerLookup::new(plan, snapshot);
     let going: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
-    let held = |object: &Object| {
+    let held = |object: &ObjectMetadata| {
         let service = services.of(&object.id);
         let claim = claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !going.contains(claim));
         let stays = |finalizer: &str| match finalizer {
             VOLUME_PROTECTION => claim.is_some(),
-            flux if FLUX.contains(&flux) => service != Service::Presumed,
+            flux if FLUX.contains(&flux) => service != ControllerPresence::Presumed,
             other => !OWN.contains(&other),
         };
         let finalizers = object.finalizers.iter().filter(|text| stays(text));
@@ -70,17 +70,17 @@ pub fn of(plan: &Plan, snapshot: &Snapshot) -> Vec<Held> {
             return None;
         }
         let (controller, why) = match service {
-            Service::Goes(controller) => (Some(controller), None),
-            Service::Nobody(why) => (None, Some(why)),
-            Service::Presumed => {
+            ControllerPresence::Goes(controller) => (Some(controller), None),
+            ControllerPresence::Nobody(why) => (None, Some(why)),
+            ControllerPresence::Presumed => {
                 let bound = claim.map(|claim| format!("it is bound to {claim}, which stays"));
                 (None, bound.or_else(|| installed_with(&object.id, plan, snapshot)))
             }
         };
-        Some(Held { object: object.id.clone(), finalizers, controller, why })
+        Some(BlockedByFinalizers { object: object.id.clone(), finalizers, controller, why })
     };
     let objects = plan.deletions().filter_map(|change| snapshot.object(&change.object.id));
-    let mut all: Vec<Held> = objects.filter_map(held).collect();
+    let mut all: Vec<BlockedByFinalizers> = objects.filter_map(held).collect();
     all.sort_by(|a, b| (a.controller.is_none(), a.why.is_none(), a).cmp(&(b.controller.is_none(), b.why.is_none(), b)));
     all
 }

@@ -1,9 +1,9 @@
 use super::*;
 use crate::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind};
-use crate::plan::document::{Action, Actor, Certainty, Target};
+use crate::plan::document::{Action, Actor, Certainty, PinnedObject};
 use crate::testing;
 
-fn held(objects: Vec<Object>, kept: &str) -> Vec<String> {
+fn held(objects: Vec<ObjectMetadata>, kept: &str) -> Vec<String> {
     let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
     snapshot.objects = objects;
     held_in(snapshot, kept)
@@ -12,10 +12,10 @@ fn held(objects: Vec<Object>, kept: &str) -> Vec<String> {
 /// What is held when all but the objects of one name go, all in the name of one owner.
 fn held_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
     snapshot.normalise();
-    let change = |object: &Object| Change {
+    let change = |object: &ObjectMetadata| Change {
         action: if *object.id.name == *kept { Action::Keep } else { Action::Delete },
         certainty: Certainty::Certain,
-        object: Target::from(object),
+        object: PinnedObject::from(object),
         owner: Some(crate::ownership::OwnerId::new("flux", "Kustomization", "n", "all")),
         by: Actor::KubectlGitops,
         reason: "leaked".to_owned(),
@@ -23,7 +23,7 @@ fn held_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
     };
     let changes = snapshot.objects.iter().map(change).collect();
     let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], changes);
-    let line = |held: &Held| {
+    let line = |held: &BlockedByFinalizers| {
         let controller = held.controller.as_ref().map_or_else(String::new, |id| format!(" without {}", id.name));
         let why = held.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
         format!("{} by {}{controller}{why}", held.object.name, held.finalizers.join(","))
@@ -42,14 +42,14 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
     let named = |name: &&str| testing::object("apps", "Deployment", "kept", name);
     snapshot.objects.extend(deployments.iter().map(named));
     let mut kustomization = testing::object(FLUX_GROUP, "Kustomization", "n", "apps");
-    kustomization.writers = vec![crate::kubernetes::object::Writer {
+    kustomization.writers = vec![crate::kubernetes::object::ManagedFieldsEntry {
         manager: "kustomize-controller".into(),
         subresource: "status".into(),
         time: Some(taken - chrono::TimeDelta::seconds(written)),
-        ..crate::kubernetes::object::Writer::default()
+        ..crate::kubernetes::object::ManagedFieldsEntry::default()
     }];
     let content = serde_json::json!({"spec": {"interval": "1m"}});
-    snapshot.full = vec![crate::kubernetes::object::FullObject { object: kustomization, content }];
+    snapshot.full = vec![crate::kubernetes::object::Resource { object: kustomization, content }];
     snapshot.types = vec![testing::resource_type("apps", "Deployment", "deployments", true)];
     snapshot
 }
@@ -111,7 +111,7 @@ fn a_volume_is_held_while_its_claim_stays() {
         let volume = with(testing::object("", "PersistentVolume", "", "pv"), &["kubernetes.io/pv-protection"]);
         let claim = testing::object("", "PersistentVolumeClaim", "n", "data");
         let content = serde_json::json!({"spec": {"claimRef": {"namespace": "n", "name": "data", "uid": claim.uid}}});
-        snapshot.full = vec![crate::kubernetes::object::FullObject { object: volume.clone(), content }];
+        snapshot.full = vec![crate::kubernetes::object::Resource { object: volume.clone(), content }];
         snapshot.objects = vec![volume, claim];
         held_in(snapshot, kept)
     };
@@ -120,8 +120,8 @@ fn a_volume_is_held_while_its_claim_stays() {
     assert_eq!(found(""), Vec::<String>::new());
 }
 
-fn with(object: Object, finalizers: &[&str]) -> Object {
-    Object { finalizers: finalizers.iter().map(|text| (*text).into()).collect(), ..object }
+fn with(object: ObjectMetadata, finalizers: &[&str]) -> ObjectMetadata {
+    ObjectMetadata { finalizers: finalizers.iter().map(|text| (*text).into()).collect(), ..object }
 }
 
 #[test]

@@ -9,9 +9,9 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::kubernetes::object::{FullObject, Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::{Gap, GapKind, Snapshot};
-use crate::plan::document::{Action, Actor, Change, Plan, Target};
+use crate::plan::document::{Action, Actor, Change, PinnedObject, Plan};
 
 /// The kind whose objects are read with their content: the policy stands in the spec.
 pub const KIND: &str = "PersistentVolume";
@@ -35,7 +35,7 @@ const DRIVEN: [&str; 8] = [
 
 /// What becomes of a volume whose claim goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ReclaimOutcome {
     /// It is deleted, and its data with it.
     Deleted,
     /// It is deleted if the driver behind it takes it for its own; nobody provisioned it.
@@ -52,7 +52,7 @@ pub enum Fate {
     Recycled,
 }
 
-impl Fate {
+impl ReclaimOutcome {
     /// Whether the volume goes or may go.
     pub fn may_go(self) -> bool {
         matches!(self, Self::Deleted | Self::Driven | Self::Reserved | Self::Leaving)
@@ -80,8 +80,8 @@ impl Fate {
 /// Volumes by the claims that they are bound to or reserved for.
 #[derive(Debug, Default)]
 pub struct Volumes<'a> {
-    bound: HashMap<&'a str, Vec<&'a FullObject>>,
-    reserved: HashMap<(&'a str, &'a str), Vec<&'a FullObject>>,
+    bound: HashMap<&'a str, Vec<&'a Resource>>,
+    reserved: HashMap<(&'a str, &'a str), Vec<&'a Resource>>,
 }
 
 impl<'a> Volumes<'a> {
@@ -100,25 +100,25 @@ impl<'a> Volumes<'a> {
     }
 
     /// The volumes of a claim, and what becomes of each when it goes. Other objects have none.
-    pub fn of(&self, claim: &Object) -> Vec<(&'a Object, Fate)> {
+    pub fn of(&self, claim: &ObjectMetadata) -> Vec<(&'a ObjectMetadata, ReclaimOutcome)> {
         if !claim.id.is("", CLAIM) {
             return vec![];
         }
-        let bound_fate = |volume: &FullObject| match fate(volume) {
-            Fate::Deleted => Fate::Deleted,
-            _ if volume.object.deleting.is_some() => Fate::Leaving,
+        let bound_fate = |volume: &Resource| match fate(volume) {
+            ReclaimOutcome::Deleted => ReclaimOutcome::Deleted,
+            _ if volume.object.deleting.is_some() => ReclaimOutcome::Leaving,
             fate => fate,
         };
         let bound = self.bound.get(&*claim.uid).into_iter().flatten();
         let bound = bound.map(|volume| (&volume.object, bound_fate(volume)));
         let reserved = self.reserved.get(&(&*claim.id.namespace, &*claim.id.name)).into_iter().flatten();
         let reserved = reserved.filter(|volume| fate(volume).may_go());
-        bound.chain(reserved.map(|volume| (&volume.object, Fate::Reserved))).collect()
+        bound.chain(reserved.map(|volume| (&volume.object, ReclaimOutcome::Reserved))).collect()
     }
 }
 
 /// The claim that a volume is bound to, if it is there. Other objects have none.
-pub fn claim_of<'a>(volume: &Object, snapshot: &'a Snapshot) -> Option<&'a Object> {
+pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
     let full = snapshot.full(&volume.id).filter(|full| full.object.id.is("", KIND))?;
     let text = |key: &str| full.text(&format!("/spec/claimRef/{key}"));
     let claim = snapshot.object(&ObjectId::new("", CLAIM, text("namespace")?, text("name")?))?;
@@ -126,18 +126,20 @@ pub fn claim_of<'a>(volume: &Object, snapshot: &'a Snapshot) -> Option<&'a Objec
 }
 
 /// What the policy of a bound volume comes to.
-fn fate(volume: &FullObject) -> Fate {
+fn fate(volume: &Resource) -> ReclaimOutcome {
     let has = |kind: &str| volume.at(&format!("/spec/{kind}")).is_some();
     match volume.text("/spec/persistentVolumeReclaimPolicy") {
-        Some("Delete") if volume.object.annotations.get(PROVISIONED).is_some_and(|by| !by.is_empty()) => Fate::Deleted,
-        Some("Delete") if DRIVEN.iter().any(|kind| has(kind)) => Fate::Driven,
+        Some("Delete") if volume.object.annotations.get(PROVISIONED).is_some_and(|by| !by.is_empty()) => {
+            ReclaimOutcome::Deleted
+        }
+        Some("Delete") if DRIVEN.iter().any(|kind| has(kind)) => ReclaimOutcome::Driven,
         // The one type that Kubernetes itself deletes, for tests of a single node, where its path has this in it.
         Some("Delete") => match volume.text("/spec/hostPath/path").and_then(|path| path.split_once("/tmp/")) {
-            Some((_, below)) if !below.is_empty() => Fate::Deleted,
-            _ => Fate::Failed,
+            Some((_, below)) if !below.is_empty() => ReclaimOutcome::Deleted,
+            _ => ReclaimOutcome::Failed,
         },
-        Some("Recycle") if has("hostPath") || has("nfs") => Fate::Recycled,
-        _ => Fate::Retained,
+        Some("Recycle") if has("hostPath") || has("nfs") => ReclaimOutcome::Recycled,
+        _ => ReclaimOutcome::Retained,
     }
 }
 
@@ -154,7 +156,7 @@ pub fn told(mut plan: Plan, snapshot: &Snapshot) -> Plan {
         let Some(claim) = snapshot.object(&change.object.id) else { continue };
         for (volume, fate) in volumes.of(claim) {
             if change.action == Action::Recreate {
-                let stays = matches!(fate, Fate::Retained | Fate::Failed | Fate::Leaving);
+                let stays = matches!(fate, ReclaimOutcome::Retained | ReclaimOutcome::Failed | ReclaimOutcome::Leaving);
                 let data = if stays { "stays" } else { "is lost" };
                 change.reason += &format!("; it comes back empty: the data in {} {data}", volume.id);
             }
@@ -162,7 +164,7 @@ pub fn told(mut plan: Plan, snapshot: &Snapshot) -> Plan {
                 more.push(Change {
                     action: Action::Keep,
                     certainty: change.certainty,
-                    object: Target::from(volume),
+                    object: PinnedObject::from(volume),
                     owner: None,
                     by: Actor::PersistentVolumeController,
                     reason: fate.reason().to_owned(),

@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::variants::variants;
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::args::FluxdArgs;
-use crate::ownership::schemes::flux_v1::{LEGACY_MARK, MARK, SCHEME, Source, is_well_formed, mark, resource_id};
-use crate::ownership::{Reach, Standing, Strength};
+use crate::ownership::schemes::flux_v1::{GitSource, LEGACY_MARK, MARK, SCHEME, is_well_formed, mark, resource_id};
+use crate::ownership::{GcEligibility, OwnershipStatus, Strength};
 
 /// What a mark is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,10 +64,10 @@ pub struct Marks {
 }
 
 /// Every marked object that is wanted, with what its mark is worth.
-pub fn marks(index: &Index<'_>, wanted: &dyn Fn(&Object) -> bool) -> Marks {
+pub fn marks(index: &Index<'_>, wanted: &dyn Fn(&ObjectMetadata) -> bool) -> Marks {
     let snapshot = index.snapshot();
     let mut unreadable = vec![];
-    let mut sources: Vec<Source> = vec![];
+    let mut sources: Vec<GitSource> = vec![];
     let mut any = false;
     for full in &snapshot.full {
         let Some(args) = FluxdArgs::find(&full.content) else { continue };
@@ -105,7 +105,7 @@ struct Reader<'i, 'a> {
 }
 
 impl Reader<'_, '_> {
-    fn read(&self, object: &Object) -> Option<Marked> {
+    fn read(&self, object: &ObjectMetadata) -> Option<Marked> {
         let claim = (SCHEME.claim)(object)?;
         let value = object.labels.get(MARK).or_else(|| object.labels.get(LEGACY_MARK))?;
         let id = resource_id(&object.id);
@@ -113,7 +113,7 @@ impl Reader<'_, '_> {
         let by_known = self.known.iter().find(made).map(|(name, _)| name.clone());
         let (class, source, note) = if !is_well_formed(value) {
             (Class::Malformed, None, String::new())
-        } else if let Standing::Managed(owner) = self.index.standing(object)
+        } else if let OwnershipStatus::Managed(owner) = self.index.standing(object)
             && owner.system == "flux"
         {
             (Class::TakenOver, None, owner.to_string())
@@ -121,7 +121,7 @@ impl Reader<'_, '_> {
             (Class::LegacyKey, by_known, String::new())
         } else if by_known.is_some() {
             let note = match (SCHEME.reach)(object) {
-                Reach::NeverCollected(why) => why.to_owned(),
+                GcEligibility::NeverCollected(why) => why.to_owned(),
                 _ => String::new(),
             };
             (Class::Synced, by_known, note)
@@ -145,21 +145,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kubernetes::object::FullObject;
+    use crate::kubernetes::object::Resource;
     use crate::ownership::identity;
     use crate::testing::{Make, object, snapshot};
 
-    fn source(url: &str) -> Source {
-        Source { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] }
+    fn source(url: &str) -> GitSource {
+        GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] }
     }
 
-    fn marked(url: &str, name: &str) -> Object {
+    fn marked(url: &str, name: &str) -> ObjectMetadata {
         let bare = object("", "ConfigMap", "shop", name);
         let mark = mark(&source(url).sync_set(), &resource_id(&bare.id));
         bare.label(MARK, &mark)
     }
 
-    fn objects() -> Vec<Object> {
+    fn objects() -> Vec<ObjectMetadata> {
         let synced = marked("git@h:o/r", "a");
         let mark_of_a = synced.labels.get(MARK).unwrap().to_owned();
         let foreign = marked("git@h:o/foreign", "e");
@@ -176,7 +176,7 @@ mod tests {
         ]
     }
 
-    fn say(full: Vec<FullObject>) -> (Option<bool>, Vec<(String, Class, bool)>) {
+    fn say(full: Vec<Resource>) -> (Option<bool>, Vec<(String, Class, bool)>) {
         let snapshot = snapshot(objects(), full);
         let marks = marks(&Index::build(&snapshot), &|_| true);
         let rows = marks.objects.into_iter().map(|row| (row.object.name.to_string(), row.class, row.orphan)).collect();
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn every_class() {
         let content = json!({"spec": {"template": {"spec": {"containers": [{"args": ["--git-url=git@h:o/r"]}]}}}});
-        let fluxd = FullObject { object: object("apps", "Deployment", "flux", "flux"), content };
+        let fluxd = Resource { object: object("apps", "Deployment", "flux", "flux"), content };
         let (found, rows) = say(vec![fluxd]);
         assert_eq!(found, Some(true));
         let classes = [

@@ -9,24 +9,24 @@ pub mod variants;
 
 use serde::Serialize;
 
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::index::Index;
 
 /// The marks of one system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Census {
+pub enum LabelReport {
     /// qbec.
-    Qbec(Vec<qbec::Group>),
+    Qbec(Vec<qbec::QbecGroup>),
     /// Flux v1.
     FluxV1(flux_v1::Marks),
 }
 
 /// The census of a system, over the objects that are wanted; `None` for systems that record what they manage.
-pub fn of(system: &str, index: &Index<'_>, wanted: &dyn Fn(&Object) -> bool) -> Option<Census> {
+pub fn of(system: &str, index: &Index<'_>, wanted: &dyn Fn(&ObjectMetadata) -> bool) -> Option<LabelReport> {
     match system {
-        "qbec" => Some(Census::Qbec(qbec::groups(index, wanted))),
-        "flux-v1" => Some(Census::FluxV1(flux_v1::marks(index, wanted))),
+        "qbec" => Some(LabelReport::Qbec(qbec::groups(index, wanted))),
+        "flux-v1" => Some(LabelReport::FluxV1(flux_v1::marks(index, wanted))),
         _ => None,
     }
 }

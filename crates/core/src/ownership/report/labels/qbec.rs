@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
 use crate::ownership::schemes::qbec::{APPLICATION, ENVIRONMENT, SCHEME, TAG, component};
-use crate::ownership::{Reach, Strength};
+use crate::ownership::{GcEligibility, Strength};
 
 /// What the metadata of an object is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,7 +35,7 @@ pub struct Member {
 
 /// The objects of one application, environment, tag and component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Group {
+pub struct QbecGroup {
     /// Application; empty when the label is missing.
     pub application: String,
     /// Environment; empty when the label is missing.
@@ -51,7 +51,7 @@ pub struct Group {
     pub objects: Vec<Member>,
 }
 
-impl Group {
+impl QbecGroup {
     /// How many objects have metadata of this worth.
     pub fn count(&self, worth: Worth) -> usize {
         self.objects.iter().filter(|member| member.worth == worth).count()
@@ -59,8 +59,8 @@ impl Group {
 }
 
 /// All groups, in order.
-pub fn groups(index: &Index<'_>, wanted: &dyn Fn(&Object) -> bool) -> Vec<Group> {
-    let mut groups: BTreeMap<(&str, &str, Option<&str>, &str), Group> = BTreeMap::new();
+pub fn groups(index: &Index<'_>, wanted: &dyn Fn(&ObjectMetadata) -> bool) -> Vec<QbecGroup> {
+    let mut groups: BTreeMap<(&str, &str, Option<&str>, &str), QbecGroup> = BTreeMap::new();
     for object in index.snapshot().objects.iter().filter(|object| wanted(object)) {
         let Some(claim) = (SCHEME.claim)(object) else { continue };
         let label = |key| object.labels.get(key).unwrap_or_default();
@@ -70,13 +70,13 @@ pub fn groups(index: &Index<'_>, wanted: &dyn Fn(&Object) -> bool) -> Vec<Group>
             Strength::Contradicted => Worth::Copied,
             Strength::Bare => Worth::Unproven,
         };
-        let group = groups.entry(key).or_insert_with(|| Group {
+        let group = groups.entry(key).or_insert_with(|| QbecGroup {
             application: key.0.to_owned(),
             environment: key.1.to_owned(),
             tag: key.2.map(str::to_owned),
             component: key.3.to_owned(),
             unreachable: match (SCHEME.reach)(object) {
-                Reach::NeverCollected(why) => Some(why),
+                GcEligibility::NeverCollected(why) => Some(why),
                 _ => None,
             },
             objects: vec![],

@@ -6,21 +6,21 @@
 
 use std::collections::HashSet;
 
-use crate::ownership::schemes::flux_v1::Source;
+use crate::ownership::schemes::flux_v1::GitSource;
 use crate::ownership::schemes::flux_v1::url::safe_url;
 
 /// Ordered subsets are built of at most so many paths (65 subsets); of more, only those that lack one and none at all.
 const MOST_PATHS: usize = 4;
 
 /// Every variant of a source that hashes to another sync set, each set once, with it.
-pub(crate) fn variants(source: &Source) -> Vec<(Source, String)> {
+pub(crate) fn variants(source: &GitSource) -> Vec<(GitSource, String)> {
     let mut seen = HashSet::from([source.sync_set()]);
     let mut found = vec![];
     let (urls, branches, lists) = (urls(&source.url), branches(&source.branch), subsets(&source.paths));
     for url in &urls {
         for branch in &branches {
             for paths in &lists {
-                let variant = Source { url: url.clone(), branch: branch.clone(), paths: paths.clone() };
+                let variant = GitSource { url: url.clone(), branch: branch.clone(), paths: paths.clone() };
                 let set = variant.sync_set();
                 if seen.insert(set.clone()) {
                     found.push((variant, set));
@@ -73,8 +73,8 @@ fn subsets(paths: &[String]) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn source(url: &str, branch: &str, paths: &[&str]) -> Source {
-        Source {
+    fn source(url: &str, branch: &str, paths: &[&str]) -> GitSource {
+        GitSource {
             url: url.to_owned(),
             branch: branch.to_owned(),
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),
@@ -104,7 +104,8 @@ mod tests {
     fn their_number_has_a_limit() {
         let paths: Vec<String> = (0..12).map(|number| format!("p{number}")).collect();
         let of = |count: usize| {
-            let source = Source { url: "git@h:o/r".to_owned(), branch: "x".to_owned(), paths: paths[..count].to_vec() };
+            let source =
+                GitSource { url: "git@h:o/r".to_owned(), branch: "x".to_owned(), paths: paths[..count].to_vec() };
             variants(&source).len()
         };
         assert_eq!((of(0), of(2), of(4)), (11, 59, 779));

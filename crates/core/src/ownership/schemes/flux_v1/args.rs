@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::Source;
+use super::GitSource;
 
 /// Flags of one fluxd container that matter; values in the order given.
 pub(crate) struct FluxdArgs(HashMap<String, Vec<String>>);
@@ -52,13 +52,13 @@ impl FluxdArgs {
     }
 
     /// The source that this fluxd applies.
-    pub(crate) fn source(&self) -> Result<Source, String> {
+    pub(crate) fn source(&self) -> Result<GitSource, String> {
         let mut paths = vec![];
         for value in self.0.get("git-path").into_iter().flatten() {
             paths.extend(csv(value).ok_or_else(|| format!("--git-path={value} is not a list"))?);
         }
         let url = self.last("git-url").unwrap_or_default().to_owned();
-        Ok(Source { url, branch: self.last("git-branch").unwrap_or("master").to_owned(), paths })
+        Ok(GitSource { url, branch: self.last("git-branch").unwrap_or("master").to_owned(), paths })
     }
 
     /// The namespaces that it is limited to, if it is.
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn source(container: Value) -> Option<Result<Source, String>> {
+    fn source(container: Value) -> Option<Result<GitSource, String>> {
         let content = json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}, container]}}}});
         Some(FluxdArgs::find(&content)?.and_then(|args| args.source()))
     }

@@ -13,9 +13,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::kubernetes::object::{Object, ObjectId};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::{
-    Area, Claim, KeepMark, Key, Members, OwnerId, OwnerSource, OwnerState, Reach, Record, Scheme, Scope,
+    Area, Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerSource, OwnerStatus, Protection, Record, Scheme,
+    Scope,
 };
 use crate::ownership::{Strength, identity};
 use args::FluxdArgs;
@@ -34,7 +35,7 @@ const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
 pub const SCHEME: Scheme = Scheme {
     name: "flux-v1",
     system: "flux-v1",
-    member_keys: &[Key::Label(MARK), Key::Label(LEGACY_MARK)],
+    member_keys: &[MetadataKey::Label(MARK), MetadataKey::Label(LEGACY_MARK)],
     selectors: &[MARK, "!fluxcd.io/sync-gc-mark,flux.weave.works/sync-gc-mark"],
     owner_labels: &[],
     other_marks: &[CHECKSUM],
@@ -50,7 +51,7 @@ pub const SCHEME: Scheme = Scheme {
 
 /// A Git source as fluxd was configured with it. Everything here is hashed as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct GitSource {
     /// `--git-url`.
     pub url: String,
     /// `--git-branch`.
@@ -59,7 +60,7 @@ pub struct Source {
     pub paths: Vec<String>,
 }
 
-impl Source {
+impl GitSource {
     /// The sync set name: the hash of URL, branch and paths, without separators.
     pub fn sync_set(&self) -> String {
         let mut hash = Sha256::new();
@@ -101,7 +102,7 @@ pub fn is_well_formed(mark: &str) -> bool {
     hash.len() == 43 && hash.bytes().all(legal) && b"AEIMQUYcgkosw048".contains(&hash.as_bytes()[42])
 }
 
-fn live_mark(object: &Object) -> Option<(&'static str, &str)> {
+fn live_mark(object: &ObjectMetadata) -> Option<(&'static str, &str)> {
     [MARK, LEGACY_MARK].into_iter().find_map(|key| Some((key, object.labels.get(key)?)))
 }
 
@@ -110,7 +111,7 @@ pub(crate) fn unknown_source() -> OwnerId {
     OwnerId::new(SCHEME.system, "Source", "", "unknown")
 }
 
-fn claim(object: &Object) -> Option<Claim> {
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let (key, value) = live_mark(object)?;
     let applied = object.annotations.get(identity::KUBECTL).map(|applied| identity::is_of(applied, object));
     let (strength, class) = match applied {
@@ -125,35 +126,35 @@ fn claim(object: &Object) -> Option<Claim> {
     Some(Claim { owner: unknown_source(), strength, evidence: format!("label {key}={value}, {class}") })
 }
 
-fn is_member(object: &Object, sync_set: &str) -> bool {
+fn is_member(object: &ObjectMetadata, sync_set: &str) -> bool {
     live_mark(object).is_some_and(|(_, value)| mark(sync_set, &resource_id(&object.id)) == value)
 }
 
 /// What Flux v1 never collects although it is marked (reference B3.1, B5 F7-F9).
-fn reach(object: &Object) -> Reach {
+fn reach(object: &ObjectMetadata) -> GcEligibility {
     if object.labels.get(MARK).is_none() {
-        return Reach::NeverCollected(
+        return GcEligibility::NeverCollected(
             "only the mark of Flux v1 before 1.14 is on it, which later versions do not look at",
         );
     }
     if !object.references.is_empty() {
-        return Reach::NeverCollected("Flux v1 never collects objects with owner references");
+        return GcEligibility::NeverCollected("Flux v1 never collects objects with owner references");
     }
     if object.id.is("", "Endpoints") || object.id.is("", "ComponentStatus") {
-        return Reach::NeverCollected("Flux v1 never collects this kind");
+        return GcEligibility::NeverCollected("Flux v1 never collects this kind");
     }
-    Reach::Normal
+    GcEligibility::Normal
 }
 
 /// A Deployment with a container that has `--git-url`.
-fn owner(object: &Object, content: &Value) -> Option<Record> {
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let args = FluxdArgs::find(content)?;
     let id = OwnerId::new(SCHEME.system, &object.id.kind, &object.id.namespace, &object.id.name);
     let number = |pointer: &str| content.pointer(pointer).and_then(Value::as_i64);
     let state = match (number("/spec/replicas"), number("/status/availableReplicas")) {
-        (Some(0), _) => OwnerState::Suspended,
-        (_, Some(1..)) => OwnerState::Settled,
-        _ => OwnerState::NotReady("no fluxd pod is available".to_owned()),
+        (Some(0), _) => OwnerStatus::Suspended,
+        (_, Some(1..)) => OwnerStatus::Ready,
+        _ => OwnerStatus::NotReady("no fluxd pod is available".to_owned()),
     };
     Some(match args.and_then(|args| Ok((args.source()?, args))) {
         Ok((source, args)) => {
@@ -168,9 +169,9 @@ fn owner(object: &Object, content: &Value) -> Option<Record> {
 }
 
 /// Exact values only; any one of the keys protects (reference B3.2, F17).
-fn keep_mark(object: &Object) -> Option<KeepMark> {
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
     IGNORE.into_iter().find_map(|key| {
         let value = object.annotations.get(key).filter(|value| ["true", "sync_only"].contains(value))?;
-        Some(KeepMark { key: key.to_owned(), value: value.to_owned() })
+        Some(Protection { key: key.to_owned(), value: value.to_owned() })
     })
 }

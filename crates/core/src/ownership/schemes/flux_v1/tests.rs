@@ -3,9 +3,9 @@
 use super::*;
 use crate::testing::{Make, object};
 
-fn source(url: &str, branch: &str, paths: &[&str]) -> Source {
+fn source(url: &str, branch: &str, paths: &[&str]) -> GitSource {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-    Source { url: url.to_owned(), branch: branch.to_owned(), paths }
+    GitSource { url: url.to_owned(), branch: branch.to_owned(), paths }
 }
 
 /// Sync set names of the reference's URL table, branch master, no paths.

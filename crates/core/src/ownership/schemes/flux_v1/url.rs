@@ -9,7 +9,7 @@ const TRANSPORTS: [&str; 9] = ["ssh", "git", "git+ssh", "http", "https", "ftp", 
 
 /// What a component may hold unescaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum UrlPart {
     User,
     Host,
     Path,
@@ -21,7 +21,7 @@ enum Part {
 pub fn safe_url(url: &str) -> String {
     transport(url).or_else(|| scp(url)).unwrap_or_else(|| {
         let slashes = if url.is_empty() { "" } else { "//" };
-        format!("file:{slashes}{}", escape(url.as_bytes(), Part::Path))
+        format!("file:{slashes}{}", escape(url.as_bytes(), UrlPart::Path))
     })
 }
 
@@ -47,9 +47,9 @@ fn transport(url: &str) -> Option<String> {
             out += "//";
         }
         out += &authority;
-        out += &printed(path, Part::Path)?;
+        out += &printed(path, UrlPart::Path)?;
     } else if rest.starts_with('/') {
-        out += &printed(rest, Part::Path)?;
+        out += &printed(rest, UrlPart::Path)?;
     } else {
         out += rest;
     }
@@ -59,7 +59,7 @@ fn transport(url: &str) -> Option<String> {
     }
     if !fragment.is_empty() {
         out.push('#');
-        out += &printed(fragment, Part::Fragment)?;
+        out += &printed(fragment, UrlPart::Fragment)?;
     }
     Some(out)
 }
@@ -73,8 +73,8 @@ fn safe_authority(authority: &str) -> Option<String> {
         return None;
     }
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
-    unescape(password, Part::User)?;
-    Some(format!("{}@{}", escape(&unescape(user, Part::User)?, Part::User), safe_host(host)?))
+    unescape(password, UrlPart::User)?;
+    Some(format!("{}@{}", escape(&unescape(user, UrlPart::User)?, UrlPart::User), safe_host(host)?))
 }
 
 fn safe_host(host: &str) -> Option<String> {
@@ -84,7 +84,7 @@ fn safe_host(host: &str) -> Option<String> {
     };
     let digits = port.strip_prefix(':').unwrap_or(port);
     let port_is_legal = port.is_empty() || (port.starts_with(':') && digits.bytes().all(|byte| byte.is_ascii_digit()));
-    port_is_legal.then(|| unescape(host, Part::Host)).flatten().map(|host| escape(&host, Part::Host))
+    port_is_legal.then(|| unescape(host, UrlPart::Host)).flatten().map(|host| escape(&host, UrlPart::Host))
 }
 
 /// `[user@]host:path[?rest]`; a number after the colon is part of the path, and one `?` after the path is dropped.
@@ -109,13 +109,13 @@ fn scp(url: &str) -> Option<String> {
 }
 
 /// A path or fragment as Go prints it: as written when that is a valid encoding, else decoded and encoded anew.
-fn printed(text: &str, part: Part) -> Option<String> {
+fn printed(text: &str, part: UrlPart) -> Option<String> {
     let decoded = unescape(text, part)?;
     let kept = |byte: u8| b"!$&'()*+,;=:@[]%".contains(&byte) || !must_escape(byte, part);
     Some(if text.bytes().all(kept) { text.to_owned() } else { escape(&decoded, part) })
 }
 
-fn unescape(text: &str, part: Part) -> Option<Vec<u8>> {
+fn unescape(text: &str, part: UrlPart) -> Option<Vec<u8>> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -124,14 +124,14 @@ fn unescape(text: &str, part: Part) -> Option<Vec<u8>> {
         if byte == b'%' {
             let hex = bytes.get(at + 1..at + 3).filter(|hex| hex.iter().all(u8::is_ascii_hexdigit))?;
             let value = u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?;
-            if part == Part::Host && value < 0x80 && hex != b"25" {
+            if part == UrlPart::Host && value < 0x80 && hex != b"25" {
                 return None;
             }
             out.push(value);
             at += 3;
             continue;
         }
-        if part == Part::Host && byte < 0x80 && must_escape(byte, part) {
+        if part == UrlPart::Host && byte < 0x80 && must_escape(byte, part) {
             return None;
         }
         out.push(byte);
@@ -140,7 +140,7 @@ fn unescape(text: &str, part: Part) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn escape(bytes: &[u8], part: Part) -> String {
+fn escape(bytes: &[u8], part: UrlPart) -> String {
     let mut out = String::with_capacity(bytes.len());
     for &byte in bytes {
         if must_escape(byte, part) {
@@ -152,15 +152,15 @@ fn escape(bytes: &[u8], part: Part) -> String {
     out
 }
 
-fn must_escape(byte: u8, part: Part) -> bool {
+fn must_escape(byte: u8, part: UrlPart) -> bool {
     if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
         return false;
     }
     let plain: &[u8] = match part {
-        Part::User => b";&=+$,",
-        Part::Host => b"!$&'()*+,;=:[]<>\"",
-        Part::Path => b"$&+,/:;=@",
-        Part::Fragment => b"$&+,/:;=?@!()*",
+        UrlPart::User => b";&=+$,",
+        UrlPart::Host => b"!$&'()*+,;=:[]<>\"",
+        UrlPart::Path => b"$&+,/:;=@",
+        UrlPart::Fragment => b"$&+,/:;=?@!()*",
     };
     !plain.contains(&byte)
 }

@@ -5,15 +5,15 @@
 
 use std::collections::HashSet;
 
-use super::{Collector, IGNORE};
-use crate::kubernetes::object::Object;
+use super::{FluxV1Collector, IGNORE};
+use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_v1::{MARK, mark, resource_id};
-use crate::prune::collectors::Collect;
+use crate::prune::collectors::Collector;
 
 /// What a sync from the new source does with one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum SyncChange {
     /// Marked for the new source already, and in its manifests.
     Unchanged,
     /// In the new manifests: gets the mark of the new source.
@@ -30,44 +30,49 @@ pub enum Fate {
 
 /// One object and its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Changed<'a> {
+pub struct ChangedObject<'a> {
     /// The object.
-    pub object: &'a Object,
+    pub object: &'a ObjectMetadata,
     /// What happens.
-    pub fate: Fate,
+    pub fate: SyncChange,
 }
 
 /// The fates of all objects that carry the mark of either source, in order of identity. `new` collects for the new
 /// source with its manifests; `old` is the old sync set name.
-pub fn change<'a>(snapshot: &'a Snapshot, old: &str, new_set: &str, new: &Collector<'a>) -> Vec<Changed<'a>> {
+pub fn change<'a>(
+    snapshot: &'a Snapshot,
+    old: &str,
+    new_set: &str,
+    new: &FluxV1Collector<'a>,
+) -> Vec<ChangedObject<'a>> {
     let deleted: HashSet<&str> = new
         .collect()
         .verdicts
         .iter()
         .filter_map(|verdict| {
-            (verdict.theirs == crate::prune::collectors::Theirs::Deletes).then_some(&*verdict.object.uid)
+            (verdict.theirs == crate::prune::collectors::NativeAction::Deletes).then_some(&*verdict.object.uid)
         })
         .collect();
-    let fate = |object: &'a Object| {
+    let fate = |object: &'a ObjectMetadata| {
         let value = object.labels.get(MARK)?;
         let id = resource_id(&object.id);
         let ignored = IGNORE.iter().any(|key| object.annotations.get(key) == Some("true"));
         let fate = if value == mark(new_set, &id) {
             match (deleted.contains(&*object.uid), new.applies(object)) {
-                (true, _) => Fate::Deleted,
-                (false, true) => Fate::Unchanged,
-                (false, false) => Fate::Spared,
+                (true, _) => SyncChange::Deleted,
+                (false, true) => SyncChange::Unchanged,
+                (false, false) => SyncChange::Spared,
             }
         } else if value == mark(old, &id) {
             match (new.applies(object), ignored) {
-                (true, true) => Fate::NotApplied,
-                (true, false) => Fate::Relabelled,
-                (false, _) => Fate::MissedForEver,
+                (true, true) => SyncChange::NotApplied,
+                (true, false) => SyncChange::Relabelled,
+                (false, _) => SyncChange::MissedForEver,
             }
         } else {
             return None;
         };
-        Some(Changed { object, fate })
+        Some(ChangedObject { object, fate })
     };
     snapshot.objects.iter().filter_map(fate).collect()
 }

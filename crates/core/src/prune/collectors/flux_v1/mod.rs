@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::glob;
-use super::manifest::Local;
+use super::manifest::LocalManifest;
 use super::safety;
 use super::safety::Allow;
 use super::type_aliases::Kinds;
-use super::{Collect, Collection, Ours, Reason, Theirs, Verdict};
-use crate::kubernetes::object::{Object, ObjectId};
+use super::{Collected, Collector, Decision, NativeAction, PlannedAction, Reason};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::{MARK, mark, resource_id};
@@ -29,7 +29,7 @@ pub const EXCLUDED: [&str; 3] = ["*metrics.k8s.io/*", "webhook.certmanager.k8s.i
 
 /// What a fluxd was told.
 #[derive(Clone, Debug)]
-pub struct Input<'a> {
+pub struct FluxV1Input<'a> {
     /// The sync set name: the hash of its source.
     pub sync_set: String,
     /// Namespace of manifests that name none.
@@ -39,7 +39,7 @@ pub struct Input<'a> {
     /// `--k8s-unsafe-exclude-resource`.
     pub excluded: Vec<String>,
     /// The manifests of the source.
-    pub locals: &'a [Local],
+    pub locals: &'a [LocalManifest],
 }
 
 /// How the manifests know a resource id.
@@ -68,17 +68,17 @@ impl Knowledge {
 }
 
 /// The collector of one source in one snapshot.
-pub struct Collector<'a> {
-    input: Input<'a>,
+pub struct FluxV1Collector<'a> {
+    input: FluxV1Input<'a>,
     allow: Allow,
     snapshot: &'a Snapshot,
     index: &'a Index<'a>,
     known: HashMap<String, Knowledge>,
 }
 
-impl<'a> Collector<'a> {
+impl<'a> FluxV1Collector<'a> {
     /// Compares manifests and cluster.
-    pub fn new(input: Input<'a>, snapshot: &'a Snapshot, index: &'a Index<'a>, allow: Allow) -> Self {
+    pub fn new(input: FluxV1Input<'a>, snapshot: &'a Snapshot, index: &'a Index<'a>, allow: Allow) -> Self {
         let kinds = Kinds::of(snapshot);
         let mut known = HashMap::new();
         for local in input.locals {
@@ -91,7 +91,7 @@ impl<'a> Collector<'a> {
     }
 
     /// The id and identity of a manifest that fluxd applies.
-    pub fn created(&self, local: &Local) -> Option<(String, ObjectId)> {
+    pub fn created(&self, local: &LocalManifest) -> Option<(String, ObjectId)> {
         let kinds = Kinds::of(self.snapshot);
         let namespaced = kinds.serves(local)?;
         let namespace = match (namespaced, local.id.namespace.is_empty()) {
@@ -105,12 +105,12 @@ impl<'a> Collector<'a> {
     }
 
     /// Whether fluxd knows an object from the manifests, and so applies it.
-    pub fn applies(&self, object: &Object) -> bool {
+    pub fn applies(&self, object: &ObjectMetadata) -> bool {
         self.known.get(&resource_id(&object.id)) == Some(&Knowledge::Known)
     }
 
     /// Why fluxd never sees an object.
-    fn misses(&self, object: &Object) -> Option<String> {
+    fn misses(&self, object: &ObjectMetadata) -> Option<String> {
         let namespace = &*object.id.namespace;
         if !namespace.is_empty() && !self.input.allows(namespace) {
             return Some(format!("namespace {namespace} is not in --k8s-allow-namespace: missed by fluxd"));
@@ -124,12 +124,12 @@ impl<'a> Collector<'a> {
     }
 }
 
-impl<'a> Collect<'a> for Collector<'a> {
-    fn is_member(&self, object: &Object) -> bool {
+impl<'a> Collector<'a> for FluxV1Collector<'a> {
+    fn is_member(&self, object: &ObjectMetadata) -> bool {
         object.labels.get(MARK) == Some(&mark(&self.input.sync_set, &resource_id(&object.id)))
     }
 
-    fn judge<'o>(&self, object: &'o Object) -> Option<Verdict<'o>> {
+    fn judge<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>> {
         let id = resource_id(&object.id);
         if object.labels.get(MARK)? != mark(&self.input.sync_set, &id) {
             return None;
@@ -139,50 +139,50 @@ impl<'a> Collect<'a> for Collector<'a> {
         let theirs = match knowledge {
             Some(Knowledge::Known) => return None,
             Some(_) if missed.is_some() => return None,
-            _ if !object.references.is_empty() || object.id.is("", "Endpoints") => Theirs::Keeps,
-            _ if missed.is_some() => Theirs::Misses,
+            _ if !object.references.is_empty() || object.id.is("", "Endpoints") => NativeAction::Keeps,
+            _ if missed.is_some() => NativeAction::Misses,
             _ if IGNORE.iter().any(|key| matches!(object.annotations.get(key), Some("true" | "sync_only"))) => {
-                Theirs::Keeps
+                NativeAction::Keeps
             }
-            _ => Theirs::Deletes,
+            _ => NativeAction::Deletes,
         };
         let referenced = (!object.references.is_empty()).then_some(Reason::Controlled);
         let keep = referenced.or_else(|| safety::keeps(object, self.index, self.allow));
         let ours = match (keep, knowledge, missed) {
-            (Some(reason), ..) => Ours::Keep(reason),
-            (None, Some(knowledge), _) => Ours::Keep(Reason::Desired(knowledge.words())),
-            (None, None, _) if object.id.is("", "Endpoints") => Ours::Keep(Reason::Endpoints),
-            (None, None, Some(why)) if self.allow.missed => Ours::Delete(Reason::LeftBehind(why)),
-            (None, None, Some(why)) => Ours::Keep(Reason::LeftBehind(why)),
-            (None, None, None) => Ours::Delete(Reason::NotInManifests),
+            (Some(reason), ..) => PlannedAction::Keep(reason),
+            (None, Some(knowledge), _) => PlannedAction::Keep(Reason::Desired(knowledge.words())),
+            (None, None, _) if object.id.is("", "Endpoints") => PlannedAction::Keep(Reason::Endpoints),
+            (None, None, Some(why)) if self.allow.missed => PlannedAction::Delete(Reason::LeftBehind(why)),
+            (None, None, Some(why)) => PlannedAction::Keep(Reason::LeftBehind(why)),
+            (None, None, None) => PlannedAction::Delete(Reason::NotInManifests),
         };
-        Some(Verdict { object, theirs, ours })
+        Some(Decision { object, theirs, ours })
     }
 
-    fn collect(&self) -> Collection<'a> {
+    fn collect(&self) -> Collected<'a> {
         let snapshot = self.snapshot;
         let mut verdicts: Vec<_> = snapshot.objects.iter().filter_map(|object| self.judge(object)).collect();
         verdicts.sort_by(|a, b| deletion_order(a.object, b.object));
-        Collection {
+        Collected {
             staying: super::staying(self, self.snapshot),
             warnings: notes::warnings(&self.input, snapshot, &verdicts),
             verdicts,
         }
     }
 
-    fn same_wave(&self, left: &Object, right: &Object) -> bool {
+    fn same_wave(&self, left: &ObjectMetadata, right: &ObjectMetadata) -> bool {
         rank(&left.id.kind) == rank(&right.id.kind)
     }
 }
 
-impl Input<'_> {
+impl FluxV1Input<'_> {
     fn allows(&self, namespace: &str) -> bool {
         self.allow_namespaces.is_empty() || self.allow_namespaces.iter().any(|allowed| allowed == namespace)
     }
 
     /// The resource ids under which a manifest is known. Without a served kind its scope is not known either, so it
     /// stands for both.
-    fn ids(&self, local: &Local, kinds: &Kinds<'_>) -> Vec<(String, Knowledge)> {
+    fn ids(&self, local: &LocalManifest, kinds: &Kinds<'_>) -> Vec<(String, Knowledge)> {
         let place = |namespace: &Arc<str>| resource_id(&ObjectId { namespace: namespace.clone(), ..local.id.clone() });
         let written = if local.id.namespace.is_empty() { &self.default_namespace } else { &local.id.namespace };
         let cluster: Arc<str> = "".into();

@@ -4,21 +4,21 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{IGNORE, Input};
-use crate::kubernetes::object::Object;
+use super::{FluxV1Input, IGNORE};
+use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_v1::{LEGACY_MARK, MARK, mark, resource_id};
-use crate::prune::collectors::Verdict;
+use crate::prune::collectors::Decision;
 use crate::prune::collectors::type_aliases::Kinds;
 
 /// Every warning, in a fixed order. They hold text written by others.
-pub fn warnings(input: &Input<'_>, snapshot: &Snapshot, verdicts: &[Verdict<'_>]) -> Vec<String> {
-    let own = |object: &Object| mark(&input.sync_set, &resource_id(&object.id));
+pub fn warnings(input: &FluxV1Input<'_>, snapshot: &Snapshot, verdicts: &[Decision<'_>]) -> Vec<String> {
+    let own = |object: &ObjectMetadata| mark(&input.sync_set, &resource_id(&object.id));
     let mut warnings = unserved(input, snapshot);
     warnings.extend(exported(input));
     warnings.extend(verdicts.iter().filter_map(|verdict| two_policies(verdict.object)));
     warnings.extend(twins(verdicts));
-    let legacy = |object: &&Object| {
+    let legacy = |object: &&ObjectMetadata| {
         let value = object.labels.get(LEGACY_MARK).filter(|_| object.labels.get(MARK).is_none());
         object.references.is_empty() && value.is_some_and(|value| value == own(object))
     };
@@ -36,15 +36,15 @@ pub fn warnings(input: &Input<'_>, snapshot: &Snapshot, verdicts: &[Verdict<'_>]
     warnings
 }
 
-fn unserved(input: &Input<'_>, snapshot: &Snapshot) -> Vec<String> {
+fn unserved(input: &FluxV1Input<'_>, snapshot: &Snapshot) -> Vec<String> {
     let line =
         |api| format!("the cluster does not serve {api}: fluxd forgets such manifests; here they are kept by identity");
     Kinds::of(snapshot).unserved(input.locals).into_iter().map(line).collect()
 }
 
-fn exported(input: &Input<'_>) -> Vec<String> {
+fn exported(input: &FluxV1Input<'_>) -> Vec<String> {
     let marked = input.locals.iter().filter(|local| local.exported_mark.is_some());
-    let line = |local: &crate::prune::collectors::manifest::Local| {
+    let line = |local: &crate::prune::collectors::manifest::LocalManifest| {
         format!(
             "{} ({}) carries a mark that was exported from a cluster: fluxd keeps it, and never collects the object",
             local.id, local.origin
@@ -53,13 +53,13 @@ fn exported(input: &Input<'_>) -> Vec<String> {
     marked.map(line).collect()
 }
 
-fn two_policies(object: &Object) -> Option<String> {
+fn two_policies(object: &ObjectMetadata) -> Option<String> {
     let values: HashSet<_> = IGNORE.iter().filter_map(|key| object.annotations.get(key)).collect();
     (values.len() > 1)
         .then(|| format!("{}: its two ignore annotations differ, and fluxd picks one at random", object.id))
 }
 
-fn twins(verdicts: &[Verdict<'_>]) -> Vec<String> {
+fn twins(verdicts: &[Decision<'_>]) -> Vec<String> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for verdict in verdicts {
         *count.entry(resource_id(&verdict.object.id)).or_default() += 1;
@@ -69,7 +69,7 @@ fn twins(verdicts: &[Verdict<'_>]) -> Vec<String> {
 }
 
 /// How many objects carry another object's mark (F2).
-fn copies(snapshot: &Snapshot, own: impl Fn(&Object) -> String) -> usize {
+fn copies(snapshot: &Snapshot, own: impl Fn(&ObjectMetadata) -> String) -> usize {
     let marked = || snapshot.objects.iter().filter_map(|object| Some((object, object.labels.get(MARK)?)));
     let genuine: HashSet<&str> = marked().filter(|(object, value)| own(object) == *value).map(|row| row.1).collect();
     marked().filter(|(object, value)| genuine.contains(value) && own(object) != *value).count()

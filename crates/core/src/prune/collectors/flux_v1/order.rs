@@ -4,7 +4,7 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 
 /// Place of kinds in the order of application; all others come last.
 const RANKS: [(&str, u8); 22] = [
@@ -33,8 +33,8 @@ const RANKS: [(&str, u8); 22] = [
 ];
 
 /// Orders objects as fluxd deletes them; kind, namespace and group only make two runs agree.
-pub fn deletion_order(left: &Object, right: &Object) -> Ordering {
-    let key = |object: &Object| {
+pub fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata) -> Ordering {
+    let key = |object: &ObjectMetadata| {
         let id = &object.id;
         Reverse((rank(&id.kind), id.name.clone(), id.kind.clone(), id.namespace.clone(), id.group.clone()))
     };

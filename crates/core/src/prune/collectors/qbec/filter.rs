@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use super::scope::App;
+use super::scope::QbecApp;
 use crate::error::{Error, Result};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::qbec::component;
-use crate::prune::collectors::manifest::Local;
+use crate::prune::collectors::manifest::LocalManifest;
 
 /// Include these, or all but these; both at once is a usage error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Filters {
     ///
     /// # Errors
     /// When a kind, component or namespace is named that neither the manifests nor the application's objects have.
-    pub fn check(&self, app: &App, locals: &[Local], snapshot: &Snapshot) -> Result<()> {
+    pub fn check(&self, app: &QbecApp, locals: &[LocalManifest], snapshot: &Snapshot) -> Result<()> {
         let members = || snapshot.objects.iter().filter(|object| app.marks(object));
         let kinds = snapshot.types.iter().map(|served| &served.kind).chain(locals.iter().map(|local| &local.id.kind));
         let kinds: BTreeSet<String> = kinds.map(|kind| kind.to_lowercase()).collect();

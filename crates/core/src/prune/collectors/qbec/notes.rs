@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::order::APPLY_ORDER;
-use super::{Collector, DELETE_POLICY};
-use crate::kubernetes::object::Object;
+use super::{DELETE_POLICY, QbecCollector};
+use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::schemes::qbec::{APPLICATION, ENVIRONMENT, TAG};
-use crate::prune::collectors::{Theirs, Verdict};
+use crate::prune::collectors::{Decision, NativeAction};
 
 /// Every warning, in a fixed order. They hold text written by others.
-pub fn warnings(collector: &Collector<'_>, verdicts: &[Verdict<'_>]) -> Vec<String> {
+pub fn warnings(collector: &QbecCollector<'_>, verdicts: &[Decision<'_>]) -> Vec<String> {
     let mut warnings = unserved(collector);
     warnings.extend(verdicts.iter().flat_map(|verdict| directives(verdict.object)));
     warnings.extend(vanished_namespaces(collector, verdicts));
@@ -20,12 +20,12 @@ pub fn warnings(collector: &Collector<'_>, verdicts: &[Verdict<'_>]) -> Vec<Stri
     warnings
 }
 
-fn unserved(collector: &Collector<'_>) -> Vec<String> {
+fn unserved(collector: &QbecCollector<'_>) -> Vec<String> {
     let line = |api| format!("the cluster does not serve {api}: such manifests are kept by identity, never planned");
     collector.kinds.unserved(collector.input.locals).into_iter().map(line).collect()
 }
 
-fn directives(object: &Object) -> Vec<String> {
+fn directives(object: &ObjectMetadata) -> Vec<String> {
     let policy = |value: &str| !["never", "default", ""].contains(&value);
     let order = |value: &str| value.parse::<i64>().is_err();
     let ignored = |key: &str, bad: &dyn Fn(&str) -> bool| {
@@ -35,8 +35,8 @@ fn directives(object: &Object) -> Vec<String> {
     [ignored(DELETE_POLICY, &policy), ignored(APPLY_ORDER, &order)].into_iter().flatten().collect()
 }
 
-fn vanished_namespaces(collector: &Collector<'_>, verdicts: &[Verdict<'_>]) -> Vec<String> {
-    let missed = verdicts.iter().filter(|verdict| verdict.theirs == Theirs::Misses);
+fn vanished_namespaces(collector: &QbecCollector<'_>, verdicts: &[Decision<'_>]) -> Vec<String> {
+    let missed = verdicts.iter().filter(|verdict| verdict.theirs == NativeAction::Misses);
     let places: BTreeSet<_> = missed.map(|verdict| &verdict.object.id.namespace).collect();
     let line = |namespace| {
         let app = collector.input.app.describe();
@@ -48,7 +48,7 @@ fn vanished_namespaces(collector: &Collector<'_>, verdicts: &[Verdict<'_>]) -> V
 }
 
 /// Other applications in the same namespaces: one of them may be the old name of this one (Q21).
-fn neighbours(collector: &Collector<'_>) -> Vec<String> {
+fn neighbours(collector: &QbecCollector<'_>) -> Vec<String> {
     let mut count: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for object in collector.snapshot.objects.iter().filter(|object| object.controller().is_none()) {
         let labels = object.labels.get(APPLICATION).zip(object.labels.get(ENVIRONMENT));
@@ -70,9 +70,10 @@ fn neighbours(collector: &Collector<'_>) -> Vec<String> {
 }
 
 /// Objects of this application that no selector of qbec matches (Q4, D1).
-fn unreachable(collector: &Collector<'_>) -> Option<String> {
+fn unreachable(collector: &QbecCollector<'_>) -> Option<String> {
     let app = collector.input.app.application();
-    let reachable = |object: &&Object| object.labels.get(ENVIRONMENT).is_some() && object.labels.get(TAG) != Some("");
+    let reachable =
+        |object: &&ObjectMetadata| object.labels.get(ENVIRONMENT).is_some() && object.labels.get(TAG) != Some("");
     let of_app = collector.snapshot.objects.iter().filter(|object| object.labels.get(APPLICATION) == Some(app));
     let count = of_app.filter(|object| object.controller().is_none() && !reachable(object)).count();
     (count > 0).then(|| {

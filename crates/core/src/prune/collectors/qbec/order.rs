@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use crate::kubernetes::object::{GroupKind, Object};
+use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 use crate::ownership::schemes::qbec::component;
 use crate::prune::collectors::type_aliases::Kinds;
 
@@ -43,7 +43,7 @@ const NAMESPACED: i64 = 80;
 const UNKNOWN: i64 = 120;
 
 /// Place of a live object in the apply order. Zero, negative and unreadable directives are ignored.
-pub fn place(object: &Object, kinds: &Kinds<'_>) -> i64 {
+pub fn place(object: &ObjectMetadata, kinds: &Kinds<'_>) -> i64 {
     let directive = object.annotations.get(APPLY_ORDER).and_then(|value| value.parse().ok());
     directive.filter(|order| *order > 0).unwrap_or_else(|| place_of_kind(&object.id.group_kind(), kinds))
 }
@@ -60,9 +60,9 @@ fn place_of_kind(what: &GroupKind, kinds: &Kinds<'_>) -> i64 {
 
 /// Orders live objects as qbec deletes them. qbec does not order by group; here it is the last word, so that two runs
 /// agree.
-pub fn deletion_order(left: &Object, right: &Object, kinds: &Kinds<'_>) -> Ordering {
-    let key = |object: &Object| (place(object, kinds), object.id.kind.clone());
-    let rest = |object: &Object| (object.id.namespace.clone(), object.id.name.clone(), object.id.group.clone());
+pub fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata, kinds: &Kinds<'_>) -> Ordering {
+    let key = |object: &ObjectMetadata| (place(object, kinds), object.id.kind.clone());
+    let rest = |object: &ObjectMetadata| (object.id.namespace.clone(), object.id.name.clone(), object.id.group.clone());
     key(right)
         .cmp(&key(left))
         .then_with(|| component(right).cmp(component(left)))

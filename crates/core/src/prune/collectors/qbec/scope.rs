@@ -6,20 +6,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::kubernetes::object::Object;
+use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::schemes::qbec::{APPLICATION, ENVIRONMENT, TAG};
-use crate::prune::collectors::manifest::Local;
+use crate::prune::collectors::manifest::LocalManifest;
 use crate::prune::collectors::type_aliases::Kinds;
 
 /// The identity of a set of objects: what qbec's label selector says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct App {
+pub struct QbecApp {
     application: String,
     environment: String,
     tag: Option<String>,
 }
 
-impl App {
+impl QbecApp {
     /// An identity, checked as the API server will check it: qbec itself lets a long tag through, and then every list
     /// call fails (edge case Q24).
     ///
@@ -38,7 +38,7 @@ impl App {
     }
 
     /// Whether an object's labels are of this application, environment and tag; without a tag the key must be absent.
-    pub fn marks(&self, object: &Object) -> bool {
+    pub fn marks(&self, object: &ObjectMetadata) -> bool {
         object.labels.get(APPLICATION) == Some(&self.application)
             && object.labels.get(ENVIRONMENT) == Some(&self.environment)
             && object.labels.get(TAG) == self.tag.as_deref()
@@ -84,7 +84,7 @@ fn check_label_value(flag: &str, value: &str) -> Result<()> {
 
 /// Where the collector looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
+pub struct QbecScope {
     /// Namespaces, in order; the default namespace is always one of them.
     pub namespaces: BTreeSet<Arc<str>>,
     /// Whether cluster-scoped kinds are listed.
@@ -93,9 +93,14 @@ pub struct Scope {
     pub everywhere: bool,
 }
 
-impl Scope {
+impl QbecScope {
     /// The scope of all manifests, whatever the filters. A kind the cluster does not serve adds nothing.
-    pub fn of(locals: &[Local], default_namespace: &Arc<str>, cluster_scoped_lists: bool, kinds: &Kinds<'_>) -> Self {
+    pub fn of(
+        locals: &[LocalManifest],
+        default_namespace: &Arc<str>,
+        cluster_scoped_lists: bool,
+        kinds: &Kinds<'_>,
+    ) -> Self {
         let mut namespaces = BTreeSet::from([default_namespace.clone()]);
         let mut cluster = false;
         for local in locals {
@@ -111,7 +116,7 @@ impl Scope {
     }
 
     /// Why the collector never sees an object, or `None` when it does.
-    pub fn misses(&self, object: &Object) -> Option<String> {
+    pub fn misses(&self, object: &ObjectMetadata) -> Option<String> {
         let namespace = &object.id.namespace;
         if namespace.is_empty() {
             return (!self.cluster).then(|| "no manifest is cluster-scoped any more: missed by qbec".to_owned());
@@ -138,9 +143,9 @@ mod tests {
             ("64", "shop", "dev", Some(&*long), "--app-tag has 64 characters, and a label value at most 63"),
         ];
         for (name, application, environment, tag, message) in rows {
-            let error = App::new(application, environment, tag).unwrap_err();
+            let error = QbecApp::new(application, environment, tag).unwrap_err();
             assert_eq!((error.exit, &*error.message), (ExitCode::Usage, message), "{name}");
         }
-        assert!(App::new("shop", "dev", Some(&"x".repeat(63))).is_ok());
+        assert!(QbecApp::new("shop", "dev", Some(&"x".repeat(63))).is_ok());
     }
 }
