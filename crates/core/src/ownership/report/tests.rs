@@ -285,7 +285,7 @@ fn the_document_has_its_schema_and_names_its_answer() {
     let apps = &text["owners"][0];
     assert_eq!(
         (&apps["system"], &apps["name"], &apps["state"]),
-        (&json!("flux"), &json!("podinfo"), &json!("settled"))
+        (&json!("flux"), &json!("podinfo"), &json!("ready"))
     );
     let findings = serde_json::to_value(
         views.document(Body::Findings(views.findings(Question::Leaked, |_, _| true)), &InventoryFilter::default()),
