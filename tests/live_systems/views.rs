@@ -206,7 +206,7 @@ fn owners(summaries: &Value, truth: &[Row]) {
         let (objects, leaked) = &expected[name];
         let count = |key: &str| summary[key].as_u64().unwrap();
         assert_eq!((count("objects"), count("leaked"), count("missing")), (objects.len() as u64, *leaked, 0), "{name}");
-        assert_eq!(summary["state"], "settled", "{summary}");
+        assert_eq!(summary["state"], "ready", "{summary}");
         spelt.push(name.split_once(':').unwrap().1.trim_start_matches("-/"));
     }
     let answer = ask(&spelt);
