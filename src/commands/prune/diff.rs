@@ -17,6 +17,7 @@ use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::document::Plan;
+use gitops_core::text::hex;
 
 /// How many unknown fields of a manifest are dropped one answer after the other.
 const TRIES: usize = 4;
@@ -125,7 +126,7 @@ impl DryRunJudge<'_> {
         }
         // The manifest's version is the one that is sent, and the one to compare in.
         let kind = ResourceType { version: built.version.as_str().into(), ..kind.clone() };
-        let live = match self.cluster.fetch_whole(&kind, id).await {
+        let live = match self.cluster.fetch_json(&kind, id).await {
             Ok(live) => live,
             Err(failure) => return DryRunResult::Unknown(failure),
         };
@@ -167,8 +168,7 @@ impl DryRunJudge<'_> {
         refusal: &Failure,
     ) -> DryRunResult {
         let digest = Sha256::digest(id.to_string());
-        let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let other = ObjectId { name: format!("dry-run-{name}").into(), ..id.clone() };
+        let other = ObjectId { name: format!("dry-run-{}", hex(&digest[..8])).into(), ..id.clone() };
         manifest["metadata"]["name"] = json!(&*other.name);
         let said = &refusal.message;
         match self.cluster.apply_dry_run(kind, &other, &manifest).await {
