@@ -236,5 +236,5 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
         Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
         Err(failure) => return Lookup::Unreadable(failure.to_string()),
     };
-    Lookup::ResolvedClaim(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+    Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
 }
