@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::diff::DryRunResult;
 use crate::cluster::{Failure, FailureKind};
-use gitops_core::error::Error;
+use crate::error::Error;
 use gitops_core::flux::apply::{Application, Update};
 use gitops_core::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
+use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::document::{Action, Actor, Certainty, Change, Diff, Outcome, PinnedObject, Plan};
 
