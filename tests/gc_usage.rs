@@ -99,13 +99,7 @@ fn every_bad_input() {
             "use letters",
         ),
         ("the baseline", "--by qbec --app a --env _ -f one.yaml".to_owned(), 2, "environment _ is qbec's baseline", ""),
-        (
-            "Q24 a tag of 70 characters",
-            long,
-            2,
-            "tag has 70 characters, and a label value at most 63",
-            "shorten it",
-        ),
+        ("Q24 a tag of 70 characters", long, 2, "tag has 70 characters, and a label value at most 63", "shorten it"),
         (
             "an app of 64 characters",
             format!("--by qbec --app {} --env dev -f one.yaml", "x".repeat(64)),
