@@ -9,7 +9,7 @@ use super::list::{Listing, Query};
 use crate::cluster::Cluster;
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// The namespaces in which to look: the one of `-n`, else all that are known, else the context's.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Namespaces {
         let read = self.names.len() - unread;
         let which = match &self.names[..] {
             [one] => one.to_string(),
-            _ => count(read, "namespace"),
+            _ => pluralize(read, "namespace"),
         };
         // A type that was listed in parts has a gap for each part.
         for gap in gaps.iter_mut().filter(|gap| gap.subject == resource && read > 0) {

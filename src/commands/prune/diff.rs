@@ -2,6 +2,7 @@
 //! controller does. What it refuses stops the Kustomization that applies it: what that would delete is held back, and
 //! still told.
 
+use gitops_core::text::join_limited;
 use std::collections::{BTreeSet, HashSet};
 
 use futures::StreamExt;
@@ -94,10 +95,8 @@ impl DryRuns {
 pub(crate) fn uncompared(applications: &[Application]) -> Option<String> {
     let veiled: BTreeSet<String> =
         applications.iter().filter(|application| application.built.veil.is_some()).map(|a| a.id.to_string()).collect();
-    let more = if veiled.len() > NAMED { format!(" and {} more", veiled.len() - NAMED) } else { String::new() };
-    let names: Vec<String> = veiled.iter().take(NAMED).cloned().collect();
     let what = "encrypted, or name what has a hash of encrypted content";
-    (!veiled.is_empty()).then(|| format!("not compared, as they are {what}: {}{more}", names.join(", ")))
+    (!veiled.is_empty()).then(|| format!("not compared, as they are {what}: {}", join_limited(&veiled, NAMED)))
 }
 
 struct DryRunJudge<'a> {

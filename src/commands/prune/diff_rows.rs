@@ -1,5 +1,6 @@
 //! What the answers to dry-runs add to a plan: rows, diffs, owners that fail, and what could not be asked.
 
+use gitops_core::text::join_limited;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diff::DryRunResult;
@@ -134,10 +135,9 @@ impl<'a> DiffRows<'a> {
         let along = self.forced_along();
         self.rows.extend(along);
         for (owner, refused) in &self.refusals {
-            let first = refused.iter().min().map(String::as_str).unwrap_or_default();
-            let more = if refused.len() > 1 { format!(" (and {} more)", refused.len() - 1) } else { String::new() };
+            let refused = join_limited(refused.iter().collect::<BTreeSet<_>>(), 1);
             let reason = format!(
-                "the server refuses {first}{more}; until that is mended nothing more is applied and nothing is deleted"
+                "the server refuses {refused}; until that is mended nothing more is applied and nothing is deleted"
             );
             for row in self.plan.owners.iter_mut().filter(|row| row.owner == *owner) {
                 (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());

@@ -1,5 +1,6 @@
 //! Whether and how an object changes: the server's answer to a dry-run, less what the controller takes over and drops.
 
+use crate::text::join_limited;
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
@@ -61,9 +62,7 @@ pub fn update(
 fn reason(taken: &[(String, fields::Path)], overridden: &[(String, fields::Path)]) -> String {
     let words = |found: &[(String, fields::Path)], verb: &str| {
         let word = |(by, path): &(String, fields::Path)| format!("{} {verb} {by}", fields::shown(path));
-        let all: Vec<String> = found.iter().map(word).collect();
-        let more = if all.len() > NAMED { format!(" and {} more", all.len() - NAMED) } else { String::new() };
-        all[..all.len().min(NAMED)].join(", ") + &more
+        join_limited(found.iter().map(word), NAMED)
     };
     match (taken.is_empty(), overridden.is_empty()) {
         (true, true) => "changed".to_owned(),
