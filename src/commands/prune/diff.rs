@@ -7,13 +7,14 @@ use futures::stream::FuturesUnordered;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Failure, FailureKind};
-use gitops_core::error::Error;
+use crate::error::Error;
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{ApplyError, DryRunResult, UnknownFieldRetries, rename_for_creation};
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::flux::simulation::dry_run::DryRuns;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
+use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Number of objects that one message names.
 const NAMED_OBJECTS: usize = 5;
