@@ -3,7 +3,6 @@
 pub mod args;
 pub mod collect;
 pub mod diff;
-pub mod diff_rows;
 pub mod sources;
 pub mod tree;
 
