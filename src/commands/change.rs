@@ -10,11 +10,11 @@ use super::outcome::ChangeResult;
 use super::pick;
 use super::pick::{Picked, Selection};
 use crate::cluster::{Cluster, Mode};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::sanitize;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::flux::suspension::patch::PatchStep;
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::sanitize::one_line;
 use super::table::Table;
 use super::{document, labels, owner};
-use gitops_core::error::Result;
+use crate::error::Result;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;

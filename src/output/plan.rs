@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
-use gitops_core::error::Result;
+use crate::error::Result;
 use gitops_core::kubernetes::deletion::finalizers::BlockedByFinalizers;
 use gitops_core::plan::document::{Action, Certainty, Change, Contested, Plan};
 use gitops_core::plan::limits::ExceededLimit;

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Where output goes. Tests put buffers in; the binary puts the process' streams in.
 pub struct Terminal {

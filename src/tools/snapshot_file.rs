@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::kubernetes::snapshot::{SCHEMA, Snapshot};
 
 /// Reads a recorded cluster.

@@ -16,7 +16,8 @@ use super::environment::Environment;
 use super::kubeconfig::{Chosen, given};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
+use gitops_core::flux::suspension::FIELD_MANAGER;
 
 /// How long a connection may take to come up, TLS included: a server that is down is said within 5 seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
@@ -166,8 +167,8 @@ fn user_agent() -> HeaderValue {
         "aarch64" => "arm64",
         other => other,
     };
-    let text = format!("gitops-suspend/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("gitops-suspend"))
+    let text = format!("{FIELD_MANAGER}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(FIELD_MANAGER))
 }
 
 /// What kube could not make a client of. Its errors name the flaw of a certificate, key or header, not its content.

@@ -9,8 +9,8 @@ use secrecy::ExposeSecret;
 
 use super::args::ConnectionArgs;
 use super::environment::Environment;
+use crate::error::{Error, Result};
 use crate::suggest::nearest;
-use gitops_core::error::{Error, Result};
 
 /// An API server, a user and the namespace to begin in.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 
 use super::hint;
-use gitops_core::error::Error;
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
+use crate::error::Error;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 
 /// Classes of failure that callers act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

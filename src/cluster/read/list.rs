@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use super::metadata::{Interner, MetadataVisitor, trim};
 use crate::cluster::http::protobuf::PartialList;
 use crate::cluster::{Cluster, FailureKind, Response};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
 
 /// Protobuf first, JSON where the server of a type can't.
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\

@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
 use crate::cluster::Cluster;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
 use gitops_core::text::count;
 
 /// The namespaces in which to look: the one of `-n`, else all that are known, else the context's.

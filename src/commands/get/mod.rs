@@ -12,15 +12,15 @@ use super::pick;
 use super::pick::{Picked, Selection};
 use super::reading;
 use super::reading::ReadRequest;
+use crate::error::Result;
+use crate::exit::ExitCode;
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::{sanitize, suspensions};
-use gitops_core::error::Result;
-use gitops_core::exit::ExitCode;
 use gitops_core::flux::suspension::view;
 use gitops_core::flux::suspension::view::FluxObject;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::Resource;
-use gitops_core::kubernetes::snapshot::Gap;
 
 /// Schema name of the document.
 pub const SCHEMA: &str = "kubectl-gitops/get/v1";

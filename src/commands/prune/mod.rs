@@ -3,7 +3,6 @@
 pub mod args;
 pub mod collect;
 pub mod diff;
-pub mod diff_rows;
 pub mod sources;
 pub mod tree;
 
@@ -11,12 +10,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Session;
 use crate::cluster::{Cluster, Execution};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::duration::human;
 use crate::output::{plan as show, sanitize, source_change};
 use crate::tools::plan_file;
 use args::{Include, PruneArgs};
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::kubernetes::deletion::finalizers;
 use gitops_core::kubernetes::deletion::volumes;
 use gitops_core::kubernetes::object::ObjectId;
@@ -47,7 +46,7 @@ impl PlanSource {
     fn plan(&self, snapshot: &Snapshot) -> Result<CollectorPlan> {
         match self {
             Self::Cluster(wishes) => Ok(CollectorPlan::of(leaked::plan(snapshot, wishes))),
-            Self::Marks(request) => request.answer(snapshot),
+            Self::Marks(request) => Ok(request.answer(snapshot)?),
         }
     }
 
