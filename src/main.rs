@@ -1,11 +1,11 @@
 //! Entry point: parses the command line, runs the verb, prints the error and its hint, and exits with its code.
 
 use clap::Parser;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use kubectl_gitops::cli::{Cli, Command};
 use kubectl_gitops::commands;
 use kubectl_gitops::commands::Session;
+use kubectl_gitops::error::{Error, Result};
+use kubectl_gitops::exit::ExitCode;
 use kubectl_gitops::output::sanitize;
 use kubectl_gitops::output::terminal::Terminal;
 

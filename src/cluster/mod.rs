@@ -16,8 +16,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 
+use crate::error::Result;
 use config::args::ConnectionArgs;
-use gitops_core::error::Result;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use dialoguer::{Confirm, Input};
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Output streams: those of the process, or buffers in tests.
 pub struct Terminal {

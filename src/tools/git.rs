@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::flux::source::tree::{File, Tree};
 
 /// A state of a checkout.

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::flux::build::Run;
 use gitops_core::flux::build::references;
 use gitops_core::flux::source::artifact::Artifact;

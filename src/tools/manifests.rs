@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::prune::collectors::manifest;
 use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
 

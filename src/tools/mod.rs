@@ -8,7 +8,7 @@ pub mod qbec;
 pub mod snapshot_file;
 pub mod worktree;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use tempfile::TempDir;
 
 /// Creates a temporary directory that only this user may read and that is removed on drop.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::process::Command;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
 

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use serde::Deserialize;
 use tempfile::NamedTempFile;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::kubernetes::snapshot::{SCHEMA, Snapshot};
 
 /// Reads a snapshot.

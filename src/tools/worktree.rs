@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::git::{Checkout, WorktreeState};
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::flux::source::tree::{File, Tree};
 
 /// Size limit of one file: larger ones are not manifests and would fill the memory.

@@ -15,7 +15,7 @@ use super::environment::Environment;
 use super::kubeconfig::{Chosen, given};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::flux::suspension::FIELD_MANAGER;
 
 /// How long a connection may take to come up, TLS included: a server that is down is said within 5 seconds.

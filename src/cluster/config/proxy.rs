@@ -7,7 +7,7 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
 use super::environment::Environment;
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The proxy for a server: the kubeconfig's `proxy-url` whatever NO_PROXY says, else HTTPS_PROXY or HTTP_PROXY by the
 /// server's scheme unless NO_PROXY covers the server. A loopback server is never reached through a proxy of the

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 
 /// Classes of failure that callers act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Conversion of a [`Failure`] to the error shown to the user, with the next step as its hint.
 
 use super::failure::{Failure, FailureKind};
-use gitops_core::error::Error;
+use crate::error::Error;
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {

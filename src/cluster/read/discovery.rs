@@ -10,8 +10,9 @@ use futures::stream::{StreamExt, iter};
 use serde::Deserialize;
 
 use crate::cluster::{Cluster, Failure, Response};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{GroupKind, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind, OtherVersion};
+use gitops_core::kubernetes::snapshot::OtherVersion;
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";

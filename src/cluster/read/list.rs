@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use super::metadata::{Interner, RawMetadata, trim};
 use super::protobuf::PartialList;
 use crate::cluster::{Cluster, FailureKind, Response};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
 
 /// Protobuf, or JSON from servers without it (aggregated APIs).
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\

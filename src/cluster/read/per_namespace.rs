@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
 use crate::cluster::Cluster;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// The namespaces to read: the one of `-n`, else all known ones, else the context's.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Namespaces {
         }
         let namespaces = match &self.names[..] {
             [one] => one.to_string(),
-            _ => count(read, "namespace"),
+            _ => pluralize(read, "namespace"),
         };
         // A type that was listed in parts has a gap for each part.
         for gap in gaps.iter_mut().filter(|gap| gap.subject == resource) {

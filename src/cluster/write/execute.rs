@@ -66,7 +66,7 @@ impl Cluster {
         tell: &mut dyn FnMut(&StepResult),
     ) -> PruneResult {
         let snapshot = RefCell::new(snapshot);
-        let mut result = PruneResult::new();
+        let mut result = PruneResult::default();
         let mut interrupted = pin!(ctrl_c());
         let mut stop = false;
         for wave in waves(plan, &execution.waves) {

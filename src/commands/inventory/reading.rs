@@ -4,9 +4,10 @@ use super::InventoryArgs;
 use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::commands::{Session, owners};
+use crate::error::{Error, Result};
 use crate::output::inventory::Format;
-use gitops_core::error::{Error, Result};
-use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::{ExtraOwners, Index};
 use gitops_core::ownership::read_scope::ReadScope;
 

@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::{diff, sources};
 use crate::cluster::{Cluster, FailureKind};
 use crate::commands::Session;
+use crate::error::{Error, Result};
 use crate::output::sanitize;
 use crate::tools::git::WorktreeState;
 use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
-use gitops_core::error::{Error, Result};
 use gitops_core::flux::build::digest;
 use gitops_core::flux::build::substitute::Lookup;
 use gitops_core::flux::build::variables::Data;
@@ -111,18 +111,19 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity, applied });
     let plan = answering.settle(&mut preview).await?;
     let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else { return Ok(plan.with_gaps(gaps)) };
-    let applications = preview.applications();
-    if let Some(warning) = diff::uncompared(&applications) {
+    let objects = preview.applied_objects();
+    if let Some(warning) = diff::encrypted_warning(&objects) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
-    let dry_runs = diff::ask(cluster, snapshot, applications).await;
+    let answers = diff::send(cluster, snapshot, objects).await;
     session.print_warnings(cluster);
-    preview.refuse(dry_runs.refusals());
+    preview.refuse(answers.dry_runs.refusals());
+    gaps.extend(answers.gaps());
+    if let Some(hint) = answers.hint() {
+        session.terminal.hint(&sanitize::one_line(&hint));
+    }
     let plan = answering.settle(&mut preview).await?.with_gaps(gaps);
-    let (plan, hint) = dry_runs.extend(plan, snapshot, &preview.applications());
-    // Missing rights.
-    hint.iter().for_each(|hint| session.terminal.hint(&sanitize::one_line(hint)));
-    Ok(plan)
+    Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
 
 /// What answers a preview's questions.
@@ -236,5 +237,5 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
         Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
         Err(failure) => return Lookup::Unreadable(failure.to_string()),
     };
-    Lookup::ResolvedClaim(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+    Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
 }

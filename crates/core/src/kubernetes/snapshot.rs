@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::gap::Gap;
 use super::object::{GroupKind, ObjectId, ObjectMetadata, Resource, ResourceType};
 
 /// Schema name of the recorded form.
@@ -13,40 +14,6 @@ pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
 /// Groups of Flux whose objects only `get` reads, but for ResourceSet, and what it reads of their specs.
 const SHOWN_ONLY: [&str; 3] = ["image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io", "fluxcd.controlplane.io"];
 const SHOWN: [&str; 6] = ["suspend", "timeout", "type", "sourceRef", "imageRepositoryRef", "providerRef"];
-
-/// Why something could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GapKind {
-    /// 401 or 403.
-    Forbidden,
-    /// Discovery knows the API group but its server does not answer.
-    StaleGroup,
-    /// 406: the server cannot give metadata only.
-    NotAcceptable,
-    /// 410 twice: the list ran out of its revision.
-    Expired,
-    /// 429 after all retries.
-    Throttled,
-    /// No answer in time.
-    Timeout,
-    /// Any other failure.
-    Failed,
-}
-
-/// Something that could not be read: a value carried to the output, never only a log line.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Gap {
-    /// Why.
-    pub kind: GapKind,
-    /// What: a resource such as `deployments.apps`, or an API group version such as `metrics.k8s.io/v1beta1`.
-    pub subject: String,
-    /// Namespace where the gap is only there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// What the server said.
-    pub message: String,
-}
 
 /// A version in which a kind is served beside the one that it is read in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -167,6 +134,11 @@ impl Snapshot {
     /// The type that serves a group and kind.
     pub fn resource_type(&self, what: &GroupKind) -> Option<&ResourceType> {
         self.types.iter().find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
+    }
+
+    /// Returns the gaps that may hide objects of a group and kind.
+    pub fn gaps_hiding(&self, what: &GroupKind) -> impl Iterator<Item = &Gap> {
+        self.gaps.iter().filter(move |gap| gap.hides(what, &self.types))
     }
 
     /// Puts a newer reading of an object in the place of the older one, or removes it when it is gone.

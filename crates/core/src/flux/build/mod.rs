@@ -171,7 +171,7 @@ fn prepare<'a>(
         let reference = DataRef { kind: kind.to_owned(), namespace: owner.namespace.clone(), name: name.to_owned() };
         replaced.get(&reference).or_else(|| answers.data.get(&reference)).cloned().unwrap_or_else(|| {
             missing.borrow_mut().insert(reference);
-            Lookup::ResolvedClaim(Data::default())
+            Lookup::Found(Data::default())
         })
     };
     let variables = substitute::variables(spec.value(), lookup, features.strict_substitution);
@@ -268,7 +268,7 @@ mod tests {
             for reference in needs.data {
                 assert_eq!(reference.namespace, "n");
                 let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-                answers.looked_up(reference, Lookup::ResolvedClaim(Data { values, ..Data::default() }));
+                answers.looked_up(reference, Lookup::Found(Data { values, ..Data::default() }));
             }
         }
         panic!("the build does not come to an end");

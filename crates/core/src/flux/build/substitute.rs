@@ -16,7 +16,7 @@ pub const SWITCH: &str = "kustomize.toolkit.fluxcd.io/substitute";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Its data.
-    ResolvedClaim(Data),
+    Found(Data),
     /// It does not exist.
     Missing,
     /// It could not be read, and why.
@@ -60,7 +60,7 @@ pub fn variables(
     let mut values = BTreeMap::new();
     for VariableSource { kind, name, optional } in sources(spec) {
         match lookup(kind, name) {
-            Lookup::ResolvedClaim(Data { values: found, .. }) => {
+            Lookup::Found(Data { values: found, .. }) => {
                 values.extend(found.into_iter().map(|(key, value)| (key, value.replace('\n', ""))));
             }
             Lookup::Missing if optional => {}
@@ -124,7 +124,7 @@ mod tests {
 
     fn found(pairs: &[(&str, &str)]) -> Lookup {
         let values = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Lookup::ResolvedClaim(Data { values, ..Data::default() })
+        Lookup::Found(Data { values, ..Data::default() })
     }
 
     fn lookup(kind: &str, name: &str) -> Lookup {

@@ -13,7 +13,7 @@ use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
 
 /// A spec that a pass of a Kustomization applies.
 pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
@@ -60,7 +60,7 @@ impl Preview<'_> {
         let removal = self.removal(key, live, round.consequences);
         let live_spec = KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref());
         let object = &live.object;
-        let frozen = [outcomes::RECONCILE, outcomes::SSA].iter().any(|mark| {
+        let frozen = [RECONCILE, SSA].iter().any(|mark| {
             object.mark(mark).is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
         });
         let foreign = object.writers.iter().any(|writer| {

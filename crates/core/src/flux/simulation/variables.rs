@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::model::{Node, NodeId, Pass};
-use super::outcomes::{FinalState, SSA, is_skipped};
+use super::outcomes::{FinalState, is_skipped};
 use super::{Consequences, Preview};
 use crate::flux::build::substitute;
 use crate::flux::build::substitute::Lookup;
@@ -15,6 +15,7 @@ use crate::flux::build::variables::Data;
 use crate::flux::build::{Answers, DataRef, Replaced};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::SSA;
 
 /// What the variables of one Kustomization will be.
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl Preview<'_> {
                 continue;
             }
             old_builds &= match now {
-                Lookup::ResolvedClaim(_) => true,
+                Lookup::Found(_) => true,
                 Lookup::Missing => source.optional,
                 Lookup::Unreadable(_) => false,
             };
@@ -86,11 +87,11 @@ impl Preview<'_> {
             let skipped = is_skipped(built) || (live.is_some() && built.is_marked(SSA, "ifnotpresent"));
             // What is encrypted cannot be compared, and is taken to stay.
             let before = match now {
-                Lookup::ResolvedClaim(before) => before,
+                Lookup::Found(before) => before,
                 Lookup::Missing | Lookup::Unreadable(_) => &Data::default(),
             };
             let after = before.applied(&built.manifest);
-            return (!skipped && built.veil.is_none()).then_some((Lookup::ResolvedClaim(after), Some(by)));
+            return (!skipped && built.veil.is_none()).then_some((Lookup::Found(after), Some(by)));
         }
         live?;
         let fate = consequences.fates.get(&id);
@@ -101,7 +102,7 @@ impl Preview<'_> {
 
 fn values(lookup: &Lookup) -> Option<&BTreeMap<String, String>> {
     match lookup {
-        Lookup::ResolvedClaim(data) => Some(&data.values),
+        Lookup::Found(data) => Some(&data.values),
         Lookup::Missing | Lookup::Unreadable(_) => None,
     }
 }

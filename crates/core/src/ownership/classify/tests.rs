@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::{ObjectMetadata, Resource, parse_time};
-use crate::kubernetes::snapshot::GapKind;
-use crate::kubernetes::snapshot::{Gap, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
 use crate::ownership::schemes::flux_v1;
 use crate::ownership::{OwnerStatus, identity};

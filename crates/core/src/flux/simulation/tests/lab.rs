@@ -135,7 +135,7 @@ impl Lab {
     pub(crate) fn look_up(&self, needs: &Needs, answers: &mut Answers) {
         for reference in &needs.data {
             let live = self.data.get(&reference.name).map(Data::read);
-            answers.looked_up(reference.clone(), live.map_or(Lookup::Missing, Lookup::ResolvedClaim));
+            answers.looked_up(reference.clone(), live.map_or(Lookup::Missing, Lookup::Found));
         }
     }
 
