@@ -152,7 +152,7 @@ async fn what_is_refused() {
         (
             "CA not PEM",
             &["--cluster=pemless"],
-            "the certificate-authority of cluster \"pemless\" holds no PEM certificate",
+            "the certificate-authority of cluster \"pemless\" contains no PEM certificate",
             "",
         ),
         (
@@ -168,11 +168,16 @@ async fn what_is_refused() {
             "",
         ),
         ("auth provider", &["--user=gcp"], "no Auth Provider found for name \"gcp\"", "credential plugin"),
-        ("token with a line break", &["--user=broken"], "the token of user \"broken\" holds a line break", "one line"),
+        (
+            "token with a line break",
+            &["--user=broken"],
+            "the token of user \"broken\" contains a line break",
+            "one line",
+        ),
         (
             "a password in the address",
             &["-s", "https://u:hunter2@x"],
-            "the server's address must not hold a user and password",
+            "the server's address must not contain a user and password",
             "--token",
         ),
         ("server is no URL", &["-s", "ftp://x"], "the server's address \"ftp://x\" is not a URL", "https://"),
@@ -505,7 +510,7 @@ async fn the_request_timeout_bounds_a_silent_server() {
         let failure = answer.unwrap_or_else(|_| panic!("{name}: still waiting after 5 s")).expect_err(name);
         assert_took(name, begin.elapsed(), Duration::from_millis(500), Duration::from_millis(1500));
         assert_eq!((failure.kind, failure.code), (FailureKind::Timeout, None), "{name}");
-        let expected = format!("Unable to connect to the server: {} gave no answer within 500ms", api.host());
+        let expected = format!("Unable to connect to the server: {} did not answer within 500ms", api.host());
         assert_eq!(failure.to_string(), expected, "{name}");
         let error = Error::from(failure);
         assert!(error.hint.expect("a hint").contains("--request-timeout"), "{name}");
@@ -627,7 +632,7 @@ async fn answers_that_are_failures() {
                 ..failure(Throttled, 429, "TooManyRequests", "slow")
             },
             "Error from server (TooManyRequests): slow".to_owned(),
-            "asks to wait 40 s",
+            "try again in 40 s",
         ),
         (
             "500 of a web page",

@@ -121,7 +121,7 @@ async fn cluster_information() {
     // The authority is no certificate, so that connecting ends after the plugin, which ran beside the kubeconfig.
     let error =
         plugin.connect_to(&config, &["-s", "https://other.example"], unchanged).await.err().expect("no certificate");
-    assert!(error.contains("holds no PEM certificate"), "{error}");
+    assert!(error.contains("contains no PEM certificate"), "{error}");
     let info: Value = serde_json::from_str(&plugin.read("info")).expect("KUBERNETES_EXEC_INFO");
     let expected = json!({"server": "https://other.example", "certificate-authority-data": "UEVNCg==",
         "proxy-url": "http://proxy.example:3128", "config": {"audience": "a"}});
@@ -236,7 +236,7 @@ async fn plugins_that_fail() {
             "a token that is no header",
             credential(json!({"token": "hunter2\nX: y"})),
             v1(),
-            "the token of user \"fake\" holds a line break",
+            "the token of user \"fake\" contains a line break",
         ),
     ];
     for (name, output, exec, expected) in rows {

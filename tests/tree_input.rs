@@ -206,7 +206,7 @@ fn a_program_that_is_missing_too_old_or_silent_is_named() {
     expect(&missing, 1, &["cannot run /nowhere/kubectl", "hint: install kubectl"]);
     let old = r#"echo '{"clientVersion": {"gitVersion": "v1.19.0"}}'"#;
     let old = recording.run(&recording.folder.script("kubectl", old), &[&source]);
-    expect(&old, 1, &["does not tell its kustomize version", "hint: kubectl 1.25 or newer"]);
+    expect(&old, 1, &["does not print its kustomize version", "hint: kubectl 1.25 or newer"]);
     let other =
         r#"case "$1" in version) echo '{"kustomizeVersion": "v5.4.2"}';; *) echo "no such thing" >&2; exit 1;; esac"#;
     let other = recording.run(&recording.folder.script("other", other), &[&source, "-o", "wide"]);

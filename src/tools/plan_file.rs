@@ -11,8 +11,7 @@ pub struct Reviewed(Plan);
 
 /// Writes a plan.
 ///
-/// # Errors
-/// When the file cannot be written.
+/// Fails when the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> Result<()> {
     let failed = |error: std::io::Error| Error::failed(format!("cannot write plan {}: {error}", path.display()));
     let mut text = serde_json::to_string_pretty(plan).map_err(|error| failed(error.into()))?;
@@ -22,8 +21,7 @@ pub fn write(path: &Path, plan: &Plan) -> Result<()> {
 
 /// Reads a plan.
 ///
-/// # Errors
-/// When the file is missing, not a plan, or of another schema.
+/// Fails when the file is missing, not a plan, or of another schema.
 pub fn read(path: &Path) -> Result<Reviewed> {
     let broken = |why: String| {
         Error::failed(format!("plan {} cannot be read: {why}", path.display()))
@@ -40,8 +38,7 @@ pub fn read(path: &Path) -> Result<Reviewed> {
 impl Reviewed {
     /// The part of the present plan that was reviewed: the same objects, by uid, and nothing else.
     ///
-    /// # Errors
-    /// When the plan was made for another cluster, or was incomplete.
+    /// Fails when the plan was made for another cluster, or was incomplete.
     pub fn still_holding(self, mut present: Plan) -> Result<Plan> {
         let reviewed = self.0;
         if reviewed.cluster.uid != present.cluster.uid || present.cluster.uid.is_empty() {
