@@ -17,7 +17,7 @@ impl Cluster {
         let kinds: Vec<_> = snapshot.types.iter().filter(holds).cloned().collect();
         let namespaces = Namespaces::of(self, &snapshot.objects);
         let (contents, gaps) = self.content(&kinds, Some(DEPLOYED), &namespaces).await;
-        snapshot.take_full(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
+        snapshot.add_resources(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
         snapshot.gaps.extend(gaps);
         snapshot.normalise();
     }

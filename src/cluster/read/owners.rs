@@ -75,14 +75,14 @@ impl Cluster {
         let (contents, gaps) = self.content(&full, None, &namespaces).await;
         let whole = |kind: &&ResourceType| !gaps.iter().any(|gap| gap.subject == kind.resource());
         let whole: Vec<&ResourceType> = full.iter().filter(whole).collect();
-        snapshot.take_full(contents, |id| whole.iter().any(|kind| kind.is(&id.group, &id.kind)));
+        snapshot.add_resources(contents, |id| whole.iter().any(|kind| kind.is(&id.group, &id.kind)));
         snapshot.gaps.extend(gaps);
         for source in sources_to_read(&snapshot) {
             let is = |kind: &&ResourceType| kind.is(source.group, source.kind);
             let kinds: Vec<_> = discovered.types.iter().filter(is).cloned().collect();
             let selector = Some(source.selector).filter(|selector| !selector.is_empty());
             let (contents, gaps) = self.content(&kinds, selector, &namespaces).await;
-            snapshot.take_full(contents, |_| false);
+            snapshot.add_resources(contents, |_| false);
             snapshot.gaps.extend(gaps);
         }
         snapshot.types = discovered.types;

@@ -196,7 +196,6 @@ mod tests {
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::plan::document::{Fidelity, OwnerOutcome};
     use crate::testing::{Make, object, snapshot};
-    use crate::text::join_limited;
 
     fn applied(name: &str) -> AppliedObject {
         let id = ObjectId::new("", "ConfigMap", "shop", name);
