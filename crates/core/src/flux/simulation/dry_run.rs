@@ -251,7 +251,7 @@ mod tests {
         let (found, plan) = rows(results, &[]);
         assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
         assert_eq!(plan.owners[0].outcome, Outcome::Blocked);
-        assert!(plan.owners[0].reason.contains("denied (and 1 more)"), "{}", plan.owners[0].reason);
+        assert!(plan.owners[0].reason.contains("denied and 1 more"), "{}", plan.owners[0].reason);
     }
 
     #[test]
