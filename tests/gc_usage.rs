@@ -175,7 +175,7 @@ fn every_bad_input() {
             format!("{qbec} -f kindless.yaml"),
             1,
             "kindless.yaml, document 2: has no kind",
-            "counts as garbage",
+            "objects that are not in the files are deleted",
         ),
         (
             "no name",

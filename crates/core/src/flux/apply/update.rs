@@ -7,6 +7,7 @@ use similar::TextDiff;
 use super::AppliedObject;
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
 use crate::kubernetes::object::ObjectMetadata;
+use crate::text::join_limited;
 
 /// Annotations and labels that the controller removes from every object that it applies.
 const REMOVED_ANNOTATIONS: [&str; 3] =
@@ -73,13 +74,8 @@ fn reason(taken_over: &[OwnedField], overwritten: &[OwnedField]) -> String {
 }
 
 fn list_fields(fields: &[OwnedField], verb: &str) -> String {
-    let named = fields.iter().take(NAMED_FIELDS);
-    let named = named.map(|field| format!("{} {verb} {}", display_path(&field.path), field.manager));
-    let more = match fields.len().saturating_sub(NAMED_FIELDS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    named.collect::<Vec<_>>().join(", ") + &more
+    let fields = fields.iter().map(|field| format!("{} {verb} {}", display_path(&field.path), field.manager));
+    join_limited(fields, NAMED_FIELDS)
 }
 
 /// Returns true for the annotations of kubectl itself. The controller removes them from every object, so no reason names

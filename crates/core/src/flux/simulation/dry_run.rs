@@ -14,6 +14,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::plan::document::{Action, Actor, Certainty, Change, Diff, Outcome, PinnedObject, Plan};
+use crate::text::join_limited;
 
 /// Results of the dry-runs of all objects that the Kustomizations apply.
 #[derive(Debug, Default)]
@@ -151,10 +152,9 @@ impl<'a> Rows<'a> {
 
     fn block_refused_owners(&mut self) {
         for (owner, refusals) in &self.refusals {
-            let first = refusals.iter().min().map(String::as_str).unwrap_or_default();
-            let more = if refusals.len() > 1 { format!(" (and {} more)", refusals.len() - 1) } else { String::new() };
+            let refusals = join_limited(refusals.iter().collect::<BTreeSet<_>>(), 1);
             let reason = format!(
-                "the server refuses {first}{more}; until this is fixed, nothing more is applied and nothing is deleted"
+                "the server refuses {refusals}; until this is fixed, nothing more is applied and nothing is deleted"
             );
             for row in self.plan.owners.iter_mut().filter(|row| row.owner == *owner) {
                 (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
@@ -251,7 +251,7 @@ mod tests {
         let (found, plan) = rows(results, &[]);
         assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
         assert_eq!(plan.owners[0].outcome, Outcome::Blocked);
-        assert!(plan.owners[0].reason.contains("denied (and 1 more)"), "{}", plan.owners[0].reason);
+        assert!(plan.owners[0].reason.contains("denied and 1 more"), "{}", plan.owners[0].reason);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::inventory_members;
 use crate::plan::document::{Action, Actor, Certainty, Change, PinnedObject};
-use crate::text::count;
+use crate::text::pluralize;
 
 /// Of an object that may have another name.
 const RENAMED: &str = "renamed (hash unknown): its encrypted content changed, and its name has a hash of what is \
@@ -126,7 +126,7 @@ pub(crate) fn reason(node: &Node) -> String {
         0 => String::new(),
         number => format!(
             "{} encrypted: without the keys their content, and so the build as a whole, is compared with nothing",
-            count(number, "object")
+            pluralize(number, "object")
         ),
     }
 }
