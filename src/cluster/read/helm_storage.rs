@@ -16,7 +16,7 @@ impl Cluster {
         let kinds: Vec<_> = storage.cloned().collect();
         let namespaces = Namespaces::to_read(self, &snapshot.objects);
         let (contents, gaps) = self.read_content(&kinds, Some(DEPLOYED), &namespaces).await;
-        snapshot.take_full(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
+        snapshot.add_resources(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
         snapshot.gaps.extend(gaps);
         snapshot.normalise();
     }

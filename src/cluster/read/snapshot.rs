@@ -97,14 +97,14 @@ impl Cluster {
         let (contents, gaps) = self.read_content(&full, None, &namespaces).await;
         let complete: Vec<_> =
             full.iter().filter(|kind| !gaps.iter().any(|gap| gap.subject == kind.resource())).collect();
-        snapshot.take_full(contents, |id| complete.iter().any(|kind| kind.is(&id.group, &id.kind)));
+        snapshot.add_resources(contents, |id| complete.iter().any(|kind| kind.is(&id.group, &id.kind)));
         snapshot.gaps.extend(gaps);
         for source in sources_to_read(&snapshot) {
             let kinds: Vec<_> =
                 discovered.types.iter().filter(|kind| kind.is(source.group, source.kind)).cloned().collect();
             let selector = Some(source.selector).filter(|selector| !selector.is_empty());
             let (contents, gaps) = self.read_content(&kinds, selector, &namespaces).await;
-            snapshot.take_full(contents, |_| false);
+            snapshot.add_resources(contents, |_| false);
             snapshot.gaps.extend(gaps);
         }
 

@@ -159,14 +159,14 @@ impl Cluster {
     ) -> Result<Option<ObjectMetadata>, Failure> {
         let id = &change.object.id;
         let fresh = self.fetch_metadata(kind, id).await?;
-        snapshot.borrow_mut().renew(id, fresh.clone());
+        snapshot.borrow_mut().replace_object(id, fresh.clone());
         if fresh.is_none() {
             return Ok(None);
         }
         let owner = change.owner.as_ref().and_then(|owner| owner_to_read(&snapshot.borrow(), owner));
         if let Some((kind, owner)) = owner {
             let newer: Option<Resource> = self.fetch(&kind, &owner).await?;
-            snapshot.borrow_mut().renew_full(&owner, newer);
+            snapshot.borrow_mut().replace_resource(&owner, newer);
         }
         Ok(fresh)
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::Value;
 
 use super::{diff, sources};
 use crate::cluster::{Cluster, FailureKind};
@@ -186,7 +185,7 @@ async fn self_check(
         {
             let id = &full.object.id;
             let key = NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() };
-            let spec = KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
+            let spec = KustomizationSpec::new(full.spec());
             let source = spec.source(&key.namespace);
             let (Some(folder), Some(claimed)) = (folders.get(&source), digest::claimed(full)) else { continue };
             let pack = || {

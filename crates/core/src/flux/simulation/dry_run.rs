@@ -196,7 +196,6 @@ mod tests {
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::plan::document::{Fidelity, OwnerOutcome};
     use crate::testing::{Make, object, snapshot};
-    use crate::text::join_limited;
 
     fn applied(name: &str) -> AppliedObject {
         let id = ObjectId::new("", "ConfigMap", "shop", name);
@@ -252,7 +251,7 @@ mod tests {
         let (found, plan) = rows(results, &[]);
         assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
         assert_eq!(plan.owners[0].outcome, Outcome::Blocked);
-        assert!(plan.owners[0].reason.contains("denied (and 1 more)"), "{}", plan.owners[0].reason);
+        assert!(plan.owners[0].reason.contains("denied and 1 more"), "{}", plan.owners[0].reason);
     }
 
     #[test]
