@@ -573,14 +573,14 @@ async fn answers_that_are_failures() {
         (
             "403",
             Answer::status(403, "Forbidden", forbidden),
-            failure(Denied, 403, "Forbidden", forbidden),
+            failure(Forbidden, 403, "Forbidden", forbidden),
             format!("Error from server (Forbidden): {forbidden}"),
             "check with: kubectl auth can-i list configmaps -n shop",
         ),
         (
             "404 without a Status",
             Answer::raw(404, "text/plain", "404 page not found\n"),
-            failure(Missing, 404, "NotFound", "404 page not found"),
+            failure(NotFound, 404, "NotFound", "404 page not found"),
             "Error from server (NotFound): 404 page not found".to_owned(),
             "",
         ),

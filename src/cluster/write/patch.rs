@@ -85,7 +85,7 @@ impl Cluster {
             }
             let failure = match self.patch(kind, &before, &change, mode).await {
                 Ok(after) => return PatchResult::Done { before, after: Box::new(after), change },
-                Err(failure) if failure.kind == FailureKind::Missing => return PatchResult::Missing,
+                Err(failure) if failure.kind == FailureKind::NotFound => return PatchResult::Missing,
                 Err(failure) => failure,
             };
             attempt += 1;
