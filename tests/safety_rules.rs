@@ -11,9 +11,9 @@ use gitops_core::kubernetes::object::{
 };
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
 use gitops_core::ownership::index::Index;
-use gitops_core::plan::document::{Action, Plan};
 use gitops_core::plan::limits;
-use gitops_core::plan::limits::Limits;
+use gitops_core::plan::limits::{Base, Limits};
+use gitops_core::plan::{Action, Plan};
 use gitops_core::prune::leaked;
 use gitops_core::prune::leaked::PruneOptions;
 use serde_json::{Value, json};
@@ -97,12 +97,12 @@ fn with_leaked(change: impl FnOnce(&mut ObjectMetadata)) -> Snapshot {
 
 /// What a plan says of the object `leaked`.
 fn row(snapshot: &Snapshot, wishes: &PruneOptions) -> Option<(Action, String)> {
-    row_of(&leaked::plan(snapshot, wishes), "leaked")
+    row_of(&leaked::plan(&Index::build(snapshot), wishes), "leaked")
 }
 
 fn row_of(plan: &Plan, name: &str) -> Option<(Action, String)> {
-    let change = plan.changes.iter().find(|change| &*change.object.id.name == name)?;
-    Some((change.action, change.reason.split(':').next().unwrap_or_default().to_owned()))
+    let change = plan.changes().iter().find(|change| &*change.object.id.name == name)?;
+    Some((change.action, change.reason.code.to_string()))
 }
 
 fn keep(reason: &str) -> Option<(Action, String)> {
@@ -115,10 +115,10 @@ fn delete(reason: &str) -> Option<(Action, String)> {
 
 #[test]
 fn what_is_leaked_is_planned_and_nothing_else() {
-    let plan = leaked::plan(&with_leaked(|_| ()), &PruneOptions::default());
-    let rows: Vec<_> = plan.changes.iter().map(|change| (change.action, &*change.object.id.name)).collect();
+    let plan = leaked::plan(&Index::build(&with_leaked(|_| ())), &PruneOptions::default());
+    let rows: Vec<_> = plan.changes().iter().map(|change| (change.action, &*change.object.id.name)).collect();
     assert_eq!(rows, [(Action::Delete, "leaked")]);
-    assert!(plan.complete);
+    assert!(plan.is_complete());
 }
 
 #[test]
@@ -208,15 +208,19 @@ fn rule_2_a_cascade_that_takes_something_protected_or_foreign_along_keeps_its_ro
     let mut protected = labelled(id.clone());
     protected.annotations = [("helm.sh/resource-policy", "keep")].into_iter().collect();
     for (what, inside) in [("protected", protected), ("nobody's", bare(id.clone()))] {
-        let plan = leaked::plan(&leaked_namespace(inside), &wishes);
+        let plan = leaked::plan(&Index::build(&leaked_namespace(inside)), &wishes);
         assert_eq!(row_of(&plan, "old"), keep("cascade"), "{what}");
-        assert_eq!(plan.summary.delete, 0, "{what}");
+        assert_eq!(plan.summary().delete, 0, "{what}");
     }
     let mut recorded = leaked_namespace(bare(id.clone()));
     add_owner(&mut recorded, "other", &["old_inside__ConfigMap".to_owned()]);
-    assert_eq!(row_of(&leaked::plan(&recorded, &wishes), "old"), keep("cascade"), "listed by another owner");
-    let planned = leaked::plan(&leaked_namespace(labelled(id)), &wishes);
-    assert_eq!(planned.summary.delete, 2, "what is leaked too may go along");
+    assert_eq!(
+        row_of(&leaked::plan(&Index::build(&recorded), &wishes), "old"),
+        keep("cascade"),
+        "listed by another owner"
+    );
+    let planned = leaked::plan(&Index::build(&leaked_namespace(labelled(id))), &wishes);
+    assert_eq!(planned.summary().delete, 2, "what is leaked too may go along");
 }
 
 #[test]
@@ -227,7 +231,7 @@ fn rule_2_a_definition_is_kept_for_its_resources() {
     snapshot.objects.push(bare(ObjectId::new("example.com", "Widget", "shop", "precious")));
     snapshot.normalise();
     let wishes = PruneOptions { allow_crds: true, ..PruneOptions::default() };
-    assert_eq!(row_of(&leaked::plan(&snapshot, &wishes), "widgets.example.com"), keep("cascade"));
+    assert_eq!(row_of(&leaked::plan(&Index::build(&snapshot), &wishes), "widgets.example.com"), keep("cascade"));
 }
 
 #[test]
@@ -243,8 +247,8 @@ fn rule_2_a_claim_is_kept_for_a_volume_that_its_policy_deletes() {
         snapshot.full.push(Resource { object: volume.clone(), content: json!({"spec": spec}) });
         snapshot.objects.extend([claim, volume]);
         snapshot.normalise();
-        let plan = leaked::plan(&snapshot, &PruneOptions::default());
-        (row_of(&plan, "ledger"), plan.summary.delete)
+        let plan = leaked::plan(&Index::build(&snapshot), &PruneOptions::default());
+        (row_of(&plan, "ledger"), plan.summary().delete)
     };
     assert_eq!(found("Delete", Some(("kubectl-gitops/keep", "true"))), (keep("cascade"), 0));
     assert_eq!(found("Delete", None).1, 2, "what a provisioner made goes along");
@@ -260,12 +264,12 @@ fn rule_3_a_gap_makes_the_plan_incomplete_and_an_incomplete_plan_is_refused() {
         namespace: None,
         message: "no".to_owned(),
     });
-    let plan = leaked::plan(&snapshot, &PruneOptions::default());
-    assert!(!plan.complete);
+    let plan = leaked::plan(&Index::build(&snapshot), &PruneOptions::default());
+    assert!(!plan.is_complete());
     let index = Index::build(&snapshot);
-    assert_eq!(limits::check(&plan, &index, &Limits::default()).len(), 1);
+    assert_eq!(limits::check_plan(&plan, Base::Inventories(&index), &Limits::default()).len(), 1);
     let allowed = Limits { allow_incomplete: true, ..Limits::default() };
-    assert_eq!(limits::check(&plan, &index, &allowed), []);
+    assert_eq!(limits::check_plan(&plan, Base::Inventories(&index), &allowed), []);
 }
 
 #[test]
@@ -280,7 +284,7 @@ fn rule_4_orphaned_objects_need_a_wish_and_an_owner_of_their_system() {
     let mut hub = with_leaked(orphan);
     hub.full.clear();
     assert_eq!(row(&hub, &asked), keep("hub"), "owners may live in another cluster");
-    let sure = PruneOptions { no_hub: true, ..asked };
+    let sure = PruneOptions { assume_no_hub: true, ..asked };
     assert_eq!(row(&hub, &sure), delete("orphaned"));
 }
 
@@ -325,9 +329,9 @@ fn rule_6_limits_on_number_and_share_and_everything() {
             snapshot.objects.push(labelled(id));
         }
         snapshot.normalise();
-        let plan = leaked::plan(&snapshot, &PruneOptions::default());
-        assert_eq!(plan.summary.delete, leaked);
-        limits::check(&plan, &Index::build(&snapshot), &limits).len()
+        let plan = leaked::plan(&Index::build(&snapshot), &PruneOptions::default());
+        assert_eq!(plan.summary().delete, leaked);
+        limits::check_plan(&plan, Base::Inventories(&Index::build(&snapshot)), &limits).len()
     };
     let limits = Limits::default();
     assert_eq!(broken(1000, 50, limits), 0);
@@ -346,7 +350,7 @@ fn rule_6_namespaces_and_definitions_need_their_flag_and_some_namespaces_never_g
         let name = id.name.to_string();
         snapshot.objects.push(labelled(id));
         snapshot.normalise();
-        row_of(&leaked::plan(&snapshot, &wishes), &name)
+        row_of(&leaked::plan(&Index::build(&snapshot), &wishes), &name)
     };
     let namespace = || ObjectId::new("", "Namespace", "", "old");
     let crd = || ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com");
@@ -368,6 +372,8 @@ fn plans_of_the_same_cluster_are_equal_to_the_byte() {
     shuffled.objects.reverse();
     shuffled.full.reverse();
     shuffled.normalise();
-    let text = |snapshot: &Snapshot| serde_json::to_string(&leaked::plan(snapshot, &PruneOptions::default())).unwrap();
+    let text = |snapshot: &Snapshot| {
+        serde_json::to_string(&leaked::plan(&Index::build(snapshot), &PruneOptions::default())).unwrap()
+    };
     assert_eq!(text(&snapshot), text(&shuffled));
 }

@@ -3,6 +3,7 @@
 use crate::flux_v1::marked;
 use crate::qbec::ours;
 use crate::support::{Live, snapshot};
+use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
@@ -12,7 +13,7 @@ use gitops_core::prune::collectors::safety::Allow;
 fn waves(system: System, objects: Vec<Live>) -> Vec<String> {
     let allow = Allow { missed: true, namespaces: true, crds: true };
     let request = Request { system, locals: vec![], default_namespace: "demo".into(), allow };
-    let answer = request.answer(&snapshot(objects)).unwrap();
+    let answer = request.answer(&Index::build(&snapshot(objects))).unwrap();
     let names = |wave: Vec<gitops_core::kubernetes::object::ObjectId>| {
         wave.iter().map(|id| format!("{}/{}", id.kind, id.name)).collect::<Vec<_>>().join(" ")
     };

@@ -13,12 +13,12 @@ use tokio::signal::ctrl_c;
 
 use super::delete::{Gone, is_path_segment};
 use crate::cluster::{Cluster, Failure, FailureKind};
-use gitops_core::kubernetes::deletion::order::waves;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Change, Plan};
+use gitops_core::plan::execution::waves;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
+use gitops_core::plan::{Change, Plan};
 
 /// How often a deletion is tried again when the object changed between its last reading and the DELETE.
 const CONFLICTS: usize = 3;
@@ -65,7 +65,7 @@ impl Cluster {
         tell: &mut dyn FnMut(&StepResult),
     ) -> PruneResult {
         let snapshot = RefCell::new(snapshot);
-        let mut result = PruneResult::new();
+        let mut result = PruneResult::default();
         let mut interrupted = pin!(ctrl_c());
         let mut stop = false;
         for wave in waves(plan, &execution.waves) {
@@ -124,10 +124,10 @@ impl Cluster {
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             };
             if *fresh.uid != *change.object.uid {
-                return DeletionResult::Changed("another object has taken its name".to_owned());
+                return DeletionResult::Skipped("another object has taken its name".to_owned());
             }
             if let Some(why) = judge(&snapshot.borrow(), id) {
-                return DeletionResult::Changed(why);
+                return DeletionResult::Skipped(why);
             }
             match self.delete(&kind, &fresh, false).await {
                 Ok(()) => return self.finish(&kind, &fresh, timeout).await,
@@ -136,7 +136,7 @@ impl Cluster {
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             }
         }
-        DeletionResult::Changed(format!("it changed {CONFLICTS} times while it was being deleted"))
+        DeletionResult::Skipped(format!("it changed {CONFLICTS} times while it was being deleted"))
     }
 
     async fn finish(&self, kind: &ResourceType, object: &ObjectMetadata, timeout: Duration) -> DeletionResult {

@@ -16,7 +16,7 @@ use gitops_core::flux::simulation::Refusal;
 use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::plan::document::Plan;
+use gitops_core::plan::Plan;
 
 /// How many unknown fields of a manifest are dropped one answer after the other.
 const TRIES: usize = 4;

@@ -6,11 +6,11 @@ use super::diff::DryRunResult;
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::error::Error;
 use gitops_core::flux::apply::{Application, Update};
-use gitops_core::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use gitops_core::kubernetes::deletion::cascade::Cascade;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Action, Actor, Certainty, Change, Diff, Outcome, PinnedObject, Plan};
+use gitops_core::plan::{Action, Actor, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
 
 /// Rows, diffs and gaps on their way into a plan.
 pub(crate) struct DiffRows<'a> {
@@ -43,16 +43,18 @@ impl<'a> DiffRows<'a> {
                     self.diffs.push(Diff { object: id.clone(), text: diff });
                 }
             }
-            DryRunResult::Recreates(why) => drop(self.add(application, Action::Recreate, format!("forced: {why}"))),
+            DryRunResult::Recreates(why) => {
+                self.add(application, Action::Recreate, Reason::new(ReasonCode::Forced, why));
+            }
             DryRunResult::Loses(why) => {
                 self.refuse(application, &why);
-                let reason = format!("forced: it is deleted and does not come back, as the server refuses it: {why}");
-                self.add(application, Action::Delete, reason);
+                let detail = format!("it is deleted and not created again, because the server refuses it: {why}");
+                self.add(application, Action::Delete, Reason::new(ReasonCode::Forced, detail));
             }
             DryRunResult::Refuses(why) | DryRunResult::Falters(why) => {
                 self.refuse(application, &why);
-                self.plan.changes.retain(|change| change.action != Action::Create || change.object.id != *id);
-                self.add(application, Action::Unknown, format!("refused: {why}"));
+                self.plan.retain_changes(|change| change.action != Action::Create || change.object.id != *id);
+                self.add(application, Action::Unknown, Reason::new(ReasonCode::Refused, why));
             }
             DryRunResult::Unknown(failure) => {
                 let resource = self.snapshot.resource_type(&id.group_kind()).map(ResourceType::resource);
@@ -68,23 +70,22 @@ impl<'a> DiffRows<'a> {
 
     fn note_creation(&mut self, id: &ObjectId, unvalidated: Option<String>) {
         let Some(why) = unvalidated else { return };
-        let is_it = |change: &&mut Change| change.action == Action::Create && change.object.id == *id;
-        if let Some(row) = self.plan.changes.iter_mut().find(is_it) {
-            row.reason = format!("{}; unvalidated: {why}", row.reason);
-        }
+        self.plan.update_changes(|change| {
+            if change.action == Action::Create && change.object.id == *id {
+                change.reason.add_detail(&format!("not validated: {why}"));
+            }
+        });
     }
 
     /// Adds a row, unless the plan has one of the object; whether it was added.
-    fn add(&mut self, application: &Application, action: Action, reason: String) -> bool {
+    fn add(&mut self, application: &Application, action: Action, reason: Reason) -> bool {
         let id = &application.id;
-        if self.plan.changes.iter().any(|change| change.object.id == *id) {
+        if self.plan.changes().iter().any(|change| change.object.id == *id) {
             return false;
         }
-        let absent = || PinnedObject { id: id.clone(), uid: String::new(), resource_version: String::new() };
-        let object = self.snapshot.object(id).map_or_else(absent, PinnedObject::from);
-        let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
+        let object = self.snapshot.object(id).map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
         let owner = Some(owner_id(application));
-        self.rows.push(Change { action, certainty, object, owner, by, reason, cause: None });
+        self.rows.push(Change::new(action, object, owner, Actor::KustomizeController, reason));
         true
     }
 
@@ -96,21 +97,9 @@ impl<'a> DiffRows<'a> {
             return vec![];
         }
         let known: BTreeSet<&ObjectId> =
-            self.plan.changes.iter().chain(&self.rows).map(|change| &change.object.id).collect();
+            self.plan.changes().iter().chain(&self.rows).map(|change| &change.object.id).collect();
         let taken = Cascade::new(self.snapshot).closure(roots).into_iter();
-        let row = |taken: CascadedObject<'_>| Change {
-            action: Action::Delete,
-            certainty: if taken.is_sure { Certainty::Certain } else { Certainty::Race },
-            object: PinnedObject::from(taken.object),
-            owner: None,
-            by: taken.by,
-            reason: match taken.by {
-                Actor::PersistentVolumeController => taken.reason.to_owned(),
-                _ => "forced: goes along".to_owned(),
-            },
-            cause: Some(taken.cause),
-        };
-        taken.filter(|taken| !known.contains(&taken.object.id)).map(row).collect()
+        taken.filter(|taken| !known.contains(&taken.object.id)).map(|taken| Change::cascaded(&taken, None)).collect()
     }
 
     /// What is deleted by force comes back with the application of everything, which a refusal of anything stops.
@@ -121,8 +110,9 @@ impl<'a> DiffRows<'a> {
             let own = usize::from(row.action == Action::Delete);
             if matches!(row.action, Action::Recreate | Action::Delete) && refused > own {
                 (row.action, row.certainty) = (Action::Delete, Certainty::Race);
-                row.reason +=
-                    "; race: it may be deleted before the refusal stops its Kustomization, and then stays away";
+                row.reason.add_detail(
+                    "race: it may be deleted before the refusal stops its Kustomization, and is then not created again",
+                );
             }
         }
     }
@@ -135,18 +125,19 @@ impl<'a> DiffRows<'a> {
         for (owner, refused) in &self.refusals {
             let first = refused.iter().min().map(String::as_str).unwrap_or_default();
             let more = if refused.len() > 1 { format!(" (and {} more)", refused.len() - 1) } else { String::new() };
-            let reason = format!(
-                "the server refuses {first}{more}; until that is mended nothing more is applied and nothing is deleted"
+            let detail = format!(
+                "the server refuses {first}{more}; until that is resolved nothing more is applied and nothing is deleted"
             );
-            for row in self.plan.owners.iter_mut().filter(|row| row.owner == *owner) {
-                (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
-            }
+            self.plan.block_owner(owner, &Reason::new(ReasonCode::ApplyRefused, detail));
         }
         let denied = self.unknown.values().find(|failure| failure.kind == FailureKind::Denied).cloned();
         let hint = denied.and_then(|failure| Error::from(failure).hint);
         let hint = hint.map(|hint| format!("--diff needs the right to patch, if only for dry-runs; {hint}"));
         let gaps: Vec<Gap> = self.unknown.iter().map(|(resource, failure)| gap(resource, failure)).collect();
-        (self.plan.with_updates(self.rows, self.diffs).with_gaps(gaps), hint)
+        self.plan.add_changes(self.rows);
+        self.plan.add_diffs(self.diffs);
+        self.plan.add_gaps(gaps);
+        (self.plan.rehearsed(), hint)
     }
 }
 

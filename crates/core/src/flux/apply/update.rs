@@ -5,6 +5,7 @@ use similar::TextDiff;
 
 use super::{Application, fields, masked};
 use crate::kubernetes::object::ObjectMetadata;
+use crate::plan::{Reason, ReasonCode};
 
 /// Annotations and labels that the controller removes from whatever it applies.
 const DROPPED_ANNOTATIONS: [&str; 3] =
@@ -18,8 +19,8 @@ const NAMED: usize = 3;
 /// How an object changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// Why: a stable code, and words.
-    pub reason: String,
+    /// Reason of the update.
+    pub reason: Reason,
     /// A unified diff.
     pub diff: String,
 }
@@ -57,22 +58,24 @@ pub fn update(
     Some(Update { reason, diff: unified(&application.id.to_string(), &before, &after) })
 }
 
-/// `changed`, `drift: …` where somebody else's value is overwritten, `taken-over: …` where a field of kubectl goes.
-fn reason(taken: &[(String, fields::Path)], overridden: &[(String, fields::Path)]) -> String {
-    let words = |found: &[(String, fields::Path)], verb: &str| {
-        let word = |(by, path): &(String, fields::Path)| format!("{} {verb} {by}", fields::shown(path));
-        let all: Vec<String> = found.iter().map(word).collect();
-        let more = if all.len() > NAMED { format!(" and {} more", all.len() - NAMED) } else { String::new() };
-        all[..all.len().min(NAMED)].join(", ") + &more
-    };
-    match (taken.is_empty(), overridden.is_empty()) {
-        (true, true) => "changed".to_owned(),
-        (true, false) => format!("drift: {}", words(overridden, "was set by")),
-        (false, true) => format!("taken-over: {}", words(taken, "is removed, it was set by")),
-        (false, false) => {
-            format!("drift: {}; {}", words(overridden, "was set by"), words(taken, "is removed, it was set by"))
-        }
+/// Returns `changed`, `drift` where the controller overwrites a value that someone else set, or `taken-over` where it
+/// removes a field that kubectl set.
+fn reason(taken_over: &[(String, fields::Path)], overridden: &[(String, fields::Path)]) -> Reason {
+    let drift = list(overridden, "was set by");
+    let removed = list(taken_over, "is removed, it was set by");
+    match (taken_over.is_empty(), overridden.is_empty()) {
+        (true, true) => ReasonCode::Changed.into(),
+        (true, false) => Reason::new(ReasonCode::Drift, drift),
+        (false, true) => Reason::new(ReasonCode::TakenOver, removed),
+        (false, false) => Reason::new(ReasonCode::Drift, format!("{drift}; {removed}")),
     }
+}
+
+fn list(fields: &[(String, fields::Path)], verb: &str) -> String {
+    let named: Vec<String> =
+        fields.iter().take(NAMED).map(|(by, path)| format!("{} {verb} {by}", fields::shown(path))).collect();
+    let more = fields.len() - named.len();
+    if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
 }
 
 /// What kubectl keeps for itself goes from every object that it applied; nobody needs to be told.

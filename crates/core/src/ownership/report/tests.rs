@@ -283,10 +283,7 @@ fn the_document_has_its_schema_and_names_its_answer() {
     let text = serde_json::to_value(views.document(Body::Owners(views.owners()), &InventoryFilter::default())).unwrap();
     assert_eq!((&text["schema"], &text["complete"]), (&json!(SCHEMA), &json!(true)));
     let apps = &text["owners"][0];
-    assert_eq!(
-        (&apps["system"], &apps["name"], &apps["state"]),
-        (&json!("flux"), &json!("podinfo"), &json!("ready"))
-    );
+    assert_eq!((&apps["system"], &apps["name"], &apps["state"]), (&json!("flux"), &json!("podinfo"), &json!("ready")));
     let findings = serde_json::to_value(
         views.document(Body::Findings(views.findings(Question::Leaked, |_, _| true)), &InventoryFilter::default()),
     )

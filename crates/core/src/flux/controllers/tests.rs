@@ -1,34 +1,33 @@
 use super::*;
-use crate::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind};
-use crate::plan::document::{Action, Actor, Certainty, PinnedObject};
+use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
+use crate::plan::finalizers::{BlockedByFinalizers, add_blocked_by_finalizers};
+use crate::plan::{Action, Actor, Change, ReasonCode};
 use crate::testing;
 
-fn held(objects: Vec<ObjectMetadata>, kept: &str) -> Vec<String> {
+fn blocked(objects: Vec<ObjectMetadata>, kept: &str) -> Vec<String> {
     let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
     snapshot.objects = objects;
-    held_in(snapshot, kept)
+    blocked_in(snapshot, kept)
 }
 
-/// What is held when all but the objects of one name go, all in the name of one owner.
-fn held_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
+/// Returns the blocked objects when one owner deletes everything but the objects of one name.
+fn blocked_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
     snapshot.normalise();
-    let change = |object: &ObjectMetadata| Change {
-        action: if *object.id.name == *kept { Action::Keep } else { Action::Delete },
-        certainty: Certainty::Certain,
-        object: PinnedObject::from(object),
-        owner: Some(crate::ownership::OwnerId::new("flux", "Kustomization", "n", "all")),
-        by: Actor::KubectlGitops,
-        reason: "leaked".to_owned(),
-        cause: None,
+    let owner = crate::ownership::OwnerId::new("flux", "Kustomization", "n", "all");
+    let change = |object: &ObjectMetadata| {
+        let action = if *object.id.name == *kept { Action::Keep } else { Action::Delete };
+        Change::new(action, object, Some(owner.clone()), Actor::KubectlGitops, ReasonCode::Leaked)
     };
-    let changes = snapshot.objects.iter().map(change).collect();
-    let plan = Plan::new(ClusterIdentity::default(), vec![], vec![], changes);
-    let line = |held: &BlockedByFinalizers| {
-        let controller = held.controller.as_ref().map_or_else(String::new, |id| format!(" without {}", id.name));
-        let why = held.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
-        format!("{} by {}{controller}{why}", held.object.name, held.finalizers.join(","))
+    let mut plan = Plan::new(ClusterIdentity::default());
+    plan.add_changes(snapshot.objects.iter().map(change));
+    let controllers = FluxControllers::new(&plan, &snapshot);
+    add_blocked_by_finalizers(&mut plan, &snapshot, &controllers);
+    let line = |blocked: &BlockedByFinalizers| {
+        let controller = blocked.controller.as_ref().map_or_else(String::new, |id| format!(" without {}", id.name));
+        let why = blocked.detail.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+        format!("{} by {}{controller}{why}", blocked.object.name, blocked.finalizers.join(","))
     };
-    of(&plan, &snapshot).iter().map(line).collect()
+    plan.blocked_by_finalizers().iter().map(line).collect()
 }
 
 /// A release with Flux's finalizer among Deployments of these names, and a Kustomization whose status was written
@@ -58,18 +57,18 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
 fn a_controller_that_is_not_there_is_told_and_one_that_may_be_is_not() {
     let kept = "kustomize-controller";
     let absent = "web by finalizers.fluxcd.io; no Deployment helm-controller is in this cluster";
-    assert_eq!(held_in(release(&[kept], 60), kept), [absent]);
-    let none = "web by finalizers.fluxcd.io; no Deployment of Flux is in this cluster, and none wrote lately";
-    assert_eq!(held_in(release(&[], 600), ""), [none]);
-    assert_eq!(held_in(release(&["shop"], 600), ""), [none]);
+    assert_eq!(blocked_in(release(&[kept], 60), kept), [absent]);
+    let none = "web by finalizers.fluxcd.io; no Deployment of Flux is in this cluster, and no Flux controller wrote a status recently";
+    assert_eq!(blocked_in(release(&[], 600), ""), [none]);
+    assert_eq!(blocked_in(release(&["shop"], 600), ""), [none]);
     let nothing: [&str; 0] = [];
     // Something of Flux writes without a Deployment, so helm-controller may run without one too.
-    assert_eq!(held_in(release(&[], 60), ""), nothing);
-    assert_eq!(held_in(release(&["helm-controller"], 600), "helm-controller"), nothing);
+    assert_eq!(blocked_in(release(&[], 60), ""), nothing);
+    assert_eq!(blocked_in(release(&["helm-controller"], 600), "helm-controller"), nothing);
     let mut labelled = release(&[kept, "flux-helm"], 60);
     labelled.objects[2].labels = [("app.kubernetes.io/component", "helm-controller")].into_iter().collect();
-    assert_eq!(held_in(labelled.clone(), "flux-helm"), nothing);
-    assert_eq!(held_in(labelled, kept), ["web by finalizers.fluxcd.io without flux-helm"]);
+    assert_eq!(blocked_in(labelled.clone(), "flux-helm"), nothing);
+    assert_eq!(blocked_in(labelled, kept), ["web by finalizers.fluxcd.io without flux-helm"]);
     let mut hidden = release(&[kept], 60);
     hidden.gaps.push(Gap {
         kind: GapKind::Forbidden,
@@ -77,7 +76,7 @@ fn a_controller_that_is_not_there_is_told_and_one_that_may_be_is_not() {
         namespace: None,
         message: String::new(),
     });
-    assert_eq!(held_in(hidden, kept), nothing);
+    assert_eq!(blocked_in(hidden, kept), nothing);
 }
 
 #[test]
@@ -95,10 +94,10 @@ fn a_definition_that_goes_with_a_deployment_may_take_the_controller_along() {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.objects = objects(owner_of_both);
         snapshot.types = vec![testing::resource_type("shop.example.com", "Order", "orders", true)];
-        held_in(snapshot, kept)
+        blocked_in(snapshot, kept)
     };
     let plain = "one by shop.example.com/cleanup";
-    let why = "deployment.apps/operator -n n goes too, which came with its definition and may be what removes it";
+    let why = "deployment.apps/operator -n n may be its controller and is deleted too";
     assert_eq!(found(true, ""), [format!("{plain}; {why}")]);
     assert_eq!(found(true, "operator"), [plain]);
     assert_eq!(found(false, ""), [plain]);
@@ -113,7 +112,7 @@ fn a_volume_is_held_while_its_claim_stays() {
         let content = serde_json::json!({"spec": {"claimRef": {"namespace": "n", "name": "data", "uid": claim.uid}}});
         snapshot.full = vec![crate::kubernetes::object::Resource { object: volume.clone(), content }];
         snapshot.objects = vec![volume, claim];
-        held_in(snapshot, kept)
+        blocked_in(snapshot, kept)
     };
     let why = "it is bound to persistentvolumeclaim/data -n n, which stays";
     assert_eq!(found("data"), [format!("pv by kubernetes.io/pv-protection; {why}")]);
@@ -132,7 +131,7 @@ fn finalizers_of_the_control_plane_come_off_by_themselves_and_what_stays_is_not_
         with(testing::object("", "ConfigMap", "n", "kept"), &["shop.example.com/backup"]),
         testing::object("", "ConfigMap", "n", "plain"),
     ];
-    assert_eq!(held(objects, "kept"), ["held by shop.example.com/backup"]);
+    assert_eq!(blocked(objects, "kept"), ["held by shop.example.com/backup"]);
 }
 
 #[test]
@@ -149,8 +148,8 @@ fn flux_removes_its_own_finalizers_unless_its_controller_goes_too() {
         ]
     };
     assert_eq!(
-        held(objects(), ""),
+        blocked(objects(), ""),
         ["apps by finalizers.fluxcd.io without kustomize-controller", "held by shop.example.com/backup"]
     );
-    assert_eq!(held(objects(), "kustomize-controller"), ["held by shop.example.com/backup"]);
+    assert_eq!(blocked(objects(), "kustomize-controller"), ["held by shop.example.com/backup"]);
 }
