@@ -3,7 +3,6 @@
 pub mod args;
 pub mod collect;
 pub mod diff;
-pub mod diff_rows;
 pub mod sources;
 pub mod tree;
 
@@ -11,12 +10,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Session;
 use crate::cluster::{Cluster, Execution};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::duration::human;
 use crate::output::{plan as show, sanitize, source_change};
 use crate::tools::plan_file;
 use args::{Include, PruneArgs};
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -30,7 +29,7 @@ use gitops_core::prune::collectors::request::{CollectorPlan, Request};
 use gitops_core::prune::collectors::safety::Allow;
 use gitops_core::prune::leaked;
 use gitops_core::prune::leaked::{LeakDecision, PruneOptions};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// What a plan is made from.
 enum PlanSource {
@@ -45,7 +44,7 @@ impl PlanSource {
     fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         match self {
             Self::Cluster(options) => Ok(CollectorPlan::of(leaked::plan(index, options))),
-            Self::Marks(request) => request.answer(index),
+            Self::Marks(request) => Ok(request.answer(index)?),
         }
     }
 
@@ -244,7 +243,7 @@ async fn dry_run_deletions(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, 
     }
     let lines: Vec<_> =
         refused.iter().map(|(id, why)| sanitize::one_line(&format!("{id}: {why}")).into_owned()).collect();
-    let number = count(refused.len(), "deletion");
+    let number = pluralize(refused.len(), "deletion");
     Err(Error::refused(format!("refused, nothing was deleted: the server would refuse {number}: {}", lines.join("; ")))
         .hint("plan again; if it stays, look at your rights and at admission policies"))
 }
@@ -252,7 +251,7 @@ async fn dry_run_deletions(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, 
 /// Asks for confirmation; without a terminal nothing is deleted unless --yes is given (safety rule 8).
 fn confirm(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()> {
     let total = plan.deletions().count();
-    let objects = count(total, "object");
+    let objects = pluralize(total, "object");
     if args.yes {
         return Ok(());
     }
@@ -265,7 +264,7 @@ fn confirm(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()> {
         let question = format!(
             "This takes along what cannot be restored from Git. Type {total} to delete {objects} from {server}"
         );
-        session.terminal.confirm_typed(&question, &total.to_string())?
+        session.terminal.confirm_by_typing(&question, &total.to_string())?
     } else {
         session.terminal.confirm(&format!("Delete {objects} from {server}?"))?
     };

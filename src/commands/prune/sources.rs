@@ -6,15 +6,16 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::tree::TreeArgs;
+use crate::error::{Error, Result};
 use crate::tools::git::Checkout;
-use gitops_core::error::{Error, Result};
 use gitops_core::flux::source::artifact::{IgnoreFilter, SourceOptions};
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::matching::{GROUP, Match, SourceId};
 use gitops_core::flux::source::tree::{File, Tree};
 use gitops_core::flux::spec::KustomizationSpec;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectId, Resource};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind, Snapshot};
+use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP as GROUP_OF_OWNERS, KIND};
 
 /// The sources that the tree becomes, and those of the same repository that are deployed from another ref.
@@ -68,7 +69,7 @@ pub(crate) fn find(
 /// When none is: a plan of nothing would say that nothing goes.
 pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
     let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP_OF_OWNERS, KIND));
-    let spec = |full: &Resource| KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
+    let spec = |full: &Resource| KustomizationSpec::new(full.spec());
     let used: BTreeSet<SourceId> = kustomizations.map(|full| spec(full).source(&full.object.id.namespace)).collect();
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
     if unused.len() < folders.len() {

@@ -5,16 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::Value;
 
 use super::{diff, sources};
 use crate::cluster::{Cluster, FailureKind};
 use crate::commands::Session;
+use crate::error::{Error, Result};
 use crate::output::sanitize;
 use crate::tools::git::WorktreeState;
 use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
-use gitops_core::error::{Error, Result};
 use gitops_core::flux::build::digest;
 use gitops_core::flux::build::substitute::Lookup;
 use gitops_core::flux::build::variables::Data;
@@ -114,19 +113,20 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
         plan.add_gaps(gaps);
         return Ok(plan);
     };
-    let applications = preview.applications();
-    if let Some(warning) = diff::uncompared(&applications) {
+    let objects = preview.applied_objects();
+    if let Some(warning) = diff::encrypted_warning(&objects) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
-    let dry_runs = diff::ask(cluster, snapshot, applications).await;
+    let answers = diff::send(cluster, snapshot, objects).await;
     session.print_warnings(cluster);
-    preview.refuse(dry_runs.refusals());
+    preview.refuse(answers.dry_runs.refusals());
+    gaps.extend(answers.gaps());
+    if let Some(hint) = answers.hint() {
+        session.terminal.hint(&sanitize::one_line(&hint));
+    }
     let mut plan = answering.settle(&mut preview).await?;
     plan.add_gaps(gaps);
-    let (plan, hint) = dry_runs.extend(plan, snapshot, &preview.applications());
-    // Missing rights.
-    hint.iter().for_each(|hint| session.terminal.hint(&sanitize::one_line(hint)));
-    Ok(plan)
+    Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
 
 /// What answers a preview's questions.
@@ -189,7 +189,7 @@ async fn self_check(
         {
             let id = &full.object.id;
             let key = NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() };
-            let spec = KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
+            let spec = KustomizationSpec::new(full.spec());
             let source = spec.source(&key.namespace);
             let (Some(folder), Some(claimed)) = (folders.get(&source), digest::claimed(full)) else { continue };
             let pack = || {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Action, Plan};
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId};
-use crate::text::count;
+use crate::text::pluralize;
 
 /// Limits that the user set, or the defaults.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,7 @@ pub enum Base<'a> {
 pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
     let mut exceeded = vec![];
     if !plan.is_complete() && !limits.allow_incomplete {
-        let detail = format!("the plan is incomplete: {} could not be read", count(plan.gaps().len(), "thing"));
+        let detail = format!("the plan is incomplete: {} could not be read", pluralize(plan.gaps().len(), "thing"));
         exceeded.push(Alarm::new(AlarmCode::Incomplete, None, detail, Remedy::AllowIncomplete));
     }
     exceeded.extend(total(plan, limits));
@@ -159,7 +159,7 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
 
 fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
     let total = plan.deletions().count();
-    let detail = format!("this deletes {total} objects, more than {}", limits.max_delete);
+    let detail = format!("this deletes {}, more than {}", pluralize(total, "object"), limits.max_delete);
     let remedy = Remedy::RaiseMaxDelete(total);
     (total > limits.max_delete).then(|| Alarm::new(AlarmCode::TooManyDeletions, None, detail, remedy))
 }

@@ -20,7 +20,8 @@ pub use finalizers::BlockedByFinalizers;
 pub use limits::Alarm;
 pub use reason::{Reason, ReasonCode};
 
-use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
 /// Schema name.

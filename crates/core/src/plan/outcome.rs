@@ -22,7 +22,6 @@ pub enum DeletionResult {
 /// One object with the result of its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepResult {
-    /// The object.
     pub object: PinnedObject,
     /// Result of its deletion.
     pub step: DeletionResult,

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{Action, Actor, Change, Plan};
 use crate::kubernetes::deletion::volumes::{CLAIM, KIND, RESOURCE, ReclaimOutcome, Volumes};
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::snapshot::{Gap, GapKind, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 
 /// Adds a row for each volume that stays although its claim is deleted, and says of a recreated claim what happens to
 /// its data. A recording that holds no specs of volumes is a gap.

@@ -18,8 +18,8 @@ use chrono::TimeDelta;
 
 use crate::flux::kinds::{FluxKind, KINDS, find};
 use crate::kubernetes::duration;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
-use crate::kubernetes::snapshot::{GapKind, Snapshot};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::Plan;
 use crate::plan::finalizers::{ControllerPresence, FinalizerOwner};
 
@@ -45,14 +45,10 @@ impl<'a> FluxControllers<'a> {
 
     /// Returns true if every Deployment of the cluster was read.
     fn has_read_deployments(&self) -> bool {
-        let kind = self.snapshot.types.iter().find(|kind| kind.is("apps", "Deployment")).map(ResourceType::resource);
-        kind.is_some_and(|resource| {
-            let hides = |kind: GapKind, subject: &str| match kind {
-                GapKind::StaleGroup => subject.starts_with("apps/"),
-                _ => subject == resource,
-            };
-            !self.snapshot.gaps.iter().any(|gap| hides(gap.kind, &gap.subject))
-        })
+        let deployments = GroupKind::new("apps", "Deployment");
+        let types = &self.snapshot.types;
+        types.iter().any(|kind| kind.is("apps", "Deployment"))
+            && !self.snapshot.gaps.iter().any(|gap| gap.hides(&deployments, types))
     }
 
     /// Returns true if a controller wrote the status of an object of such a kind within two of its intervals.

@@ -1,5 +1,6 @@
 use super::*;
-use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
+use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::plan::finalizers::{BlockedByFinalizers, add_blocked_by_finalizers};
 use crate::plan::{Action, Actor, Change, ReasonCode};
 use crate::testing;

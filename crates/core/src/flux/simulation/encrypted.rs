@@ -16,7 +16,7 @@ use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::inventory_members;
 use crate::plan::{Action, Actor, Certainty, Change, Reason, ReasonCode};
-use crate::text::count;
+use crate::text::pluralize;
 
 /// A statement about an object whose name or identity depends on encrypted content.
 #[derive(Clone, Copy)]
@@ -157,6 +157,7 @@ pub(crate) fn reason(node: &Node) -> Option<Reason> {
     let encrypted = |object: &&Built| object.veil.as_ref().is_some_and(|veil| *veil != Undecrypted::Reference);
     let objects = node.last().and_then(Pass::desired).into_iter().flat_map(|desired| desired.values());
     let number = objects.filter(encrypted).count();
-    let detail = format!("{} encrypted; without the keys their content cannot be compared", count(number, "object"));
+    let detail =
+        format!("{} encrypted; without the keys their content cannot be compared", pluralize(number, "object"));
     (number > 0).then(|| Reason::new(ReasonCode::Encrypted, detail))
 }

@@ -7,6 +7,7 @@
 
 pub mod applied;
 pub mod blockers;
+pub mod dry_run;
 pub mod encrypted;
 pub mod explore;
 pub mod helm;
@@ -261,18 +262,7 @@ fn key_of(id: &ObjectId) -> NamespacedName {
 }
 
 fn spec_of(live: &Resource) -> KustomizationSpec {
-    KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref())
-}
-
-/// A missing JSON value as `null`.
-trait OrNull<'a> {
-    fn unwrap_or_default_ref(self) -> &'a serde_json::Value;
-}
-
-impl<'a> OrNull<'a> for Option<&'a serde_json::Value> {
-    fn unwrap_or_default_ref(self) -> &'a serde_json::Value {
-        self.unwrap_or(&serde_json::Value::Null)
-    }
+    KustomizationSpec::new(live.spec())
 }
 
 /// Kustomizations by identity.

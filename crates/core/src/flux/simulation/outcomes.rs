@@ -11,14 +11,7 @@ use crate::flux::build::objects::Built;
 use crate::flux::features::Features;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
-use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
-
-/// Mark that keeps an object from being pruned.
-pub const PRUNE: &str = "kustomize.toolkit.fluxcd.io/prune";
-/// Mark that keeps an object from being applied and pruned.
-pub const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
-/// Mark that says how an object is applied.
-pub const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
+use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE, PRUNE, RECONCILE, SSA};
 
 /// How an object ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,14 +6,14 @@ use super::model::{Finalization, Node, NodeId, Pass, PassOutcome, Removal, Simul
 use super::outcomes::{FinalState, PossibleOutcomes};
 use super::scope;
 use super::scope::Scopes;
-use super::{Consequences, OrNull, Preview, Refusal, key_of, outcomes, spec_of};
+use super::{Consequences, Preview, Refusal, key_of, outcomes, spec_of};
 use crate::flux::build;
 use crate::flux::build::{Answers, Needs, Replaced};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
 use crate::plan::{Reason, ReasonCode};
 
 /// A spec that a pass of a Kustomization applies.
@@ -40,7 +40,8 @@ impl Preview<'_> {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
                     // Of what is encrypted as a whole only the live spec is known.
                     if !outcomes::is_skipped(built) && built.manifest.is_object() {
-                        let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or_default_ref());
+                        let spec =
+                            KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&serde_json::Value::Null));
                         changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
                     }
                 }
@@ -59,10 +60,12 @@ impl Preview<'_> {
     ) -> Node {
         let id = NodeId { key: key.clone(), fresh: false };
         let removal = self.removal(key, live, round.consequences);
-        let live_spec = KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref());
+        let live_spec = KustomizationSpec::new(live.spec());
         let object = &live.object;
-        let frozen = [outcomes::RECONCILE, outcomes::SSA].iter().any(|mark| {
-            object.mark(mark).is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
+        let frozen = [RECONCILE, SSA].iter().any(|mark| {
+            object
+                .label_or_annotation(mark)
+                .is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
         });
         let foreign = object.writers.iter().any(|writer| {
             writer.suspend && &*writer.manager != "kustomize-controller" && !writer.manager.starts_with("kubectl")

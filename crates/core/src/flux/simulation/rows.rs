@@ -7,8 +7,8 @@ use super::outcomes::{FinalState, PossibleOutcomes, guard};
 use super::{Consequences, Preview, encrypted};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::kubernetes::snapshot::{Gap, GapKind};
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
 use crate::plan::{

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::model::{Node, NodeId, Pass};
-use super::outcomes::{FinalState, SSA, is_skipped};
+use super::outcomes::{FinalState, is_skipped};
 use super::{Consequences, Preview};
 use crate::flux::build::substitute;
 use crate::flux::build::substitute::Lookup;
@@ -15,6 +15,7 @@ use crate::flux::build::variables::Data;
 use crate::flux::build::{Answers, DataRef, Replaced};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::SSA;
 
 /// What the variables of one Kustomization will be.
 #[derive(Default)]
