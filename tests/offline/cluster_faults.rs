@@ -2,48 +2,55 @@
 
 use std::time::{Duration, Instant};
 
+use insta::assert_snapshot;
 use serde_json::json;
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
-use test_support::gitops::{Run, gitops_as};
-
-#[track_caller]
-fn expect(run: &Run, code: i32, words: &[&str]) {
-    assert_eq!(run.code, code, "{run:?}");
-    assert_eq!(run.stdout, "", "data goes to stdout, messages to stderr");
-    for word in words {
-        assert!(run.stderr.contains(word), "{word:?} is missing in:\n{}", run.stderr);
-    }
-}
+use test_support::gitops::gitops_as;
 
 #[test]
 fn an_unknown_context_is_named() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan", "--context", "fakee"]);
-    expect(&run, 1, &["context was not found for specified context: fakee", "hint: ", "fake"]);
+    assert_snapshot!(run, @r#"
+    exit code 1
+    --- stderr
+    error: context was not found for specified context: fakee
+    hint: did you mean context "fake"?
+    "#);
 }
 
 #[test]
 fn a_server_that_is_down_is_named_within_five_seconds() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     let (kubeconfig, host) = (api.kubeconfig(&folder), api.host());
     drop(api);
     let start = Instant::now();
     let run = gitops_as(&kubeconfig, &["prune", "--plan"]);
-    expect(&run, 1, &["The connection to the server", &host, "was refused"]);
+    assert_snapshot!(run.with("SERVER", host), @"
+    exit code 1
+    --- stderr
+    The connection to the server SERVER was refused - did you specify the right host or port?
+    hint: check the address with `kubectl config view --minify`, and that this network reaches it
+    ");
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
 fn rejected_credentials_are_said_in_kubectls_words() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     api.on("GET /api", [Answer::status(401, "Unauthorized", "Unauthorized")]);
     api.on("GET /apis", [Answer::status(401, "Unauthorized", "Unauthorized")]);
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
-    expect(&run, 1, &["You must be logged in to the server", "hint: "]);
+    assert_snapshot!(run, @"
+    exit code 1
+    --- stderr
+    You must be logged in to the server (Unauthorized)
+    hint: the credentials were not accepted; log in again, or check them with `kubectl auth whoami`
+    ");
 }
 
 /// Discovery with ConfigMaps and Secrets only.
@@ -75,43 +82,58 @@ fn denied(what: &str) -> Answer {
 
 #[test]
 fn forbidden_types_are_gaps_and_the_rest_is_read() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
     api.on("GET /api/v1/configmaps", [list(&["a"])]);
     api.on("GET /api/v1/secrets", [denied("secrets")]);
     api.on("GET /api/v1/namespaces/shop/secrets", [denied("secrets")]);
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
-    expect(&run, 5, &["warning: secrets could not be read", "nothing to prune; the plan is incomplete"]);
+    assert_snapshot!(run, @r#"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource
+    "#);
 }
 
 #[test]
 fn types_that_may_be_listed_in_one_namespace_are_read_there() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
     api.on("GET /api/v1/configmaps", [list(&["a"])]);
     api.on("GET /api/v1/secrets", [denied("secrets")]);
     api.on("GET /api/v1/namespaces/shop/secrets", [list(&["s"])]);
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
-    expect(&run, 5, &["warning: secrets could not be read", "read in shop only"]);
+    assert_snapshot!(run, @r#"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource; read in shop only
+    "#);
 }
 
 #[test]
 fn a_cluster_that_may_not_be_read_is_an_error() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
     for path in ["configmaps", "secrets", "namespaces/shop/configmaps", "namespaces/shop/secrets"] {
         api.on(&format!("GET /api/v1/{path}"), [denied("it")]);
     }
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
-    expect(&run, 1, &["nothing in this cluster can be read", "hint: `kubectl auth can-i --list`"]);
+    assert_snapshot!(run, @r#"
+    exit code 1
+    --- stderr
+    error: nothing in this cluster can be read: it is forbidden: User "t" cannot list resource
+    hint: `kubectl auth can-i --list` shows your rights
+    "#);
 }
 
 #[test]
 fn a_list_that_runs_out_of_its_revision_is_read_again_whole() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
     let mut first = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"continue": "next"}, "items": []});
@@ -120,7 +142,11 @@ fn a_list_that_runs_out_of_its_revision_is_read_again_whole() {
     api.on("GET /api/v1/configmaps", [Answer::json(first), expired, list(&["a", "b"])]);
     api.on("GET /api/v1/secrets", [list(&[])]);
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
-    expect(&run, 0, &["nothing to prune"]);
+    assert_snapshot!(run, @"
+    exit code 0
+    --- stderr
+    nothing to prune
+    ");
     let lists = api.requests_to("GET /api/v1/configmaps");
     assert_eq!(lists.len(), 3);
     assert!(!lists[2].target.contains("limit="), "the last list is whole: {}", lists[2].target);
@@ -128,20 +154,25 @@ fn a_list_that_runs_out_of_its_revision_is_read_again_whole() {
 
 #[test]
 fn a_server_without_metadata_lists_or_without_answers_is_an_error_in_bounded_time() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
     api.on("GET /api/v1/configmaps", [Answer::status(406, "NotAcceptable", "only JSON")]);
     api.on("GET /api/v1/secrets", [Answer::hang()]);
     let start = Instant::now();
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan", "--request-timeout=1s"]);
-    assert_eq!(run.code, 1, "{run:?}");
+    assert_snapshot!(run.with("SERVER", api.host()), @"
+    exit code 1
+    --- stderr
+    error: nothing in this cluster can be read: only JSON
+    hint: `kubectl auth can-i --list` shows your rights
+    ");
     assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
 fn a_stale_group_is_a_gap() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
     let stale = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
@@ -151,12 +182,17 @@ fn a_stale_group_is_a_gap() {
     api.on("GET /api/v1/configmaps", [list(&["a"])]);
     api.on("GET /api/v1/secrets", [list(&[])]);
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
-    expect(&run, 5, &["warning: metrics.k8s.io/v1beta1 could not be read"]);
+    assert_snapshot!(run, @"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: metrics.k8s.io/v1beta1 could not be read: the server of this API group does not answer
+    ");
 }
 
 #[test]
 fn an_old_server_without_aggregated_discovery_is_read_group_by_group() {
-    let folder = Folder::new("bad-input");
+    let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     api.on("GET /api", [Answer::json(json!({"kind": "APIVersions", "versions": ["v1"]}))]);
     api.on(
@@ -171,5 +207,10 @@ fn an_old_server_without_aggregated_discovery_is_read_group_by_group() {
     api.on("GET /apis/dead.example.com/v1", [Answer::status(503, "ServiceUnavailable", "no endpoints")]);
     api.on("GET /api/v1/configmaps", [list(&["a"])]);
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
-    expect(&run, 5, &["warning: dead.example.com/v1 could not be read"]);
+    assert_snapshot!(run, @"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: dead.example.com/v1 could not be read: no endpoints
+    ");
 }

@@ -1,29 +1,27 @@
 //! Command lines that need no cluster: usage errors, snapshot files, closed pipes.
 
-use std::fs;
 use std::io::Write;
 use std::process::Command;
 
+use insta::assert_snapshot;
 use serde_json::json;
 use test_support::folder::Folder;
-use test_support::gitops::{Run, binary, gitops_without_kubeconfig};
+use test_support::gitops::{Run, Transcript, binary, gitops_without_kubeconfig};
 
 fn alone(args: &[&str]) -> Run {
     gitops_without_kubeconfig(Folder::new("command-line").path(), args)
 }
 
-#[track_caller]
-fn expect(run: &Run, code: i32, words: &[&str]) {
-    assert_eq!(run.code, code, "{run:?}");
-    assert_eq!(run.stdout, "", "data goes to stdout, messages to stderr");
-    for word in words {
-        assert!(run.stderr.contains(word), "{word:?} is missing in:\n{}", run.stderr);
-    }
-}
-
 #[test]
 fn a_missing_kubeconfig_is_reported() {
-    expect(&alone(&["prune", "--plan"]), 1, &["error: ", "kubeconfig", "hint: "]);
+    let home = Folder::new("command-line");
+    let run = gitops_without_kubeconfig(home.path(), &["prune", "--plan"]);
+    assert_snapshot!(run.with("HOME", home.path().display()), @"
+    exit code 1
+    --- stderr
+    error: no kubeconfig was found, and this is not a pod
+    hint: name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config
+    ");
 }
 
 #[test]
@@ -34,26 +32,22 @@ fn damaged_snapshot_files_are_refused() {
     let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
     packed.write_all(good.as_bytes()).unwrap();
     let packed = packed.finish().unwrap();
-    let cases: [(&str, &[u8], i32, &str); 6] = [
-        ("good.json", good.as_bytes(), 0, "nothing to prune"),
-        ("good.json.gz", &packed, 0, "nothing to prune"),
-        ("cut.json", &good.as_bytes()[..40], 1, "it is truncated"),
-        ("cut.json.gz", &packed[..20], 1, "it is damaged or truncated"),
-        ("other.json", br#"{"schema": "someone/else/v2"}"#, 1, "its schema is \"someone/else/v2\""),
-        ("text.json", b"hello", 1, "it is not JSON of a snapshot"),
+    let cases: [(&str, &[u8]); 6] = [
+        ("good.json", good.as_bytes()),
+        ("good.json.gz", &packed),
+        ("cut.json", &good.as_bytes()[..40]),
+        ("cut.json.gz", &packed[..20]),
+        ("other.json", br#"{"schema": "someone/else/v2"}"#),
+        ("text.json", b"hello"),
     ];
-    for (name, content, code, words) in cases {
-        let file = folder.path().join(name);
-        fs::write(&file, content).unwrap();
+    let mut transcript = Transcript::default();
+    for (name, content) in cases {
+        let file = folder.write(name, content);
         let run = alone(&["prune", "--plan", "--snapshot", file.to_str().unwrap()]);
-        expect(&run, code, &[words]);
+        transcript.add(name, &run.with("FOLDER", folder.path().display()));
     }
-    let run = alone(&["prune", "--plan", "--snapshot", "no-such-file.json"]);
-    expect(
-        &run,
-        1,
-        &["cannot open snapshot no-such-file.json", "hint: record one with `kubectl gitops snapshot FILE`"],
-    );
+    transcript.add("no file", &alone(&["prune", "--plan", "--snapshot", "no-such-file.json"]));
+    assert_snapshot!(transcript);
 }
 
 #[test]
@@ -69,10 +63,17 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn usage_errors_exit_with_code_2() {
-    for args in
-        [&["prune", "--plan", "--max-percent=101"][..], &["prune", "--out", "x"], &["prun"], &["get", "-o", "bogus"]]
-    {
-        assert_eq!(alone(args).code, 2, "{args:?}");
+    let mut transcript = Transcript::default();
+    for line in ["prune --plan --max-percent=101", "prune --out x", "prun", "get -o bogus"] {
+        let run = alone(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(run.code, 2, "{line}: {run}");
+        transcript.add(line, &run);
     }
-    assert_eq!(alone(&["prune", "--plan", "--by", "nobody", "--snapshot", "examples/none.json"]).code, 1);
+    assert_snapshot!(transcript);
+    assert_snapshot!(alone(&["prune", "--plan", "--by", "nobody", "--snapshot", "examples/none.json"]), @"
+    exit code 1
+    --- stderr
+    error: cannot open snapshot examples/none.json: No such file or directory (os error 2)
+    hint: record one with `kubectl gitops snapshot FILE`
+    ");
 }

@@ -1,10 +1,11 @@
 //! What `inventory` shows of a recorded cluster, and what it says to bad questions.
 
+use insta::assert_snapshot;
 use kubectl_gitops::object::{FullObject, Object, ObjectId};
 use kubectl_gitops::snapshot_file;
 use serde_json::{Value, json};
 use test_support::folder::folder;
-use test_support::gitops::{Run, command};
+use test_support::gitops::{Run, Transcript, command};
 use test_support::objects::{Build, identified, snapshot};
 
 /// Asks the cluster that ships with the project.
@@ -14,6 +15,14 @@ fn ask(args: &[&str]) -> Run {
 
 fn ask_of(file: &str, args: &[&str]) -> Run {
     Run::of(command(&["inventory", "--snapshot", file]).args(args))
+}
+
+fn transcript(rows: &[&[&str]]) -> Transcript {
+    let mut transcript = Transcript::default();
+    for args in rows {
+        transcript.add(&args.join(" "), &ask(args));
+    }
+    transcript
 }
 
 fn shop(args: &[&str]) -> Value {
@@ -32,37 +41,35 @@ fn a_filter_hides_rows_and_says_how_many_and_changes_no_count() {
         assert_eq!((owner["matching"].as_u64(), &owner["objects"]), (Some(1), &same["objects"]));
     }
     assert_eq!(whole.get("filter"), None);
-    let run = ask(&["--kind", "deploy"]);
-    assert!(run.stderr.contains("--kind deployment.apps hides 3 of 5 owners"), "{}", run.stderr);
-    assert!(
-        run.stdout.starts_with("SYSTEM   NAMESPACE     KIND            NAME   MATCHING   OBJECTS"),
-        "{}",
-        run.stdout
-    );
+    assert_snapshot!(ask(&["--kind", "deploy"]), @"
+    exit code 0
+    --- stdout
+    SYSTEM   NAMESPACE     KIND            NAME   MATCHING   OBJECTS   MISSING   LEAKED   STATE
+    flux     flux-system   Kustomization   cart   1          5         0         0        Suspended
+    flux     flux-system   Kustomization   web    1          7         0         2        Ready
+    --- stderr
+    236 objects: 19 managed, 4 leaked, 6 made by others, 197 the cluster's own, 10 unmanaged
+    --kind deployment.apps hides 3 of 5 owners
+    ");
 }
 
 #[test]
 fn every_view_takes_a_filter() {
     let label = "kustomize.toolkit.fluxcd.io/name=web";
     let rows = [
-        (&["kustomization/web", "--kind", "cm"][..], "--kind configmap hides 4 of 7 objects"),
-        (&["kustomization/web", "--kind", "cm,svc", "-l", label], "hides 3 of 7 objects"),
-        (&["--leaked", "--kind", "ConfigMap"], "--kind configmap hides 1 of 4 objects"),
-        (&["--leaked", "--kind", "cm,ns"], "hides nothing of 4 objects"),
-        (&["--leaked", "-l", label], "hides 2 of 4 objects"),
-        (&["--leaked", "-l", "!kustomize.toolkit.fluxcd.io/name"], "hides 4 of 4 objects"),
-        (&["--unmanaged", "--kind", "serviceaccounts"], "hides 10 of 10 objects"),
-        (&["-o", "tree", "-l", "app=web"], "-l app=web hides 20 of 25 objects"),
+        &["kustomization/web", "--kind", "cm"][..],
+        &["kustomization/web", "--kind", "cm,svc", "-l", label],
+        &["--leaked", "--kind", "ConfigMap"],
+        &["--leaked", "--kind", "cm,ns"],
+        &["--leaked", "-l", label],
+        &["--leaked", "-l", "!kustomize.toolkit.fluxcd.io/name"],
+        &["--unmanaged", "--kind", "serviceaccounts"],
+        // What leads to a selected object stays in the tree.
+        &["-o", "tree", "-l", "app=web"],
         // Services of the core, not of anything else; a full name is understood as kubectl understands it.
-        (&["kustomization/web", "--kind", "deployments.v1.apps"], "--kind deployment.apps hides 6 of 7 objects"),
+        &["kustomization/web", "--kind", "deployments.v1.apps"],
     ];
-    for (args, words) in rows {
-        let run = ask(args);
-        assert!(run.code == 0 && run.stderr.contains(words), "{args:?}: {words:?} is missing in {run:?}");
-    }
-    let tree = ask(&["-o", "tree", "-l", "app=web"]).stdout;
-    assert!(tree.contains("deployment.apps/web -n web") && tree.contains("pod/web-"), "what leads there stays: {tree}");
-    assert!(!tree.contains("configmap"), "{tree}");
+    assert_snapshot!(transcript(&rows));
     let owner = &shop(&["kustomization/web", "--kind", "cm"])["objects"][0];
     assert_eq!((owner["owner"]["objects"].as_u64(), owner["owner"]["matching"].as_u64()), (Some(7), Some(3)));
 }
@@ -70,33 +77,19 @@ fn every_view_takes_a_filter() {
 #[test]
 fn mistyped_arguments_get_suggestions() {
     let rows = [
-        (
-            &["kustomization/chekout"][..],
-            1,
-            "no owner \"kustomization/chekout\"",
-            "did you mean kustomization/checkout?",
-        ),
-        (&["kustomization/nothing-like-it"], 1, "no owner", "`kubectl gitops inventory` lists the owners"),
-        (&["web"], 2, "\"web\" is not KIND/NAME", "--kind shows objects of one kind"),
-        (
-            &["--by", "fluxx"],
-            2,
-            "unknown system \"fluxx\"",
-            "one of flux, flux-v1, qbec, applyset, argocd, helm, kapp, cli-utils",
-        ),
-        (&["--kind", "deploymnts"], 2, "no resource type \"deploymnts\"", "did you mean deployments?"),
-        (&["--kind", ","], 2, "--kind names no resource type", "for example"),
-        (&["-l", "app in (web"], 2, "\"app in (web\" cannot be parsed", "for example"),
-        (&["-l", "app=web,"], 2, "it ends after ','", "for example"),
-        (&["--why", "cm/x", "-l", "a=b"], 2, "cannot be used with", ""),
-        (&["--why", "cm"], 2, "\"cm\" is not TYPE/NAME", ""),
-        (&["--why", "cm/nothing"], 1, "no object \"cm/nothing\"", "give its namespace with -n"),
+        &["kustomization/chekout"][..],
+        &["kustomization/nothing-like-it"],
+        &["web"],
+        &["--by", "fluxx"],
+        &["--kind", "deploymnts"],
+        &["--kind", ","],
+        &["-l", "app in (web"],
+        &["-l", "app=web,"],
+        &["--why", "cm/x", "-l", "a=b"],
+        &["--why", "cm"],
+        &["--why", "cm/nothing"],
     ];
-    for (args, code, message, hint) in rows {
-        let run = ask(args);
-        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{args:?}: {run:?}");
-        assert!(run.stderr.contains(message) && run.stderr.contains(hint), "{args:?}: {}", run.stderr);
-    }
+    assert_snapshot!(transcript(&rows));
 }
 
 #[test]
@@ -189,12 +182,20 @@ fn long_names_colons_and_double_underscores_are_names_like_any_other() {
         (&2.into(), &0.into(), &2.into()),
         "{answer:#}"
     );
+    let mut why_transcript = Transcript::default();
     for (name, standing) in [("system:shop:read", "managed"), (":edge:", "managed"), ("odd__name", "leaked")] {
         let why = ask_of(&file, &["--why", &format!("clusterrole/{name}")]);
-        assert!(why.stdout.contains(&format!("/{name} is {standing}")), "{why:?}");
+        assert!(why.stdout.contains(&format!("/{name} is {standing}")), "{why}");
+        why_transcript.add(name, &why);
     }
+    assert_snapshot!(why_transcript);
     let selected = ask_of(&file, &["--leaked", "-o", "name", "-l", &format!("{GROUP}/name={long}")]);
     assert_eq!(selected.stdout.lines().count(), 2, "{selected:?}");
     let longer = ask_of(&file, &["-l", &format!("{GROUP}/name={long}a")]);
-    assert!(longer.code == 2 && longer.stderr.contains("at most 63"), "{longer:?}");
+    assert_snapshot!(longer, @r#"
+    exit code 2
+    --- stderr
+    error: the label selector "kustomize.toolkit.fluxcd.io/name=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" cannot be parsed: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" cannot be the value of a label: it must be at most 63 letters, digits, '-', '_' or '.'
+    hint: for example -l 'app=web,tier!=db' or -l 'env in (dev, prod),!canary'
+    "#);
 }

@@ -1,26 +1,22 @@
 //! Manifests from files, directories and standard input; each bad one with its message and exit code.
 
-use std::fs;
-use std::path::PathBuf;
-
+use insta::assert_snapshot;
+use kubectl_gitops::error::Result;
 use kubectl_gitops::exit::ExitCode;
 use kubectl_gitops::manifests::{Loader, Manifests, read};
+use test_support::folder::Folder;
 
-/// A directory of this test's own.
-fn directory(name: &str, files: &[(&str, &str)]) -> PathBuf {
-    let root = std::env::temp_dir().join(format!("kubectl-gitops-manifests-{}-{name}", std::process::id()));
-    let _ = fs::remove_dir_all(&root);
-    fs::create_dir_all(&root).unwrap();
+/// A folder with these files.
+fn directory(files: &[(&str, &str)]) -> Folder {
+    let root = Folder::new("manifests");
     for (path, text) in files {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        root.write(path, text);
     }
     root
 }
 
-fn load(root: &std::path::Path, loader: Loader) -> kubectl_gitops::error::Result<Manifests> {
-    read(&[root.display().to_string()], loader, &mut std::io::empty())
+fn load(root: &Folder, loader: Loader) -> Result<Manifests> {
+    read(&[root.path().display().to_string()], loader, &mut std::io::empty())
 }
 
 fn names(manifests: &Manifests) -> Vec<String> {
@@ -38,10 +34,13 @@ fn a_directory_is_read_to_its_bottom_in_order() {
     let many = format!("---\n{}---\n# nothing\n---\n{}", cm("b"), cm("c"));
     let json = r#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}]}
         {"apiVersion":"v1","kind":"Secret","metadata":{"name":"t"}}"#;
-    let root = directory(
-        "order",
-        &[("a.yaml", &cm("a")), ("deep/er/b.yml", &many), ("z.json", json), ("notes.txt", "no"), (".git/x.yaml", "no")],
-    );
+    let root = directory(&[
+        ("a.yaml", &cm("a")),
+        ("deep/er/b.yml", &many),
+        ("z.json", json),
+        ("notes.txt", "no"),
+        (".git/x.yaml", "no"),
+    ]);
     let read = load(&root, Loader::Strict).unwrap();
     let expected = ["configmap/a -n shop", "configmap/b -n shop", "configmap/c -n shop", "secret/s", "secret/t"];
     assert_eq!(names(&read), expected);
@@ -50,45 +49,56 @@ fn a_directory_is_read_to_its_bottom_in_order() {
 
 #[test]
 fn fluxd_leaves_out_charts_json_and_what_has_no_kind() {
-    let root = directory(
-        "fluxd",
-        &[
-            ("a.yaml", &cm("a")),
-            ("chart/Chart.yaml", "name: x"),
-            ("chart/values.yaml", "x: 1"),
-            ("chart/templates/b.yaml", "{{ no }}"),
-            ("values.yaml", "just: values"),
-            ("z.json", "{}"),
-        ],
-    );
+    let root = directory(&[
+        ("a.yaml", &cm("a")),
+        ("chart/Chart.yaml", "name: x"),
+        ("chart/values.yaml", "x: 1"),
+        ("chart/templates/b.yaml", "{{ no }}"),
+        ("values.yaml", "just: values"),
+        ("z.json", "{}"),
+    ]);
     let read = load(&root, Loader::Fluxd).unwrap();
     assert_eq!(names(&read), ["configmap/a -n shop"]);
-    assert_eq!(read.warnings.len(), 2, "{:?}", read.warnings);
+    let warnings = read.warnings.join("\n").replace(&root.path().display().to_string(), "FOLDER");
+    assert_snapshot!(warnings, @"
+    FOLDER/chart is a Helm chart: left out, as fluxd does
+    FOLDER/values.yaml, document 1 has no kind: left out, as fluxd does
+    ");
 }
 
 #[test]
 fn invalid_manifests_are_errors_with_file_and_document() {
     let rows = [
-        ("no kind", "apiVersion: v1\nmetadata: {name: a}\n".to_owned(), "document 1: has no kind"),
-        ("the third", format!("{}---\n{}---\nkind: Pod\n", cm("a"), cm("b")), "document 3: has no apiVersion (Pod)"),
-        ("no name", "apiVersion: v1\nkind: Pod\n".to_owned(), "document 1: has no metadata.name (Pod)"),
-        ("a text", "hello".to_owned(), "document 1: is not an object"),
-        ("broken", format!("{}---\na: [", cm("a")), "document 2: not YAML"),
-        ("broken JSON", "{\"kind\": ".to_owned(), "document 1: not YAML"),
+        ("no kind", "apiVersion: v1\nmetadata: {name: a}\n".to_owned()),
+        ("the third", format!("{}---\n{}---\nkind: Pod\n", cm("a"), cm("b"))),
+        ("no name", "apiVersion: v1\nkind: Pod\n".to_owned()),
+        ("a text", "hello".to_owned()),
+        ("broken", format!("{}---\na: [", cm("a"))),
+        ("broken JSON", "{\"kind\": ".to_owned()),
     ];
-    for (name, text, expected) in rows {
-        let root = directory(&name.replace(' ', "-"), &[("x.yaml", &text)]);
+    let mut messages = String::new();
+    for (name, text) in rows {
+        let root = directory(&[("x.yaml", &text)]);
         let error = load(&root, Loader::Strict).unwrap_err();
         assert_eq!(error.exit, ExitCode::Error, "{name}");
-        assert!(error.message.contains(&format!("x.yaml, {expected}")), "{name}: {}", error.message);
+        let message = error.message.replace(&root.path().display().to_string(), "FOLDER");
+        messages += &format!("{name}: {message}\n");
     }
+    assert_snapshot!(messages, @"
+    no kind: FOLDER/x.yaml, document 1: has no kind
+    the third: FOLDER/x.yaml, document 3: has no apiVersion (Pod)
+    no name: FOLDER/x.yaml, document 1: has no metadata.name (Pod)
+    a text: FOLDER/x.yaml, document 1: is not an object
+    broken: FOLDER/x.yaml, document 2: not YAML: did not find expected node content at line 6 column 1, while parsing a flow node
+    broken JSON: FOLDER/x.yaml, document 1: not YAML: did not find expected node content at line 2 column 1, while parsing a flow node
+    ");
 }
 
 #[test]
 fn a_path_that_does_not_exist_and_standard_input_twice_are_errors() {
     let missing = read(&["/does/not/exist".to_owned()], Loader::Strict, &mut std::io::empty()).unwrap_err();
     assert_eq!(missing.exit, ExitCode::Error);
-    assert!(missing.message.starts_with("cannot read /does/not/exist: "), "{}", missing.message);
+    assert_snapshot!(missing.message, @"cannot read /does/not/exist: No such file or directory (os error 2)");
     let twice = read(&["-".to_owned(), "-".to_owned()], Loader::Strict, &mut std::io::empty()).unwrap_err();
     assert_eq!((twice.exit, &*twice.message), (ExitCode::Usage, "-f - is given twice"));
 }

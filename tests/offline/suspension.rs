@@ -1,9 +1,10 @@
 //! `get`, `suspend` and `resume` against a server that misbehaves as the real one does not on demand.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
-use test_support::gitops::{Run, gitops_as};
+use test_support::gitops::{Run, Transcript, gitops_as};
 
 const PATH: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations";
 
@@ -54,8 +55,14 @@ fn a_conflict_is_retried_with_the_new_resource_version() {
     api.on(&format!("GET {PATH}/apps"), [Answer::json(object(7, json!({}))), Answer::json(object(8, json!({})))]);
     api.on(&format!("PATCH {PATH}/apps"), [conflict(), suspended(9)]);
     let run = suspend(&api, &[]);
-    assert_eq!(run.code, 0, "{run:?}");
-    assert_eq!(run.stdout, "kustomization.kustomize.toolkit.fluxcd.io/apps suspended\n");
+    assert_snapshot!(run, @"
+    exit code 0
+    --- stdout
+    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
+    --- stderr
+    warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
+    hint: --spec sets spec.suspend too; KUBECTL_GITOPS_ANNOTATION_HONOURED=true says that your controllers honour it
+    ");
     let patches = api.requests_to(&format!("PATCH {PATH}/apps"));
     let versions: Vec<Value> = patches
         .iter()
@@ -73,8 +80,11 @@ fn endless_conflicts_are_given_up() {
     api.on(&format!("GET {PATH}/apps"), [Answer::json(object(7, json!({})))]);
     api.on(&format!("PATCH {PATH}/apps"), [conflict()]);
     let run = suspend(&api, &[]);
-    assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{run:?}");
-    assert!(run.stderr.contains("(Conflict): the object has been modified"), "{run:?}");
+    assert_snapshot!(run, @"
+    exit code 1
+    --- stderr
+    error: kustomization.kustomize.toolkit.fluxcd.io/apps: Error from server (Conflict): the object has been modified
+    ");
     assert_eq!(api.requests_to(&format!("PATCH {PATH}/apps")).len(), 8, "the tries are limited");
 }
 
@@ -85,8 +95,12 @@ fn a_concurrent_suspension_by_somebody_else_is_kept() {
     api.on(&format!("GET {PATH}/apps"), [Answer::json(object(7, json!({}))), Answer::json(other)]);
     api.on(&format!("PATCH {PATH}/apps"), [conflict(), suspended(9)]);
     let run = suspend(&api, &[]);
-    assert_eq!(run.code, 6, "{run:?}");
-    assert!(run.stderr.contains("already suspended with another message: mine"), "{run:?}");
+    assert_snapshot!(run, @"
+    exit code 6
+    --- stderr
+    error: kustomization.kustomize.toolkit.fluxcd.io/apps: already suspended with another message: mine
+    hint: replace it with --overwrite
+    ");
     assert_eq!(api.requests_to(&format!("PATCH {PATH}/apps")).len(), 1);
 }
 
@@ -97,12 +111,24 @@ fn the_patched_object_is_verified() {
     moved["metadata"]["generation"] = json!(2);
     api.on(&format!("GET {PATH}/apps"), [Answer::json(object(7, json!({})))]);
     api.on(&format!("PATCH {PATH}/apps"), [Answer::json(moved), Answer::json(object(9, json!({})))]);
-    let run = suspend(&api, &[]);
-    assert!(run.stderr.contains("generation moved from 1 to 2"), "{run:?}");
-    let dropped = suspend(&api, &["--spec"]);
-    assert_eq!(dropped.code, 5, "{dropped:?}");
-    assert!(dropped.stderr.contains("the server dropped spec.suspend"), "{dropped:?}");
-    assert!(dropped.stderr.contains("the server dropped the annotation"), "{dropped:?}");
+    assert_snapshot!(suspend(&api, &[]), @"
+    exit code 0
+    --- stdout
+    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
+    --- stderr
+    warning: kustomization.kustomize.toolkit.fluxcd.io/apps: generation moved from 1 to 2: something changed its spec with this request
+    warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
+    hint: --spec sets spec.suspend too; KUBECTL_GITOPS_ANNOTATION_HONOURED=true says that your controllers honour it
+    ");
+    assert_snapshot!(suspend(&api, &["--spec"]), @"
+    exit code 5
+    --- stdout
+    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
+    --- stderr
+    error: kustomization.kustomize.toolkit.fluxcd.io/apps: the server dropped spec.suspend, which this version of the kind does not have
+    error: kustomization.kustomize.toolkit.fluxcd.io/apps: the server dropped the annotation reconcile.fluxcd.io/suspended
+    spec.suspend was set: the generation moved by one
+    ");
 }
 
 #[test]
@@ -110,7 +136,14 @@ fn a_client_dry_run_writes_nothing() {
     let api = api();
     api.on(&format!("GET {PATH}/apps"), [Answer::json(object(7, json!({})))]);
     let run = suspend(&api, &["--dry-run=client"]);
-    assert_eq!(run.stdout, "kustomization.kustomize.toolkit.fluxcd.io/apps suspended (dry run)\n", "{run:?}");
+    assert_snapshot!(run, @"
+    exit code 0
+    --- stdout
+    kustomization.kustomize.toolkit.fluxcd.io/apps suspended (dry run)
+    --- stderr
+    warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
+    hint: --spec sets spec.suspend too; KUBECTL_GITOPS_ANNOTATION_HONOURED=true says that your controllers honour it
+    ");
     assert!(api.requests().iter().all(|request| request.method == "GET"));
 }
 
@@ -120,20 +153,22 @@ fn contradictory_arguments_are_refused_before_any_request() {
     let folder = Folder::new("verbs");
     let kubeconfig = api.kubeconfig(&folder);
     // 250 KiB do not fit into one argument of this system, so the longest message is tested beside its rule.
-    for (name, args, message) in [
-        ("an empty message", &["suspend", "ks/apps", "-m", ""][..], "the message is empty"),
-        ("a message without targets", &["suspend", "-m", "x"], "nothing says which objects"),
-        ("a type alone", &["suspend", "ks", "-m", "x"], "nothing says which objects"),
-        ("all and names", &["suspend", "ks", "apps", "--all"], "name cannot be provided when --all"),
-        ("a selector and names", &["resume", "ks/apps", "-l", "a=b"], "name cannot be provided when --all"),
-        ("all and a selector", &["resume", "ks", "--all", "-l", "a=b"], "cannot be used with"),
-        ("an unknown dry run", &["resume", "ks/apps", "--dry-run=maybe"], "invalid value 'maybe'"),
-        ("an unknown format", &["get", "-o", "bogus"], "invalid value 'bogus'"),
+    let mut transcript = Transcript::default();
+    for (name, args) in [
+        ("an empty message", &["suspend", "ks/apps", "-m", ""][..]),
+        ("a message without targets", &["suspend", "-m", "x"]),
+        ("a type alone", &["suspend", "ks", "-m", "x"]),
+        ("all and names", &["suspend", "ks", "apps", "--all"]),
+        ("a selector and names", &["resume", "ks/apps", "-l", "a=b"]),
+        ("all and a selector", &["resume", "ks", "--all", "-l", "a=b"]),
+        ("an unknown dry run", &["resume", "ks/apps", "--dry-run=maybe"]),
+        ("an unknown format", &["get", "-o", "bogus"]),
     ] {
         let run = gitops_as(&kubeconfig, args);
-        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{name}: {run:?}");
-        assert!(run.stderr.contains(message), "{name}: {run:?}");
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{name}: {run}");
+        transcript.add(name, &run);
     }
+    assert_snapshot!(transcript);
     assert!(api.requests().is_empty());
 }
 
@@ -142,6 +177,10 @@ fn names_across_all_namespaces_are_refused() {
     let api = api();
     let folder = Folder::new("verbs");
     let run = gitops_as(&api.kubeconfig(&folder), &["get", "ks", "apps", "-A"]);
-    assert_eq!(run.code, 2, "{run:?}");
-    assert!(run.stderr.contains("a resource cannot be retrieved by name across all namespaces"), "{run:?}");
+    assert_snapshot!(run, @"
+    exit code 2
+    --- stderr
+    error: a resource cannot be retrieved by name across all namespaces
+    hint: leave -A out, or name no object
+    ");
 }

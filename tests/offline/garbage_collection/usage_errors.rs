@@ -3,9 +3,10 @@
 
 use std::path::PathBuf;
 
+use insta::assert_snapshot;
 use kubectl_gitops::snapshot_file;
 use test_support::folder::folder;
-use test_support::gitops::{Run, command};
+use test_support::gitops::{Run, Transcript, command};
 use test_support::objects::snapshot;
 
 /// A recorded cluster that serves ConfigMaps and Namespaces and holds nothing, and manifests to plan with.
@@ -59,270 +60,62 @@ fn bad_flags_and_manifests_are_refused_with_a_hint() {
     let qbec = "--by qbec --app shop --env dev --default-namespace shop";
     let flux = "--by flux-v1 --git-url git@h:o/r";
     let set = "--by applyset --applyset shop -n shop";
-    let rows: [(&str, String, i32, &str, &str); 47] = [
-        (
-            "an app that is no label value",
-            "--by qbec --app a/b --env dev -f one.yaml".to_owned(),
-            2,
-            "--app \"a/b\" cannot be a label value",
-            "use letters",
-        ),
-        (
-            "an environment that is none",
-            "--by qbec --app a --env -b- -f one.yaml".replace("--env -b-", "--env=-b-"),
-            2,
-            "--env \"-b-\" cannot be a label value",
-            "use letters",
-        ),
-        ("the baseline", "--by qbec --app a --env _ -f one.yaml".to_owned(), 2, "environment _ is qbec's baseline", ""),
-        (
-            "Q24 a tag of 70 characters",
-            long,
-            2,
-            "--app-tag has 70 characters, and a label value at most 63",
-            "shorten it",
-        ),
-        (
-            "an app of 64 characters",
-            format!("--by qbec --app {} --env dev -f one.yaml", "x".repeat(64)),
-            2,
-            "--app has 64 characters, and a label value at most 63",
-            "shorten it",
-        ),
-        (
-            "a tag that is no label value",
-            format!("{qbec} --app-tag pr/1 -f one.yaml"),
-            2,
-            "--app-tag \"pr/1\" cannot be a label value",
-            "use letters",
-        ),
-        (
-            "no object for an ApplySet",
-            format!("{set} -f empty.yaml"),
-            6,
-            "the manifests hold no object",
-            "--allow-empty",
-        ),
-        ("an empty list", format!("{qbec} -f emptylist.yaml"), 6, "the manifests hold no object", "--allow-empty"),
-        (
-            "no name in a list",
-            format!("{qbec} -f namelesslist.yaml"),
-            1,
-            "namelesslist.yaml, document 1: item 2 of the List has no metadata.name (ConfigMap)",
-            "",
-        ),
-        ("no YAML", format!("{qbec} -f broken.yaml"), 1, "broken.yaml, document 1: not YAML", ""),
-        ("standard input twice", format!("{qbec} -f - -f -"), 2, "-f - is given twice", "read once"),
-        (
-            "twice for an ApplySet",
-            format!("{set} -f twice.yaml"),
-            1,
-            "configmap/a -n shop stands twice in the manifests",
-            "remove one",
-        ),
-        ("an empty branch", format!("{flux} --git-branch= -f one.yaml"), 2, "--git-branch is empty", "master"),
-        (
-            "an empty new branch",
-            format!("{flux} --new-git-branch= -f one.yaml"),
-            2,
-            "--new-git-branch is empty",
-            "master",
-        ),
-        (
-            "an empty new URL",
-            format!("{flux} --new-git-url= -f one.yaml"),
-            2,
-            "--new-git-url \"\" is no URL",
-            "as fluxd",
-        ),
-        (
-            "C14 a new path with and without one",
-            format!("{flux} --git-path a --new-git-path a, -f one.yaml"),
-            2,
-            "--new-git-path is given with and without a path",
-            "the whole repository",
-        ),
-        (
-            "the same component in and out",
-            format!("{qbec} -f one.yaml --component web --exclude-component web"),
-            2,
-            "cannot include as well as exclude components",
-            "one or the other",
-        ),
-        ("no object", format!("{qbec} -f empty.yaml"), 6, "the manifests hold no object", "--allow-empty"),
-        ("no object for fluxd", format!("{flux} -f empty.yaml"), 6, "the manifests hold no object", "--allow-empty"),
-        ("no -f", qbec.to_owned(), 2, "the manifests are missing", "pass -f"),
-        (
-            "no kind",
-            format!("{qbec} -f kindless.yaml"),
-            1,
-            "kindless.yaml, document 2: has no kind",
-            "counts as garbage",
-        ),
-        (
-            "no name",
-            format!("{qbec} -f nameless.yaml"),
-            1,
-            "nameless.yaml, document 1: has no metadata.name (ConfigMap)",
-            "",
-        ),
-        ("no file", format!("{qbec} -f nowhere.yaml"), 1, "cannot read nowhere.yaml", ""),
-        (
-            "twice",
-            format!("{qbec} -f twice.yaml"),
-            1,
-            "configmap/a -n shop stands twice in the manifests: in twice.yaml, document 1 and in twice.yaml, document 2",
-            "remove one",
-        ),
-        (
-            "F19 twice by id",
-            format!("{flux} --default-namespace shop -f twice.yaml"),
-            1,
-            "shop:configmap/a stands twice",
-            "remove one",
-        ),
-        (
-            "an empty URL",
-            "--by flux-v1 --git-url= -f one.yaml".to_owned(),
-            2,
-            "--git-url \"\" is no URL",
-            "as fluxd has it",
-        ),
-        (
-            "a control character",
-            "--by flux-v1 --git-url a\tb -f one.yaml".to_owned(),
-            2,
-            "--git-url \"a\\tb\" is no URL",
-            "",
-        ),
-        (
-            "C14 with and without a path",
-            format!("{flux} --git-path a, -f one.yaml"),
-            2,
-            "--git-path is given with and without a path",
-            "the whole repository",
-        ),
-        ("an absolute path", format!("{flux} --git-path /a -f one.yaml"), 2, "--git-path /a begins with /", "relative"),
-        ("a path without URL", "--by flux-v1 --git-path a -f one.yaml".to_owned(), 2, "--git-url", ""),
-        ("no fluxd to ask", "--by flux-v1 -f one.yaml".to_owned(), 2, "the cluster runs no fluxd", "--git-url"),
-        (
-            "Q10 a short name",
-            format!("{qbec} -f one.yaml --kind cm"),
-            2,
-            "the filter on kind \"cm\" matches nothing",
-            "ConfigMap",
-        ),
-        (
-            "a component that nothing has",
-            format!("{qbec} -f one.yaml --component wbe"),
-            2,
-            "the filter on component \"wbe\" matches nothing",
-            "components are web",
-        ),
-        (
-            "a namespace that nothing is in",
-            format!("{qbec} -f one.yaml --include-namespace x"),
-            2,
-            "the filter on namespace \"x\" matches nothing",
-            "namespaces are shop",
-        ),
-        (
-            "both kinds",
-            format!("{qbec} -f one.yaml --kind a --exclude-kind a"),
-            2,
-            "cannot include as well as exclude kinds",
-            "one or the other",
-        ),
-        (
-            "both components",
-            format!("{qbec} -f one.yaml --component a --exclude-component a"),
-            2,
-            "cannot include as well as exclude components",
-            "",
-        ),
-        (
-            "both namespaces",
-            format!("{qbec} -f one.yaml --include-namespace a --exclude-namespace a"),
-            2,
-            "cannot include as well as exclude namespaces",
-            "",
-        ),
-        (
-            "flags without their system",
-            "--app shop --env dev".to_owned(),
-            2,
-            "--app needs --by qbec, --by flux-v1 or --by applyset",
-            "",
-        ),
-        (
-            "flags of another system",
-            format!("{flux} -f one.yaml --app shop"),
-            2,
-            "--app belongs to --by qbec, not to --by flux-v1",
-            "",
-        ),
-        ("no environment", "--by qbec --app shop -f one.yaml".to_owned(), 2, "--by qbec needs --env", ""),
-        (
-            "no application",
-            "--by qbec --env dev -f one.yaml".to_owned(),
-            2,
-            "--by qbec needs --app (or --qbec-root)",
-            "",
-        ),
-        (
-            "nothing but the system",
-            "--by qbec".to_owned(),
-            2,
-            "--by qbec needs --app, --env and -f, or --qbec-root",
-            "",
-        ),
-        (
-            "a working tree too",
-            format!("{qbec} -f one.yaml --repo ."),
-            2,
-            "a working tree of Flux and the manifests of another system make two plans",
-            "one at a time",
-        ),
-        (
-            "an owner too",
-            format!("kustomization/a {qbec} -f one.yaml"),
-            2,
-            "owners cannot be named together with manifests",
-            "whose objects",
-        ),
-        (
-            "no qbec",
-            "--by qbec --env dev --qbec-root .".to_owned(),
-            1,
-            "cannot run qbec show dev -O -o json",
-            "install qbec",
-        ),
-        (
-            "no namespace for a parent",
-            "--by applyset --applyset configmap/x -f one.yaml".to_owned(),
-            2,
-            "a namespace is needed",
-            "pass -n",
-        ),
-        (
-            "a parent of no kind",
-            "--by applyset --applyset things/x -f one.yaml".to_owned(),
-            2,
-            "the cluster serves no kind \"things\"",
-            "configmap/NAME",
-        ),
+    let rows: [(&str, i32, String); 47] = [
+        ("an app that is no label value", 2, "--by qbec --app a/b --env dev -f one.yaml".to_owned()),
+        ("an environment that is none", 2, "--by qbec --app a --env -b- -f one.yaml".replace("--env -b-", "--env=-b-")),
+        ("the baseline", 2, "--by qbec --app a --env _ -f one.yaml".to_owned()),
+        ("Q24 a tag of 70 characters", 2, long),
+        ("an app of 64 characters", 2, format!("--by qbec --app {} --env dev -f one.yaml", "x".repeat(64))),
+        ("a tag that is no label value", 2, format!("{qbec} --app-tag pr/1 -f one.yaml")),
+        ("no object for an ApplySet", 6, format!("{set} -f empty.yaml")),
+        ("an empty list", 6, format!("{qbec} -f emptylist.yaml")),
+        ("no name in a list", 1, format!("{qbec} -f namelesslist.yaml")),
+        ("no YAML", 1, format!("{qbec} -f broken.yaml")),
+        ("standard input twice", 2, format!("{qbec} -f - -f -")),
+        ("twice for an ApplySet", 1, format!("{set} -f twice.yaml")),
+        ("an empty branch", 2, format!("{flux} --git-branch= -f one.yaml")),
+        ("an empty new branch", 2, format!("{flux} --new-git-branch= -f one.yaml")),
+        ("an empty new URL", 2, format!("{flux} --new-git-url= -f one.yaml")),
+        ("C14 a new path with and without one", 2, format!("{flux} --git-path a --new-git-path a, -f one.yaml")),
+        ("the same component in and out", 2, format!("{qbec} -f one.yaml --component web --exclude-component web")),
+        ("no object", 6, format!("{qbec} -f empty.yaml")),
+        ("no object for fluxd", 6, format!("{flux} -f empty.yaml")),
+        ("no -f", 2, qbec.to_owned()),
+        ("no kind", 1, format!("{qbec} -f kindless.yaml")),
+        ("no name", 1, format!("{qbec} -f nameless.yaml")),
+        ("no file", 1, format!("{qbec} -f nowhere.yaml")),
+        ("twice", 1, format!("{qbec} -f twice.yaml")),
+        ("F19 twice by id", 1, format!("{flux} --default-namespace shop -f twice.yaml")),
+        ("an empty URL", 2, "--by flux-v1 --git-url= -f one.yaml".to_owned()),
+        ("a control character", 2, "--by flux-v1 --git-url a\tb -f one.yaml".to_owned()),
+        ("C14 with and without a path", 2, format!("{flux} --git-path a, -f one.yaml")),
+        ("an absolute path", 2, format!("{flux} --git-path /a -f one.yaml")),
+        ("a path without URL", 2, "--by flux-v1 --git-path a -f one.yaml".to_owned()),
+        ("no fluxd to ask", 2, "--by flux-v1 -f one.yaml".to_owned()),
+        ("Q10 a short name", 2, format!("{qbec} -f one.yaml --kind cm")),
+        ("a component that nothing has", 2, format!("{qbec} -f one.yaml --component wbe")),
+        ("a namespace that nothing is in", 2, format!("{qbec} -f one.yaml --include-namespace x")),
+        ("both kinds", 2, format!("{qbec} -f one.yaml --kind a --exclude-kind a")),
+        ("both components", 2, format!("{qbec} -f one.yaml --component a --exclude-component a")),
+        ("both namespaces", 2, format!("{qbec} -f one.yaml --include-namespace a --exclude-namespace a")),
+        ("flags without their system", 2, "--app shop --env dev".to_owned()),
+        ("flags of another system", 2, format!("{flux} -f one.yaml --app shop")),
+        ("no environment", 2, "--by qbec --app shop -f one.yaml".to_owned()),
+        ("no application", 2, "--by qbec --env dev -f one.yaml".to_owned()),
+        ("nothing but the system", 2, "--by qbec".to_owned()),
+        ("a working tree too", 2, format!("{qbec} -f one.yaml --repo .")),
+        ("an owner too", 2, format!("kustomization/a {qbec} -f one.yaml")),
+        ("no qbec", 1, "--by qbec --env dev --qbec-root .".to_owned()),
+        ("no namespace for a parent", 2, "--by applyset --applyset configmap/x -f one.yaml".to_owned()),
+        ("a parent of no kind", 2, "--by applyset --applyset things/x -f one.yaml".to_owned()),
     ];
-    for (name, args, code, message, hint) in rows {
+    let mut transcript = Transcript::default();
+    for (name, code, args) in rows {
         let run = place.plan(&args);
-        assert_eq!(run.code, code, "{name}: {run:?}");
-        assert!(run.stderr.contains(message), "{name}: {}", run.stderr);
-        assert!(
-            hint.is_empty() || run.stderr.contains("hint: ") && run.stderr.contains(hint),
-            "{name}: {}",
-            run.stderr
-        );
-        assert_eq!(run.stdout, "", "{name}");
+        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{name}: {run}");
+        transcript.add(&format!("{name}: {args}"), &run);
     }
+    assert_snapshot!(transcript);
 }
 
 #[test]
@@ -336,30 +129,20 @@ fn unusual_input_is_planned_with_a_warning() {
     );
     let qbec = "--by qbec --app shop --env dev --default-namespace shop";
     let rows = [
-        ("a list", format!("{qbec} -f list.yaml"), ""),
-        (
-            "an unknown kind",
-            format!("{qbec} -f unknown.yaml"),
-            "warning: the cluster does not serve widget.new.example.com: such manifests are kept by identity",
-        ),
-        (
-            "an unknown kind for fluxd",
-            "--by flux-v1 --git-url git@h:o/r -f unknown.yaml".to_owned(),
-            "warning: the cluster does not serve widget.new.example.com: fluxd forgets such manifests",
-        ),
-        (
-            "an odd URL",
-            "--by flux-v1 --git-url org-1@github.com:o/r -f one.yaml".to_owned(),
-            "is no URL to fluxd, which hashes it as a local path",
-        ),
-        ("an empty path alone", "--by flux-v1 --git-url git@h:o/r --git-path= -f one.yaml".to_owned(), ""),
-        ("nothing, on purpose", format!("{qbec} --allow-empty"), ""),
+        ("a list", format!("{qbec} -f list.yaml")),
+        ("an unknown kind", format!("{qbec} -f unknown.yaml")),
+        ("an unknown kind for fluxd", "--by flux-v1 --git-url git@h:o/r -f unknown.yaml".to_owned()),
+        ("an odd URL", "--by flux-v1 --git-url org-1@github.com:o/r -f one.yaml".to_owned()),
+        ("an empty path alone", "--by flux-v1 --git-url git@h:o/r --git-path= -f one.yaml".to_owned()),
+        ("nothing, on purpose", format!("{qbec} --allow-empty")),
     ];
-    for (name, args, warning) in rows {
+    let mut transcript = Transcript::default();
+    for (name, args) in rows {
         let run = place.plan(&args);
-        assert_eq!((run.code, run.stderr.contains("nothing to prune")), (0, true), "{name}: {run:?}");
-        assert!(run.stderr.contains(warning), "{name}: {}", run.stderr);
+        assert_eq!((run.code, run.stderr.contains("nothing to prune")), (0, true), "{name}: {run}");
+        transcript.add(&format!("{name}: {args}"), &run);
     }
+    assert_snapshot!(transcript);
 }
 
 #[test]
@@ -367,8 +150,24 @@ fn a_preview_is_planned_and_never_executed() {
     let place = Place::new("preview");
     let args = "--by flux-v1 --git-url git@h:o/r --git-path a --new-git-path b -f one.yaml";
     let plan = place.plan(args);
-    assert_eq!(plan.code, 0, "{plan:?}");
-    assert!(plan.stdout.contains("in the new manifests and not in the cluster"), "{}", plan.stdout);
+    assert_snapshot!(plan, @"
+    exit code 0
+    --- stdout
+    FATE      NAMESPACE   KIND        NAME   WHY
+    created   shop        ConfigMap   a      in the new manifests and not in the cluster
+    --- stderr
+    fluxd's source changes: paths a -> b
+    1 created
+    ");
     let collision = place.plan("--by flux-v1 --git-url git@h:o/r --git-path a,b --new-git-path ab -f one.yaml");
-    assert!(collision.stderr.contains("both sources hash to the same set"), "C7: {}", collision.stderr);
+    assert_snapshot!(collision, @"
+    exit code 0
+    --- stdout
+    FATE      NAMESPACE   KIND        NAME   WHY
+    created   shop        ConfigMap   a      in the new manifests and not in the cluster
+    --- stderr
+    warning: both sources hash to the same set (URLs without passwords, parts without separators): nothing is relabelled, and whatever the new manifests lack is deleted
+    fluxd's source changes: paths a, b -> ab
+    1 created
+    ");
 }

@@ -1,9 +1,10 @@
 //! Rule 7 of the design: how a deletion is sent, and what stops it at the last moment. Faults come from a fake server.
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
-use test_support::gitops::{Run, gitops_as};
+use test_support::gitops::{Run, Transcript, gitops_as};
 
 const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
@@ -67,8 +68,16 @@ fn real_deletes(api: &FakeApi) -> Vec<Value> {
 #[test]
 fn a_deletion_is_rehearsed_then_read_again_then_sent_with_uid_and_resource_version() {
     let api = cluster();
-    let run = prune(&api);
-    assert_eq!(run.code, 0, "{run:?}");
+    assert_snapshot!(prune(&api), @"
+    exit code 0
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop deleted
+    --- stderr
+    1 to delete
+    1 of 1 object deleted
+    ");
     let lines: Vec<String> =
         api.requests().iter().map(|request| request.line()).skip_while(|line| !line.starts_with("DELETE")).collect();
     let owner = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
@@ -86,8 +95,16 @@ fn a_rehearsal_that_fails_stops_everything() {
     let api = cluster();
     api.on(&format!("DELETE {OBJECT}"), [Answer::status(403, "Forbidden", "admission webhook denied the request")]);
     let run = prune(&api);
-    assert_eq!(run.code, 6, "{run:?}");
-    assert!(run.stderr.contains("admission webhook denied"), "{}", run.stderr);
+    assert_snapshot!(run, @"
+    exit code 6
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    --- stderr
+    1 to delete
+    error: refused, nothing was deleted: the server would refuse 1 deletion: configmap/leaked -n shop: Error from server (Forbidden): admission webhook denied the request
+    hint: plan again; if it stays, look at your rights and at admission policies
+    ");
     assert!(real_deletes(&api).is_empty());
 }
 
@@ -99,18 +116,45 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     unlabelled["metadata"]["labels"] = json!({});
     let mut another = leaked("2");
     another["metadata"]["uid"] = json!("u2");
-    for (what, now, words) in [
-        ("protected", protected, "protected: kustomize.toolkit.fluxcd.io/prune=disabled"),
-        ("no longer claimed", unlabelled, "nothing claims it any more"),
-        ("another object", another, "another object has taken its name"),
-    ] {
+    let mut transcript = Transcript::default();
+    for (what, now) in [("protected", protected), ("no longer claimed", unlabelled), ("another object", another)] {
         let api = cluster();
         api.on(&format!("GET {OBJECT}"), [Answer::json(now)]);
         let run = prune(&api);
-        assert_eq!(run.code, 5, "{what}: {run:?}");
-        assert!(run.stdout.contains(words), "{what}: {}", run.stdout);
+        transcript.add(what, &run);
         assert!(real_deletes(&api).is_empty(), "{what}");
     }
+    assert_snapshot!(transcript, @"
+    === protected
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: protected: kustomize.toolkit.fluxcd.io/prune=disabled
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+
+    === no longer claimed
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: nothing claims it any more, or its owner lists it
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+
+    === another object
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: another object has taken its name
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+    ");
 }
 
 #[test]
@@ -120,14 +164,36 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
         .as_array_mut()
         .unwrap()
         .push(json!({"id": "shop_leaked__ConfigMap", "v": "v1"}));
+    let mut transcript = Transcript::default();
     for (what, now) in [("reconciling", owner("Unknown")), ("listing", listing)] {
         let api = cluster();
         let path = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
         api.on(path, [Answer::json(now)]);
         let run = prune(&api);
-        assert_eq!(run.code, 5, "{what}: {run:?}");
+        transcript.add(what, &run);
         assert!(real_deletes(&api).is_empty(), "{what}");
     }
+    assert_snapshot!(transcript, @"
+    === reconciling
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: owner-not-settled: kustomization/apps -n flux-system: its owner is reconciling
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+
+    === listing
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: nothing claims it any more, or its owner lists it
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+    ");
 }
 
 #[test]
@@ -138,10 +204,18 @@ fn a_conflict_is_judged_again_and_given_up_after_three() {
     api.on(&format!("DELETE {OBJECT}"), [rehearsed, conflict()]);
     api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("2"))]);
     let run = prune(&api);
-    assert_eq!(run.code, 5, "{run:?}");
+    assert_snapshot!(run, @"
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: it changed 3 times while it was being deleted
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+    ");
     assert_eq!(real_deletes(&api).len(), 3);
     assert_eq!(real_deletes(&api)[0]["preconditions"]["resourceVersion"], "2", "the fresh version is the precondition");
-    assert!(run.stdout.contains("it changed 3 times"), "{}", run.stdout);
 }
 
 #[test]
@@ -149,8 +223,16 @@ fn rule_8_without_a_terminal_and_without_yes_nothing_is_sent_that_deletes() {
     let api = cluster();
     let folder = Folder::new("deleting");
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--timeout=2s"]);
-    assert_eq!(run.code, 6, "{run:?}");
-    assert!(run.stderr.contains("no terminal to confirm 1 object on"), "{}", run.stderr);
+    assert_snapshot!(run, @"
+    exit code 6
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    --- stderr
+    1 to delete
+    error: refused, nothing was deleted: no terminal to confirm 1 object on
+    hint: review with --plan, then pass --yes
+    ");
     assert!(real_deletes(&api).is_empty());
 }
 
@@ -159,7 +241,15 @@ fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() 
     let api = cluster();
     let folder = Folder::new("deleting");
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--yes", "--max-delete=0"]);
-    assert_eq!(run.code, 6, "{run:?}");
-    assert!(run.stderr.contains("this deletes 1 object"), "{}", run.stderr);
+    assert_snapshot!(run, @"
+    exit code 6
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    --- stderr
+    1 to delete
+    error: refused, nothing was deleted: this deletes 1 objects, more than 0
+    hint: review the plan, then pass --max-delete=1
+    ");
     assert!(api.requests_to("DELETE *").is_empty());
 }

@@ -1,5 +1,6 @@
 //! Runs of the built binary.
 
+use std::fmt::{self, Display, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
@@ -26,6 +27,48 @@ impl Run {
     #[track_caller]
     pub fn of(command: &mut Command) -> Self {
         Self::from(command.output().expect("the program starts"))
+    }
+}
+
+impl Run {
+    /// The same with a placeholder for what differs from run to run, such as a port or a folder.
+    pub fn with(self, placeholder: &str, text: impl Display) -> Self {
+        let text = text.to_string();
+        Self {
+            code: self.code,
+            stdout: self.stdout.replace(&text, placeholder),
+            stderr: self.stderr.replace(&text, placeholder),
+        }
+    }
+}
+
+impl Display for Run {
+    /// Everything that a snapshot compares.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "exit code {}", self.code)?;
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                write!(f, "--- {name}\n{text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Several runs as one text for a snapshot.
+#[derive(Debug, Default)]
+pub struct Transcript(String);
+
+impl Transcript {
+    /// Adds a run under the name of its case.
+    pub fn add(&mut self, case: &str, run: &Run) {
+        let _ = writeln!(self.0, "=== {case}\n{run}");
+    }
+}
+
+impl Display for Transcript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
