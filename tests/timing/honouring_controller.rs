@@ -16,7 +16,7 @@ impl Honouring {
         let program = binary().with_file_name("examples").join("honouring_controller");
         let mut command = Command::new(program);
         command.args(["notification.toolkit.fluxcd.io/v1", "Receiver", "1"]).env("KUBECONFIG", cluster.kubeconfig());
-        Self(command.spawn().expect("the example was built"))
+        Self(command.spawn().expect("`cargo build --examples` has built it"))
     }
 }
 
