@@ -9,6 +9,7 @@ use test_support::connection::{args, connect, environment};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 
+/// Fails when something took less or more time than it may.
 fn assert_took(name: &str, took: Duration, at_least: Duration, at_most: Duration) {
     assert!(took >= at_least && took <= at_most, "{name}: took {took:?}, expected {at_least:?} to {at_most:?}");
 }

@@ -4,10 +4,11 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use insta::assert_snapshot;
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi, Recorded};
 use test_support::folder::Folder;
-use test_support::gitops::{Run, binary, gitops_as};
+use test_support::gitops::{Run, Transcript, binary, gitops_as};
 
 const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const FLUX: &str = "kustomize.toolkit.fluxcd.io";
@@ -150,10 +151,13 @@ fn one_failure_among_many_is_reported_and_stops_nothing() {
     expected[3] = "secret/x6 -n shop is still terminating, held by example.com/hold".to_owned();
     expected[16] = "configmap/x3 -n shop kept, it changed since the plan: another object has taken its name".to_owned();
     let told = names(&run);
-    assert!(told[1].starts_with("secret/x8 -n shop not deleted: ") && told[1].contains("a policy says no"), "{told:?}");
+    assert_snapshot!(told[1], @"secret/x8 -n shop not deleted: Error from server (Forbidden): a policy says no");
     expected[1] = told[1].to_owned();
     assert_eq!(told, expected);
-    assert!(run.stderr.contains("17 of 20 objects deleted"), "{}", run.stderr);
+    assert_snapshot!(run.stderr, @"
+    20 to delete
+    17 of 20 objects deleted
+    ");
 }
 
 #[test]
@@ -163,7 +167,11 @@ fn a_rehearsal_that_fails_stops_parallel_deletions() {
     api.on(&format!("DELETE {}", path("secrets", 8)), [Answer::status(403, "Forbidden", "a policy says no")]);
     let run = prune(&api, "5");
     assert_eq!(run.code, 6, "{run:?}");
-    assert!(run.stderr.contains("the server would refuse 1 deletion: secret/x8"), "{}", run.stderr);
+    assert_snapshot!(run.stderr, @"
+    20 to delete
+    error: refused, nothing was deleted: the server would refuse 1 deletion: secret/x8 -n shop: Error from server (Forbidden): a policy says no
+    hint: plan again; if it stays, look at your rights and at admission policies
+    ");
     assert!(names(&run).is_empty());
     assert!(api.requests_to("DELETE *").iter().all(|request| request.body.windows(6).any(|w| w == b"dryRun")));
 }
@@ -172,11 +180,48 @@ fn a_rehearsal_that_fails_stops_parallel_deletions() {
 fn absurd_numbers_are_usage_errors() {
     let _alone = crate::alone();
     let api = cluster();
+    let mut transcript = Transcript::default();
     for number in ["0", "-1", "33", "many", ""] {
         let run = prune(&api, number);
-        assert_eq!(run.code, 2, "{number}: {run:?}");
-        assert!(run.stderr.contains("give a number from 1 to 32"), "{number}: {}", run.stderr);
+        assert_eq!(run.code, 2, "{number}: {run}");
+        transcript.add(&format!("--parallel={number}"), &run);
     }
+    assert_snapshot!(transcript, @"
+    === --parallel=0
+    exit code 2
+    --- stderr
+    error: invalid value '0' for '--parallel <N>': give a number from 1 to 32
+
+    For more information, try '--help'.
+
+    === --parallel=-1
+    exit code 2
+    --- stderr
+    error: invalid value '-1' for '--parallel <N>': give a number from 1 to 32
+
+    For more information, try '--help'.
+
+    === --parallel=33
+    exit code 2
+    --- stderr
+    error: invalid value '33' for '--parallel <N>': give a number from 1 to 32
+
+    For more information, try '--help'.
+
+    === --parallel=many
+    exit code 2
+    --- stderr
+    error: invalid value 'many' for '--parallel <N>': give a number from 1 to 32
+
+    For more information, try '--help'.
+
+    === --parallel=
+    exit code 2
+    --- stderr
+    error: invalid value '' for '--parallel <N>': give a number from 1 to 32
+
+    For more information, try '--help'.
+    ");
     assert!(api.requests().is_empty());
 }
 

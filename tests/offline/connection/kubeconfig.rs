@@ -1,5 +1,6 @@
 //! Which server, user and namespace is chosen, as kubectl chooses them: each flag, and each trap of kube's own client.
 
+use insta::assert_snapshot;
 use kubectl_gitops::cluster::Cluster;
 use kubectl_gitops::error::Error;
 use test_support::connection::{args, environment};
@@ -70,93 +71,39 @@ async fn server_user_and_namespace_are_chosen_as_kubectl_does() {
 async fn unusable_kubeconfigs_and_flags_are_refused() {
     let folder = Folder::new("refused");
     let file = folder.write("two", TWO);
-    let rows: &[(&str, &[&str], &str, &str)] = &[
-        (
-            "unknown context",
-            &["--context=nope"],
-            "context was not found for specified context: nope",
-            "the kubeconfig has the contexts: empty, gone, production, staging",
-        ),
-        (
-            "mistyped context",
-            &["--context=stagin"],
-            "context was not found for specified context: stagin",
-            "did you mean context \"staging\"?",
-        ),
-        ("unknown cluster", &["--cluster=nope"], "no server found for cluster \"nope\"", "the clusters: both, empty"),
-        ("unknown user", &["--user=nope"], "auth info \"nope\" does not exist", "the users: broken, gcp, half, p"),
-        ("context of no cluster", &["--context=gone"], "no server found for cluster \"nowhere\"", "the clusters: both"),
-        ("cluster without server", &["--context=empty"], "cluster \"empty\" has no server", "--server"),
-        (
-            "groups alone",
-            &["--as-group=g"],
-            "requesting uid, groups or user-extra for p without impersonating a user",
-            "add --as USER",
-        ),
-        ("uid alone", &["--as-uid=1"], "requesting uid, groups or user-extra for p", "add --as USER"),
-        ("extra alone", &["--as-user-extra=a=b"], "requesting uid, groups or user-extra for p", "add --as USER"),
-        (
-            "CA and insecure",
-            &["--cluster=both"],
-            "specifying a root certificates file with the insecure flag is not allowed",
-            "",
-        ),
-        (
-            "CA flag and insecure flag",
-            &["--certificate-authority=/x", "--insecure-skip-tls-verify"],
-            "specifying a root certificates file with the insecure flag is not allowed",
-            "",
-        ),
-        (
-            "missing CA",
-            &["--certificate-authority=/nonexistent/ca"],
-            "unable to read certificate-authority /nonexistent/ca for p due to open /nonexistent/ca: no such file",
-            "",
-        ),
-        ("CA not base64", &["--cluster=junk"], "certificate-authority-data of cluster \"junk\" is not base64", ""),
-        (
-            "CA not PEM",
-            &["--cluster=pemless"],
-            "the certificate-authority of cluster \"pemless\" holds no PEM certificate",
-            "",
-        ),
-        (
-            "missing client certificate",
-            &["--client-certificate=/nonexistent/c", "--client-key=/nonexistent/k"],
-            "unable to read client-cert /nonexistent/c for p due to open /nonexistent/c: no such file or directory",
-            "",
-        ),
-        (
-            "certificate without key",
-            &["--user=half"],
-            "client-key-data or client-key must be specified for half to use the clientCert authentication method",
-            "",
-        ),
-        ("auth provider", &["--user=gcp"], "no Auth Provider found for name \"gcp\"", "credential plugin"),
-        ("token with a line break", &["--user=broken"], "the token of user \"broken\" holds a line break", "one line"),
-        (
-            "a password in the address",
-            &["-s", "https://u:hunter2@x"],
-            "the server's address must not hold a user and password",
-            "--token",
-        ),
-        ("server is no URL", &["-s", "ftp://x"], "the server's address \"ftp://x\" is not a URL", "https://"),
-        ("namespace with a slash", &["-n", "a/b"], "invalid namespace \"a/b\": [may not contain '/']", ""),
-        ("namespace with a question mark", &["-n", "a?b"], "invalid namespace \"a?b\": [may not contain '?']", ""),
-        ("namespace up", &["-n", ".."], "invalid namespace \"..\": [may not be '..']", ""),
-        (
-            "missing file",
-            &["--kubeconfig=/nonexistent/k"],
-            "stat /nonexistent/k: no such file or directory",
-            "KUBECONFIG",
-        ),
+    let rows: &[(&str, &[&str])] = &[
+        ("unknown context", &["--context=nope"]),
+        ("mistyped context", &["--context=stagin"]),
+        ("unknown cluster", &["--cluster=nope"]),
+        ("unknown user", &["--user=nope"]),
+        ("context of no cluster", &["--context=gone"]),
+        ("cluster without server", &["--context=empty"]),
+        ("groups alone", &["--as-group=g"]),
+        ("uid alone", &["--as-uid=1"]),
+        ("extra alone", &["--as-user-extra=a=b"]),
+        ("CA and insecure", &["--cluster=both"]),
+        ("CA flag and insecure flag", &["--certificate-authority=/x", "--insecure-skip-tls-verify"]),
+        ("missing CA", &["--certificate-authority=/nonexistent/ca"]),
+        ("CA not base64", &["--cluster=junk"]),
+        ("CA not PEM", &["--cluster=pemless"]),
+        ("missing client certificate", &["--client-certificate=/nonexistent/c", "--client-key=/nonexistent/k"]),
+        ("certificate without key", &["--user=half"]),
+        ("auth provider", &["--user=gcp"]),
+        ("token with a line break", &["--user=broken"]),
+        ("a password in the address", &["-s", "https://u:hunter2@x"]),
+        ("server is no URL", &["-s", "ftp://x"]),
+        ("namespace with a slash", &["-n", "a/b"]),
+        ("namespace with a question mark", &["-n", "a?b"]),
+        ("namespace up", &["-n", ".."]),
+        ("missing file", &["--kubeconfig=/nonexistent/k"]),
     ];
-    for (name, flags, message, hint) in rows {
+    let mut errors = String::new();
+    for (name, flags) in rows {
         let environment = environment(&folder, &[("KUBECONFIG", file.to_str().expect("a path"))]);
         let error = refused(Cluster::connect_in(&args(flags), &environment).await, name);
-        assert!(error.message.starts_with(message), "{name}: {}", error.message);
-        assert!(error.hint.as_deref().unwrap_or_default().contains(hint), "{name}: {:?}", error.hint);
+        errors += &format!("{name}: {}\n  hint: {}\n", error.message, error.hint.as_deref().unwrap_or("none"));
     }
+    assert_snapshot!(errors);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use insta::assert_snapshot;
 use kubectl_gitops::cluster::{Cluster, Failure, FailureKind};
 use kubectl_gitops::error::Error;
 use serde_json::json;
@@ -107,8 +108,6 @@ async fn a_proxy_from_the_environment_is_used() {
     assert!(!format!("{failure:?}").contains("pa%40ss"), "a proxy's password is not shown: {failure:?}");
 }
 
-/// Fails when the condition does not hold, with the time it took.
-
 #[tokio::test]
 async fn failures_of_the_server_read_as_kubectls() {
     let forbidden = "configmaps is forbidden: User \"u\" cannot list resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
@@ -128,22 +127,12 @@ async fn failures_of_the_server_read_as_kubectls() {
             "401",
             Answer::status(401, "Unauthorized", "Unauthorized"),
             failure(Unauthorized, 401, "Unauthorized", "Unauthorized"),
-            "You must be logged in to the server (Unauthorized)".to_owned(),
-            "kubectl auth whoami",
         ),
-        (
-            "403",
-            Answer::status(403, "Forbidden", forbidden),
-            failure(Denied, 403, "Forbidden", forbidden),
-            format!("Error from server (Forbidden): {forbidden}"),
-            "check with: kubectl auth can-i list configmaps -n shop",
-        ),
+        ("403", Answer::status(403, "Forbidden", forbidden), failure(Denied, 403, "Forbidden", forbidden)),
         (
             "404 without a Status",
             Answer::raw(404, "text/plain", "404 page not found\n"),
             failure(Missing, 404, "NotFound", "404 page not found"),
-            "Error from server (NotFound): 404 page not found".to_owned(),
-            "",
         ),
         (
             "406 without a body",
@@ -154,37 +143,19 @@ async fn failures_of_the_server_read_as_kubectls() {
                 "NotAcceptable",
                 "the server was unable to respond with a content type that the client supports",
             ),
-            "Error from server (NotAcceptable): the server was unable to respond".to_owned(),
-            "",
         ),
-        (
-            "409 conflict",
-            Answer::status(409, "Conflict", "changed"),
-            failure(Conflict, 409, "Conflict", "changed"),
-            "Error from server (Conflict): changed".to_owned(),
-            "",
-        ),
+        ("409 conflict", Answer::status(409, "Conflict", "changed"), failure(Conflict, 409, "Conflict", "changed")),
         (
             "409 exists",
             Answer::status(409, "AlreadyExists", "there"),
             failure(AlreadyExists, 409, "AlreadyExists", "there"),
-            "Error from server (AlreadyExists): there".to_owned(),
-            "",
         ),
         (
             "410 with a fresh token",
             Answer::failure(410, ends),
             Failure { continue_token: Some("fresh".to_owned()), ..failure(Expired, 410, "Expired", "too old") },
-            "Error from server (Expired): too old".to_owned(),
-            "",
         ),
-        (
-            "422",
-            Answer::status(422, "Invalid", "bad"),
-            failure(Invalid, 422, "Invalid", "bad"),
-            "Error from server (Invalid): bad".to_owned(),
-            "",
-        ),
+        ("422", Answer::status(422, "Invalid", "bad"), failure(Invalid, 422, "Invalid", "bad")),
         (
             "429 that asks for too much",
             Answer::failure(429, wait),
@@ -192,35 +163,31 @@ async fn failures_of_the_server_read_as_kubectls() {
                 retry_after: Some(Duration::from_secs(40)),
                 ..failure(Throttled, 429, "TooManyRequests", "slow")
             },
-            "Error from server (TooManyRequests): slow".to_owned(),
-            "asks to wait 40 s",
         ),
         (
             "500 of a web page",
             Answer::raw(500, "text/html", "<html><body>oops</body></html>"),
             failure(Other, 500, "InternalError", "the server answered with status 500"),
-            "Error from server (InternalError): the server answered with status 500".to_owned(),
-            "",
         ),
         (
             "a redirect is not followed",
             Answer::raw(302, "", "").header("Location", "/y"),
             failure(Other, 302, "", "the server answered with status 302"),
-            "Error from server: the server answered with status 302".to_owned(),
-            "",
         ),
     ];
-    for (name, answer, expected, text, hint) in rows {
+    let mut errors = String::new();
+    for (name, answer, expected) in rows {
         let (api, folder) = (FakeApi::start(), Folder::new("failures"));
         api.on("/x", [answer]);
         let failure = connect(&api, &folder, &[]).await.get("/x", "application/json").await.expect_err(name);
         assert_eq!(failure, expected, "{name}");
-        assert!(failure.to_string().starts_with(&text), "{name}: {failure}");
+        let text = failure.to_string();
         let error = Error::from(failure);
         assert_eq!(error.exit, kubectl_gitops::exit::ExitCode::Error, "{name}");
-        assert!(error.hint.unwrap_or_default().contains(hint), "{name}");
+        errors += &format!("{name}: {text}\n  hint: {}\n", error.hint.as_deref().unwrap_or("none"));
         assert_eq!(api.requests().len(), 1, "{name}: sent once");
     }
+    assert_snapshot!(errors);
 }
 
 #[tokio::test]
