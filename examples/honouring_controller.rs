@@ -11,11 +11,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use gitops_core::flux::suspension::REQUESTED_AT;
 use kube::api::{Api, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt, discovery};
 use kubectl_gitops::controller;
-use kubectl_gitops::suspension::REQUESTED_AT;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 

@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::command;
-use crate::connection::ConnectionArgs;
+use crate::cluster::config::args::ConnectionArgs;
+use crate::commands;
 
 /// Shows what GitOps tools manage in a cluster, suspends and resumes them with a reason, and says before the fact what
 /// a prune will delete.
@@ -41,17 +41,17 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "a doc comment here would hide the long help of the verb's arguments")]
 pub enum Command {
-    Get(command::get::GetArgs),
-    Suspend(command::suspend::SuspendArgs),
-    Resume(command::resume::ResumeArgs),
-    Inventory(command::inventory::InventoryArgs),
-    Prune(Box<command::prune_args::PruneArgs>),
-    Snapshot(command::snapshot::SnapshotArgs),
-    Completion(command::completion::CompletionArgs),
-    Man(command::man::ManArgs),
+    Get(commands::get::GetArgs),
+    Suspend(commands::suspend::SuspendArgs),
+    Resume(commands::resume::ResumeArgs),
+    Inventory(commands::inventory::InventoryArgs),
+    Prune(Box<commands::prune::args::PruneArgs>),
+    Snapshot(commands::snapshot::SnapshotArgs),
+    Completion(commands::completion::CompletionArgs),
+    Man(commands::man::ManArgs),
     /// Print the version
     Version,
     /// Candidates for a word, in the protocol of kubectl's plugin completion
     #[command(name = "__complete", hide = true)]
-    Complete(command::completion::CompleteArgs),
+    Complete(commands::completion::CompleteArgs),
 }

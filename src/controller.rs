@@ -10,7 +10,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use crate::suspension::{self, By, REQUESTED_AT};
+use gitops_core::flux::suspension;
+use gitops_core::flux::suspension::{By, REQUESTED_AT};
 
 /// What suspends an object, if anything does.
 pub fn effective(object: &DynamicObject) -> Option<By> {
@@ -48,7 +49,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::suspension::ANNOTATION;
+    use gitops_core::flux::suspension::ANNOTATION;
 
     fn object(generation: i64, spec_suspend: bool, annotations: Value) -> DynamicObject {
         serde_json::from_value(json!({

@@ -2,18 +2,19 @@
 
 use clap::Parser;
 use kubectl_gitops::cli::{Cli, Command};
-use kubectl_gitops::command::{self, Session};
+use kubectl_gitops::commands;
+use kubectl_gitops::commands::Session;
 use kubectl_gitops::error::{Error, Result};
 use kubectl_gitops::exit::ExitCode;
-use kubectl_gitops::render::sanitize;
-use kubectl_gitops::terminal::Terminal;
+use kubectl_gitops::output::sanitize;
+use kubectl_gitops::output::terminal::Terminal;
 
 /// How the messages begin that kubectl prints without `error: `.
 const KUBECTL_LINES: [&str; 4] =
     ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
 
 fn main() -> std::process::ExitCode {
-    if let Some(answer) = command::completion::called_by_name() {
+    if let Some(answer) = commands::completion::called_by_name() {
         return finish(&mut Terminal::process(), answer);
     }
     let cli = Cli::parse();
@@ -33,16 +34,16 @@ fn main() -> std::process::ExitCode {
 
 async fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
     match command {
-        Command::Get(args) => command::get::run(&args, session).await,
-        Command::Suspend(args) => command::suspend::run(&args, session).await,
-        Command::Resume(args) => command::resume::run(&args, session).await,
-        Command::Inventory(args) => command::inventory::run(&args, session).await,
-        Command::Prune(args) => command::prune::run(&args, session).await,
-        Command::Snapshot(args) => command::snapshot::run(&args, session).await,
-        Command::Completion(args) => command::completion::run(&args, session),
-        Command::Man(args) => command::man::run(&args),
-        Command::Version => command::version(session),
-        Command::Complete(args) => command::completion::complete(&args, session),
+        Command::Get(args) => commands::get::run(&args, session).await,
+        Command::Suspend(args) => commands::suspend::run(&args, session).await,
+        Command::Resume(args) => commands::resume::run(&args, session).await,
+        Command::Inventory(args) => commands::inventory::run(&args, session).await,
+        Command::Prune(args) => commands::prune::run(&args, session).await,
+        Command::Snapshot(args) => commands::snapshot::run(&args, session).await,
+        Command::Completion(args) => commands::completion::run(&args, session),
+        Command::Man(args) => commands::man::run(&args),
+        Command::Version => commands::version(session),
+        Command::Complete(args) => commands::completion::complete(&args, session),
     }
 }
 

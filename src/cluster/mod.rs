@@ -3,55 +3,29 @@
 //! A [`Cluster`] sends single requests and gives back bytes or a [`Failure`]; what the bytes mean is the business of the
 //! modules beside this one.
 
+pub mod config;
+pub mod http;
+pub mod read;
+pub mod write;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::http::{HeaderValue, Method, Request, header};
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, header};
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 
-use crate::connection::ConnectionArgs;
 use crate::error::Result;
+use config::args::ConnectionArgs;
 
-mod annotate;
-mod client;
-mod connect;
-mod delete;
-mod dry_run;
-mod environment;
-mod events;
-mod exec_plugin;
-mod execute;
-mod failure;
-mod hint;
-mod hub;
-mod in_cluster;
-mod kubeconfig;
-mod list;
-mod metadata;
-mod namespaced;
-mod narrowed;
-mod overrides;
-mod plugin_policy;
-mod protobuf;
-mod proxy;
-mod read;
-mod release_records;
-mod resources;
-mod retry;
-mod warnings;
-mod watch;
-mod whoami;
-mod wire;
-
-pub use annotate::{Changed, Mode};
-pub use environment::Environment;
-pub use execute::{Execution, Judge};
-pub use failure::{Failure, FailureKind};
-pub use list::{Listing, Query};
-pub use resources::Discovered;
-pub use watch::Sight;
+pub use config::environment::Environment;
+pub use http::failure::{Failure, FailureKind};
+pub use read::list::{Listing, Query};
+pub use read::resources::Discovered;
+pub use read::watch::Sight;
+pub use write::execute::{Execution, Reevaluate};
+pub use write::patch::{Mode, PatchResult};
 
 /// How many requests may be in flight at once. Each is a connection of its own (HTTP/1.1): enough of them to fill the
 /// wait for a server that is far away, and no more than its limits on one user's requests bear.
@@ -77,7 +51,7 @@ pub struct Cluster {
     /// The server as messages name it: host and port, and the proxy where there is one.
     host: String,
     in_flight: Arc<Semaphore>,
-    warnings: Arc<warnings::Warnings>,
+    warnings: Arc<http::warnings::Warnings>,
 }
 
 /// A successful answer.
@@ -106,7 +80,7 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::connect`].
     pub async fn connect_in(args: &ConnectionArgs, environment: &Environment) -> Result<Self> {
-        let prepared = connect::prepare(args, environment).await?;
+        let prepared = config::connect::prepare(args, environment).await?;
         Ok(Self {
             client: prepared.client,
             server: prepared.server,
@@ -137,7 +111,7 @@ impl Cluster {
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
         let _place = self.in_flight.acquire().await.map_err(Failure::of_request)?;
         let deadline = self.request_timeout.map(|limit| (limit, Instant::now() + limit));
-        let mut retries = retry::Retries::new(request.method(), deadline.map(|(_, end)| end));
+        let mut retries = http::retry::Retries::new(request.method(), deadline.map(|(_, end)| end));
         loop {
             let failure = match self.send_once(request.clone(), deadline).await {
                 Ok(response) => return Ok(response),

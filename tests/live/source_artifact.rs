@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use kubectl_gitops::flux::artifact::{Artifact, SourceOptions};
-use kubectl_gitops::folder;
-use kubectl_gitops::git::State;
+use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+use kubectl_gitops::tools::git::WorktreeState;
+use kubectl_gitops::tools::worktree;
 use serde_json::{Value, json};
 use test_support::folder::Folder;
 use xtask::cluster::{Cluster, Flux, Options};
@@ -122,7 +122,7 @@ fn our_artifact_is_that_of_the_source_controller() {
             sparse: sparse.iter().map(|entry| (*entry).to_owned()).collect(),
             ..Default::default()
         };
-        let tree = folder::read(&root, &State::Revision(branch.clone())).unwrap();
+        let tree = worktree::read(&root, &WorktreeState::Revision(branch.clone())).unwrap();
         let artifact = Artifact::pack(&tree, &options);
         let ours: BTreeMap<String, Vec<u8>> =
             artifact.files().map(|(path, content)| (path.to_owned(), content.to_vec())).collect();

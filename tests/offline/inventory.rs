@@ -1,8 +1,8 @@
 //! What `inventory` shows of a recorded cluster, and what it says to bad questions.
 
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use insta::assert_snapshot;
-use kubectl_gitops::object::{FullObject, Object, ObjectId};
-use kubectl_gitops::snapshot_file;
+use kubectl_gitops::tools::snapshot_file;
 use serde_json::{Value, json};
 use test_support::folder::folder;
 use test_support::gitops::{Run, Transcript, command};
@@ -106,22 +106,22 @@ fn a_recorded_cluster_is_selected_from_by_label() {
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 
 /// A Ready Kustomization in namespace fleet with these entries in its inventory.
-fn kustomization(name: &str, entries: &[&str]) -> FullObject {
+fn kustomization(name: &str, entries: &[&str]) -> Resource {
     let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
     let object = identified(ObjectId::new(GROUP, "Kustomization", "fleet", name));
     let content =
         json!({"status": {"inventory": {"entries": entries}, "conditions": [{"type": "Ready", "status": "True"}]}});
-    FullObject { object, content }
+    Resource { object, content }
 }
 
 /// What kustomize-controller applied for a Kustomization in namespace fleet.
-fn applied(group: &str, kind: &str, namespace: &str, name: &str, owner: &str) -> Object {
+fn applied(group: &str, kind: &str, namespace: &str, name: &str, owner: &str) -> ObjectMetadata {
     let labels = [(&*format!("{GROUP}/name"), owner), (&*format!("{GROUP}/namespace"), "fleet")];
     identified(ObjectId::new(group, kind, namespace, name)).applied_by("kustomize-controller", &labels)
 }
 
 /// Records a cluster of these owners and objects.
-fn record(name: &str, owners: Vec<FullObject>, objects: Vec<Object>) -> String {
+fn record(name: &str, owners: Vec<Resource>, objects: Vec<ObjectMetadata>) -> String {
     let types = [
         ("v1", "ConfigMap", "configmaps", true),
         ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
@@ -171,7 +171,8 @@ fn long_names_colons_and_double_underscores_are_names_like_any_other() {
         "_system__shop__read_rbac.authorization.k8s.io_ClusterRole",
         "___edge___rbac.authorization.k8s.io_ClusterRole",
     ];
-    let mut objects: Vec<Object> = roles.iter().map(|name| applied(group, "ClusterRole", "", name, &long)).collect();
+    let mut objects: Vec<ObjectMetadata> =
+        roles.iter().map(|name| applied(group, "ClusterRole", "", name, &long)).collect();
     objects.push(applied("", "ConfigMap", "shop", "lost", &long));
     let file = record("odd-names", vec![kustomization(&long, &entries)], objects);
     let run = ask_of(&file, &["-o", "json", &format!("kustomization/{long}")]);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use kubectl_gitops::cli::Cli;
-use kubectl_gitops::command::man::pages;
+use kubectl_gitops::commands::man::pages;
 
 #[test]
 fn committed_pages_are_up_to_date() {

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use kubectl_gitops::error::Result;
 use kubectl_gitops::exit::ExitCode;
-use kubectl_gitops::manifests::{Loader, Manifests, read};
+use kubectl_gitops::tools::manifests::{Loader, Manifests, read};
 use test_support::folder::Folder;
 
 /// A folder with these files.

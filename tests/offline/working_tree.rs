@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gitops_core::flux::source::tree::{File, Tree};
 use insta::assert_snapshot;
-use kubectl_gitops::flux::tree::{File, Tree};
-use kubectl_gitops::folder;
-use kubectl_gitops::git::State;
-use kubectl_gitops::kustomize::Kustomize;
+use kubectl_gitops::tools::git::WorktreeState;
+use kubectl_gitops::tools::kustomize::Kustomize;
+use kubectl_gitops::tools::worktree;
 use test_support::folder::Folder;
 
-fn read(folder: &Folder, state: &State) -> BTreeMap<String, String> {
-    shown(&folder::read(folder.path(), state).unwrap())
+fn read(folder: &Folder, state: &WorktreeState) -> BTreeMap<String, String> {
+    shown(&worktree::read(folder.path(), state).unwrap())
 }
 
 fn shown(tree: &Tree) -> BTreeMap<String, String> {
@@ -47,14 +47,14 @@ fn each_state_of_a_checkout_is_what_git_would_commit() {
     let base = [(".gitignore", "ignored.yaml\n"), ("link.yaml", "-> a.yaml")];
     let with = |rows: &[(&str, &str)]| map(&[&base[..], rows].concat());
     let revision = [("a.yaml", "committed"), ("gone.yaml", "committed"), ("dir/staged.yaml", "committed")];
-    assert_eq!(read(&folder, &State::Revision("HEAD".to_owned())), with(&revision));
+    assert_eq!(read(&folder, &WorktreeState::Revision("HEAD".to_owned())), with(&revision));
     let index = [("a.yaml", "committed"), ("gone.yaml", "committed"), ("dir/staged.yaml", "staged")];
-    assert_eq!(read(&folder, &State::Index), with(&index));
+    assert_eq!(read(&folder, &WorktreeState::Index), with(&index));
     let worktree = [("a.yaml", "edited"), ("new.yaml", "new"), ("dir/staged.yaml", "staged")];
-    assert_eq!(read(&folder, &State::Worktree), with(&worktree));
+    assert_eq!(read(&folder, &WorktreeState::Worktree), with(&worktree));
     // A part of a checkout is a source of its own.
     assert_eq!(
-        shown(&folder::read(&folder.path().join("dir"), &State::Index).unwrap()),
+        shown(&worktree::read(&folder.path().join("dir"), &WorktreeState::Index).unwrap()),
         map(&[("staged.yaml", "staged")])
     );
 }
@@ -65,7 +65,7 @@ fn line_ends_are_those_of_the_blob() {
     folder.git(&["init", "-q", "-b", "main"]);
     folder.write(".gitattributes", "*.yaml text eol=crlf\n");
     folder.write("a.yaml", "one\r\ntwo\r\n");
-    assert_eq!(read(&folder, &State::Worktree)["a.yaml"], "one\ntwo\n");
+    assert_eq!(read(&folder, &WorktreeState::Worktree)["a.yaml"], "one\ntwo\n");
     let objects = std::fs::read_dir(folder.path().join(".git/objects")).unwrap().count();
     assert_eq!(objects, 2, "reading must not write objects: only `info` and `pack` may be there");
 }
@@ -74,11 +74,11 @@ fn line_ends_are_those_of_the_blob() {
 fn a_plain_folder_is_read_as_it_is_and_has_no_revisions() {
     let folder = Folder::outside_checkouts("working-tree");
     folder.write("p/a.yaml", "a");
-    assert_eq!(read(&folder, &State::Worktree), map(&[("p/a.yaml", "a")]));
-    let failure = folder::read(folder.path(), &State::Index).unwrap_err();
+    assert_eq!(read(&folder, &WorktreeState::Worktree), map(&[("p/a.yaml", "a")]));
+    let failure = worktree::read(folder.path(), &WorktreeState::Index).unwrap_err();
     let message = failure.message.replace(&folder.path().display().to_string(), "FOLDER");
     assert_snapshot!(message, @"FOLDER is not in a git checkout");
-    assert!(folder::read(&folder.path().join("none"), &State::Worktree).is_err());
+    assert!(worktree::read(&folder.path().join("none"), &WorktreeState::Worktree).is_err());
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::applyset::id_of;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::schemes::applyset::id_of;
 use test_support::cluster::{SharedCluster, up};
 use test_support::comparison::{Difference, Table, compare, snapshot};
 use test_support::folder::folder;

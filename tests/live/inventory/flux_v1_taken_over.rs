@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::flux_v1::{MARK, Source, mark, resource_id};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
 use test_support::cluster::{SharedCluster, with_kustomize_controller};
 use test_support::flux::{config_maps, deploy};
 use test_support::folder::folder;
@@ -20,7 +20,7 @@ fn cluster() -> Arc<Cluster> {
 fn objects_that_flux_v2_took_over_are_no_orphans() {
     let cluster = &cluster();
     cluster.kubectl(&["create", "namespace", "taken"]).unwrap();
-    let source = Source { url: "git@example.com:o/r".to_owned(), branch: "master".to_owned(), paths: vec![] };
+    let source = GitSource { url: "git@example.com:o/r".to_owned(), branch: "master".to_owned(), paths: vec![] };
     for name in ["cm-0", "left"] {
         let id = resource_id(&ObjectId::new("", "ConfigMap", "taken", name));
         let label = format!("{MARK}={}", mark(&source.sync_set(), &id));

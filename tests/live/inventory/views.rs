@@ -5,8 +5,8 @@ use std::fs;
 use std::process::Command;
 use std::sync::Arc;
 
-use kubectl_gitops::object::KeyValues;
-use kubectl_gitops::selector::Selector;
+use gitops_core::kubernetes::object::KeyValues;
+use gitops_core::kubernetes::selector::Selector;
 use serde_json::Value;
 use test_support::cluster::{SharedCluster, with_kustomize_controller};
 use test_support::flux;

@@ -112,7 +112,7 @@ fn every_kind_is_suspended_shown_and_resumed_on_the_real_api_server() {
             json!({"providerRef": {"name": "x"}, "eventSources": [{"kind": "Bucket", "name": "*"}]}),
         ),
     ];
-    let known: Vec<_> = kubectl_gitops::flux::kinds::KINDS.iter().map(|kind| kind.kind).collect();
+    let known: Vec<_> = gitops_core::flux::kinds::KINDS.iter().map(|kind| kind.kind).collect();
     assert_eq!(kinds.iter().map(|(_, kind, ..)| *kind).collect::<Vec<_>>(), known, "every kind is tested");
 
     for (api_version, kind, how, spec) in kinds {

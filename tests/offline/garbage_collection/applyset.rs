@@ -1,14 +1,14 @@
 //! ApplySets as kubectl prunes them, row by row (reference ownership-and-prune 1.3).
 
-use kubectl_gitops::exit::ExitCode;
-use kubectl_gitops::object::{Object, ObjectId};
-use kubectl_gitops::ownership::applyset::id_of;
-use kubectl_gitops::ownership::identity;
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::Collect;
-use kubectl_gitops::prune::gc::applyset::{Collector, PART_OF};
-use kubectl_gitops::prune::gc::local::Local;
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::error::ErrorKind;
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
+use gitops_core::ownership::identity;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::applyset::id_of;
+use gitops_core::prune::collectors::Collector;
+use gitops_core::prune::collectors::applyset::{ApplySetCollector, PART_OF};
+use gitops_core::prune::collectors::manifest::LocalManifest;
+use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::{Build, object};
 
 use super::samples::{local, snapshot, table};
@@ -17,7 +17,7 @@ fn parent_id() -> ObjectId {
     ObjectId::new("", "Secret", "shop", "my-set")
 }
 
-fn parent() -> Object {
+fn parent() -> ObjectMetadata {
     object("v1", "Secret", "shop/my-set")
         .label("applyset.kubernetes.io/id", &id_of(&parent_id()))
         .annotation("applyset.kubernetes.io/tooling", "kubectl/v1.36.3")
@@ -25,19 +25,23 @@ fn parent() -> Object {
         .annotation("applyset.kubernetes.io/additional-namespaces", "second")
 }
 
-fn member(api_version: &str, kind: &str, place: &str) -> Object {
+fn member(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
     object(api_version, kind, place).label(PART_OF, &id_of(&parent_id()))
 }
 
-fn collect(parent: Object, locals: &[Local], objects: Vec<Object>) -> kubectl_gitops::error::Result<Vec<String>> {
+fn collect(
+    parent: ObjectMetadata,
+    locals: &[LocalManifest],
+    objects: Vec<ObjectMetadata>,
+) -> gitops_core::error::Result<Vec<String>> {
     let snapshot = snapshot(objects.into_iter().chain([parent]).collect());
     let index = Index::build(&snapshot);
     let allow = Allow { missed: false, namespaces: true, crds: true };
-    let collector = Collector::new(&parent_id(), &"shop".into(), locals, &snapshot, &index, allow)?;
+    let collector = ApplySetCollector::new(&parent_id(), &"shop".into(), locals, &snapshot, &index, allow)?;
     Ok(table(&collector.collect()))
 }
 
-type Row = (&'static str, Vec<Local>, Vec<Object>, &'static [&'static str]);
+type Row = (&'static str, Vec<LocalManifest>, Vec<ObjectMetadata>, &'static [&'static str]);
 
 #[test]
 fn objects_of_an_applyset() {
@@ -103,29 +107,29 @@ fn a_parent_that_kubectl_refuses_is_refused() {
     let bare = || object("v1", "Secret", "shop/my-set");
     let other = || object("v1", "Secret", "shop/other");
     let rows = [
-        ("no parent", other(), ExitCode::Error, "there is no ApplySet parent secret/my-set -n shop"),
+        ("no parent", other(), ErrorKind::Failed, "there is no ApplySet parent secret/my-set -n shop"),
         (
             "no parent's marks",
             bare(),
-            ExitCode::Error,
+            ErrorKind::Failed,
             "secret/my-set -n shop is no ApplySet parent: it does not say which tool made it",
         ),
         (
             "another tool",
             bare().annotation("applyset.kubernetes.io/tooling", "example.com/tool/why"),
-            ExitCode::Refused,
+            ErrorKind::Refused,
             "refused: the ApplySet secret/my-set -n shop belongs to \"example.com/tool\", not to kubectl",
         ),
         (
             "another ID",
             parent().label("applyset.kubernetes.io/id", "somethingelse"),
-            ExitCode::Refused,
+            ErrorKind::Refused,
             "refused: secret/my-set -n shop does not carry its own ApplySet ID",
         ),
     ];
-    for (name, parent, exit, message) in rows {
+    for (name, parent, kind, message) in rows {
         let error = collect(parent, &[], vec![]).unwrap_err();
-        assert_eq!(error.exit, exit, "{name}");
+        assert_eq!(error.kind, kind, "{name}");
         assert!(error.message.starts_with(message), "{name}: {}", error.message);
     }
 }

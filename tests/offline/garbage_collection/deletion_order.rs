@@ -1,22 +1,22 @@
 //! In which waves each system's garbage goes: the next begins when all of the one before is gone.
 
-use kubectl_gitops::object::Object;
-use kubectl_gitops::ownership::flux_v1::Source;
-use kubectl_gitops::prune::gc::qbec_filter::{Choice, Filters};
-use kubectl_gitops::prune::gc::qbec_scope::App;
-use kubectl_gitops::prune::gc::request::{Request, System};
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::kubernetes::object::ObjectMetadata;
+use gitops_core::ownership::schemes::flux_v1::GitSource;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
+use gitops_core::prune::collectors::request::{Request, System};
+use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::Build;
 
 use super::flux_v1::marked;
 use super::qbec::ours;
 use super::samples::snapshot;
 
-fn waves(system: System, objects: Vec<Object>) -> Vec<String> {
+fn waves(system: System, objects: Vec<ObjectMetadata>) -> Vec<String> {
     let allow = Allow { missed: true, namespaces: true, crds: true };
     let request = Request { system, locals: vec![], default_namespace: "demo".into(), allow };
     let answer = request.answer(&snapshot(objects)).unwrap();
-    let names = |wave: Vec<kubectl_gitops::object::ObjectId>| {
+    let names = |wave: Vec<gitops_core::kubernetes::object::ObjectId>| {
         wave.iter().map(|id| format!("{}/{}", id.kind, id.name)).collect::<Vec<_>>().join(" ")
     };
     answer.waves.into_iter().map(names).collect()
@@ -26,7 +26,7 @@ fn waves(system: System, objects: Vec<Object>) -> Vec<String> {
 fn qbec_deletes_by_apply_order_and_kind() {
     let all = || Choice::new("x", &[], &[]).unwrap();
     let filters = Filters::new(all(), all(), all(), None);
-    let app = App::new("shop", "dev", None).unwrap();
+    let app = QbecApp::new("shop", "dev", None).unwrap();
     let first = ours("v1", "ConfigMap", "demo/first").annotation("directives.qbec.io/apply-order", "200");
     let objects = vec![
         ours("v1", "Namespace", "gone"),
@@ -42,7 +42,7 @@ fn qbec_deletes_by_apply_order_and_kind() {
 
 #[test]
 fn fluxd_deletes_by_rank_of_kind() {
-    let source = Source { url: "git@host:org/repo".to_owned(), branch: "master".to_owned(), paths: vec![] };
+    let source = GitSource { url: "git@host:org/repo".to_owned(), branch: "master".to_owned(), paths: vec![] };
     let objects = vec![
         marked("v1", "Namespace", "gone"),
         marked("v1", "Service", "demo/a"),

@@ -1,41 +1,41 @@
 //! Every edge case of Flux v1's garbage collection and every configuration change (reference qbec-and-flux-v1 B4, B5)
 //! that can be judged from a snapshot; the real fluxd stands beside them in `real_fluxd.rs`.
 
-use kubectl_gitops::object::Object;
-use kubectl_gitops::ownership::flux_v1::{LEGACY_MARK, MARK, Source, mark, resource_id};
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::Collect;
-use kubectl_gitops::prune::gc::flux_v1::{Collector, EXCLUDED, Input};
-use kubectl_gitops::prune::gc::flux_v1_config::{Fate, change};
-use kubectl_gitops::prune::gc::local::Local;
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::kubernetes::object::ObjectMetadata;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::flux_v1::{GitSource, LEGACY_MARK, MARK, mark, resource_id};
+use gitops_core::prune::collectors::Collector;
+use gitops_core::prune::collectors::flux_v1::config::{SyncChange, change};
+use gitops_core::prune::collectors::flux_v1::{EXCLUDED, FluxV1Collector, FluxV1Input};
+use gitops_core::prune::collectors::manifest::LocalManifest;
+use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::{Build, object};
 
 use super::samples::{local, snapshot, table};
 
 fn set(branch: &str, paths: &[&str]) -> String {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-    Source { url: "git@host:org/repo".to_owned(), branch: branch.to_owned(), paths }.sync_set()
+    GitSource { url: "git@host:org/repo".to_owned(), branch: branch.to_owned(), paths }.sync_set()
 }
 
 /// An object marked for a set.
-fn marked_for(set: &str, api_version: &str, kind: &str, place: &str) -> Object {
+fn marked_for(set: &str, api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
     let live = object(api_version, kind, place);
     let mark = mark(set, &resource_id(&live.id));
     live.label(MARK, &mark)
 }
 
 /// An object marked for the source of these tests.
-pub(crate) fn marked(api_version: &str, kind: &str, place: &str) -> Object {
+pub(crate) fn marked(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
     marked_for(&set("master", &[]), api_version, kind, place)
 }
 
-fn cm(place: &str) -> Object {
+fn cm(place: &str) -> ObjectMetadata {
     marked("v1", "ConfigMap", place)
 }
 
-fn input<'a>(set: String, allow: &[&str], locals: &'a [Local]) -> Input<'a> {
-    Input {
+fn input<'a>(set: String, allow: &[&str], locals: &'a [LocalManifest]) -> FluxV1Input<'a> {
+    FluxV1Input {
         sync_set: set,
         default_namespace: "default".into(),
         allow_namespaces: allow.iter().map(|namespace| (*namespace).to_owned()).collect(),
@@ -44,16 +44,16 @@ fn input<'a>(set: String, allow: &[&str], locals: &'a [Local]) -> Input<'a> {
     }
 }
 
-fn collect(allow: &[&str], locals: &[Local], objects: Vec<Object>) -> (Vec<String>, Vec<String>) {
+fn collect(allow: &[&str], locals: &[LocalManifest], objects: Vec<ObjectMetadata>) -> (Vec<String>, Vec<String>) {
     let snapshot = snapshot(objects);
     let index = Index::build(&snapshot);
     let everything = Allow { missed: false, namespaces: true, crds: true };
-    let collector = Collector::new(input(set("master", &[]), allow, locals), &snapshot, &index, everything);
+    let collector = FluxV1Collector::new(input(set("master", &[]), allow, locals), &snapshot, &index, everything);
     let collection = collector.collect();
     (table(&collection), collection.warnings)
 }
 
-type Row = (&'static str, &'static [&'static str], Vec<Local>, Vec<Object>, &'static [&'static str]);
+type Row = (&'static str, &'static [&'static str], Vec<LocalManifest>, Vec<ObjectMetadata>, &'static [&'static str]);
 
 fn rows() -> Vec<Row> {
     let ignore = |key: &'static str, value: &'static str| cm("demo/x").annotation(key, value);
@@ -240,8 +240,8 @@ fn odd_marks_give_notes() {
     let both = cm("demo/x").annotation("fluxcd.io/ignore", "false").annotation("flux.weave.works/ignore", "true");
     let copy = object("v1", "ConfigMap", "demo/copy").label(MARK, cm("demo/x").labels.get(MARK).unwrap());
     let legacy = object("v1", "ConfigMap", "demo/x").label(LEGACY_MARK, cm("demo/x").labels.get(MARK).unwrap());
-    let exported = Local { exported_mark: Some("sha256.x".to_owned()), ..local("v1", "ConfigMap", "demo/x") };
-    let rows: [(&str, Vec<Local>, Vec<Object>, &str); 5] = [
+    let exported = LocalManifest { exported_mark: Some("sha256.x".to_owned()), ..local("v1", "ConfigMap", "demo/x") };
+    let rows: [(&str, Vec<LocalManifest>, Vec<ObjectMetadata>, &str); 5] = [
         (
             "F2",
             vec![],
@@ -276,27 +276,27 @@ fn odd_marks_give_notes() {
 }
 
 /// Which set a live object is marked for, and what is in the manifests of the new source.
-fn fates(old: &str, new: &str, manifests: &[&str], objects: &[(&str, &str)]) -> Vec<(String, Fate)> {
+fn fates(old: &str, new: &str, manifests: &[&str], objects: &[(&str, &str)]) -> Vec<(String, SyncChange)> {
     let cms = objects.iter().map(|(set, name)| marked_for(set, "v1", "ConfigMap", &format!("demo/{name}")));
     let snapshot = snapshot(cms.collect());
     let locals: Vec<_> = manifests.iter().map(|name| local("v1", "ConfigMap", &format!("demo/{name}"))).collect();
     let index = Index::build(&snapshot);
     let everything = Allow { missed: false, namespaces: true, crds: true };
-    let collector = Collector::new(input(new.to_owned(), &[], &locals), &snapshot, &index, everything);
+    let collector = FluxV1Collector::new(input(new.to_owned(), &[], &locals), &snapshot, &index, everything);
     let rows = change(&snapshot, old, new, &collector);
     rows.into_iter().map(|row| (row.object.id.name.to_string(), row.fate)).collect()
 }
 
 #[test]
 fn every_configuration_change() {
-    use Fate::{Deleted, MissedForEver, Relabelled, Unchanged};
+    use SyncChange::{Deleted, MissedForEver, Relabelled, Unchanged};
     let ab = set("master", &["a", "b"]);
     let a = set("master", &["a"]);
     let ba = set("master", &["b", "a"]);
     let bax = set("master", &["b", "a", "ab"]);
     let joined = set("master", &["ba"]);
     let main = set("main", &["a"]);
-    type Change<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [(&'a str, &'a str)], &'a [(&'a str, Fate)]);
+    type Change<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [(&'a str, &'a str)], &'a [(&'a str, SyncChange)]);
     let rows: [Change<'_>; 11] = [
         (
             "C1 path removed",
@@ -377,7 +377,7 @@ fn every_configuration_change() {
 
 #[test]
 fn spellings_of_one_url_are_one_source_and_others_are_not() {
-    let url = |url: &str| Source { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] }.sync_set();
+    let url = |url: &str| GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] }.sync_set();
     assert_eq!(url("git@h:o/r"), url("ssh://git@h/o/r"), "C11");
     assert_eq!(url("https://u:one@h/o/r"), url("https://u:two@h/o/r"), "C11");
     for other in ["git@h:o/r.git", "https://h/o/r", "deploy@h:o/r"] {

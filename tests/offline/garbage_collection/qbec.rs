@@ -1,21 +1,21 @@
 //! Every edge case of qbec's garbage collection (reference qbec-and-flux-v1 A6), as a table: what qbec does, what this
 //! tool does, and why.
 
-use kubectl_gitops::object::{FullObject, Object};
-use kubectl_gitops::ownership::identity;
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::Collect;
-use kubectl_gitops::prune::gc::local::Local;
-use kubectl_gitops::prune::gc::qbec::{Collector, Input};
-use kubectl_gitops::prune::gc::qbec_filter::{Choice, Filters};
-use kubectl_gitops::prune::gc::qbec_scope::App;
-use kubectl_gitops::prune::gc::safety::Allow;
+use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
+use gitops_core::ownership::identity;
+use gitops_core::ownership::index::Index;
+use gitops_core::prune::collectors::Collector;
+use gitops_core::prune::collectors::manifest::LocalManifest;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
+use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
+use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::{Build, object};
 
 use super::samples::{local, snapshot, table};
 
 /// An object that qbec applied for app shop, environment dev.
-pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> Object {
+pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
     let bare = labelled(api_version, kind, place);
     let id = &bare.id;
     let applied = format!("{}/{}/{}/{}", id.group, id.kind, id.namespace, id.name);
@@ -23,27 +23,27 @@ pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> Object {
 }
 
 /// An object with the labels of app shop, environment dev, and nothing else.
-fn labelled(api_version: &str, kind: &str, place: &str) -> Object {
+fn labelled(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
     object(api_version, kind, place).label("qbec.io/application", "shop").label("qbec.io/environment", "dev")
 }
 
-fn cm(place: &str) -> Object {
+fn cm(place: &str) -> ObjectMetadata {
     ours("v1", "ConfigMap", place)
 }
 
-fn policy(live: Object, value: &str) -> Object {
+fn policy(live: ObjectMetadata, value: &str) -> ObjectMetadata {
     live.annotation("directives.qbec.io/delete-policy", value)
 }
 
 /// The common manifests of the reference.
-fn common() -> Vec<Local> {
+fn common() -> Vec<LocalManifest> {
     let mut locals = web();
     locals.push(local("v1", "Namespace", "shop-dev"));
     locals
 }
 
 /// The same without the only cluster-scoped manifest.
-fn web() -> Vec<Local> {
+fn web() -> Vec<LocalManifest> {
     vec![
         local("v1", "ConfigMap", "shop-dev/web"),
         local("v1", "Service", "web"),
@@ -51,7 +51,7 @@ fn web() -> Vec<Local> {
     ]
 }
 
-fn with(mut locals: Vec<Local>, more: Local) -> Vec<Local> {
+fn with(mut locals: Vec<LocalManifest>, more: LocalManifest) -> Vec<LocalManifest> {
     locals.push(more);
     locals
 }
@@ -75,13 +75,13 @@ const PLAIN: Run = Run {
     cluster_scoped_lists: false,
 };
 
-fn collect(run: &Run, locals: &[Local], objects: Vec<Object>) -> (Vec<String>, Vec<String>) {
+fn collect(run: &Run, locals: &[LocalManifest], objects: Vec<ObjectMetadata>) -> (Vec<String>, Vec<String>) {
     let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
     let choice = |include: &[&str], exclude: &[&str]| Choice::new("x", &owned(include), &owned(exclude)).unwrap();
     let snapshot = snapshot(objects);
     let index = Index::build(&snapshot);
-    let input = Input {
-        app: App::new("shop", "dev", run.tag).unwrap(),
+    let input = QbecInput {
+        app: QbecApp::new("shop", "dev", run.tag).unwrap(),
         default_namespace: "shop-dev".into(),
         cluster_scoped_lists: run.cluster_scoped_lists,
         filters: Filters::new(
@@ -93,12 +93,12 @@ fn collect(run: &Run, locals: &[Local], objects: Vec<Object>) -> (Vec<String>, V
         locals,
     };
     let allow = Allow { missed: false, namespaces: true, crds: true };
-    let collector = Collector::new(input, &snapshot, &index, allow);
+    let collector = QbecCollector::new(input, &snapshot, &index, allow);
     let collection = collector.collect();
     (table(&collection), collection.warnings)
 }
 
-type Row = (&'static str, Run, Vec<Local>, Vec<Object>, &'static [&'static str]);
+type Row = (&'static str, Run, Vec<LocalManifest>, Vec<ObjectMetadata>, &'static [&'static str]);
 
 fn rows() -> Vec<Row> {
     let role = || ours("rbac.authorization.k8s.io/v1", "ClusterRole", "planted");
@@ -430,7 +430,7 @@ fn deletions_come_in_reverse_apply_order() {
 
 #[test]
 fn differences_from_qbec_give_notes() {
-    let rows: [(&str, Vec<Local>, Vec<Object>, &str); 6] = [
+    let rows: [(&str, Vec<LocalManifest>, Vec<ObjectMetadata>, &str); 6] = [
         (
             "a vanished namespace",
             common(),
@@ -474,19 +474,19 @@ fn differences_from_qbec_give_notes() {
     }
 }
 
-fn judged(objects: Vec<Object>, full: Option<FullObject>, allow: Allow) -> Vec<String> {
+fn judged(objects: Vec<ObjectMetadata>, full: Option<Resource>, allow: Allow) -> Vec<String> {
     let mut snapshot = snapshot(objects);
     snapshot.full.extend(full);
     let index = Index::build(&snapshot);
     let locals = common();
-    let input = Input {
-        app: App::new("shop", "dev", None).unwrap(),
+    let input = QbecInput {
+        app: QbecApp::new("shop", "dev", None).unwrap(),
         default_namespace: "shop-dev".into(),
         cluster_scoped_lists: false,
         filters: Filters::default(),
         locals: &locals,
     };
-    table(&Collector::new(input, &snapshot, &index, allow).collect())
+    table(&QbecCollector::new(input, &snapshot, &index, allow).collect())
 }
 
 #[test]
@@ -494,7 +494,7 @@ fn objects_that_a_live_owner_lists_stay() {
     let owner = object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "flux-system/apps");
     let content =
         serde_json::json!({"status": {"inventory": {"entries": [{"id": "shop-dev_x__ConfigMap", "v": "v1"}]}}});
-    let listed = |content| Some(FullObject { object: owner.clone(), content });
+    let listed = |content| Some(Resource { object: owner.clone(), content });
     let with = judged(vec![cm("shop-dev/x")], listed(content), Allow::default());
     assert_eq!(with, ["ConfigMap/shop-dev/x deletes recorded"]);
     let without = judged(vec![cm("shop-dev/x")], listed(serde_json::json!({})), Allow::default());

@@ -1,9 +1,9 @@
 //! Snapshots and manifests for the tests of garbage-collection plans.
 
-use kubectl_gitops::object::Object;
-use kubectl_gitops::prune::gc::local::{Local, Origin, read};
-use kubectl_gitops::prune::gc::{Collection, Ours, Theirs};
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::object::ObjectMetadata;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::prune::collectors::manifest::{LocalManifest, Origin, read};
+use gitops_core::prune::collectors::{Collected, NativeAction, PlannedAction};
 use test_support::objects;
 
 /// apiVersion, kind, plural, namespaced: what the cluster serves.
@@ -27,12 +27,12 @@ const TYPES: [(&str, &str, &str, bool); 16] = [
 ];
 
 /// A cluster that serves these types and holds these objects.
-pub(crate) fn snapshot(objects: Vec<Object>) -> Snapshot {
+pub(crate) fn snapshot(objects: Vec<ObjectMetadata>) -> Snapshot {
     objects::snapshot(&TYPES, objects)
 }
 
 /// A manifest; a name that ends in `*` is generated.
-pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> Local {
+pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> LocalManifest {
     let (namespace, name) = place.split_once('/').unwrap_or(("", place));
     let metadata = match name.strip_suffix('*') {
         Some(prefix) => serde_json::json!({"generateName": prefix, "namespace": namespace}),
@@ -43,16 +43,16 @@ pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> Local {
 }
 
 /// `Kind/namespace/name theirs ours`, in order: `deletes`, `keeps`, `misses`, and a reason, `+` before those that go.
-pub(crate) fn table(collection: &Collection<'_>) -> Vec<String> {
+pub(crate) fn table(collection: &Collected<'_>) -> Vec<String> {
     let rows = collection.verdicts.iter().map(|verdict| {
         let id = &verdict.object.id;
         let place = if id.namespace.is_empty() { String::new() } else { format!("{}/", id.namespace) };
         let theirs = match verdict.theirs {
-            Theirs::Deletes => "deletes",
-            Theirs::Keeps => "keeps",
-            Theirs::Misses => "misses",
+            NativeAction::Deletes => "deletes",
+            NativeAction::Keeps => "keeps",
+            NativeAction::Misses => "misses",
         };
-        let mark = if matches!(verdict.ours, Ours::Delete(_)) { "+" } else { "" };
+        let mark = if matches!(verdict.ours, PlannedAction::Delete(_)) { "+" } else { "" };
         format!("{}/{place}{} {theirs} {mark}{}", id.kind, id.name, verdict.reason().code())
     });
     rows.collect()

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use kubectl_gitops::snapshot_file;
+use kubectl_gitops::tools::snapshot_file;
 use test_support::folder::folder;
 use test_support::gitops::{Run, Transcript, command};
 use test_support::objects::snapshot;

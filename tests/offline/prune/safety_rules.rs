@@ -2,12 +2,13 @@
 //! it. A rule that is taken out turns its test red.
 
 use chrono::DateTime;
-use kubectl_gitops::object::{FullObject, Object, ObjectId, Reference};
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::guard::{self, Limits};
-use kubectl_gitops::prune::leaked::{self, Wishes};
-use kubectl_gitops::prune::plan::{Action, Plan};
-use kubectl_gitops::snapshot::{Gap, GapKind, Snapshot};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference, Resource};
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
+use gitops_core::plan::document::{Action, Plan};
+use gitops_core::plan::limits::{self, Limits};
+use gitops_core::prune::leaked::{self, PruneOptions};
 use serde_json::{Value, json};
 use test_support::objects::{Build, identified, snapshot};
 
@@ -44,21 +45,21 @@ fn add_owner(snapshot: &mut Snapshot, name: &str, ids: &[String]) {
             "inventory": {"entries": entries},
         },
     });
-    snapshot.full.push(FullObject { object, content });
+    snapshot.full.push(Resource { object, content });
     snapshot.normalise();
 }
 
 /// An object that kustomize-controller applied for flux-system/apps.
-fn labelled(id: ObjectId) -> Object {
+fn labelled(id: ObjectId) -> ObjectMetadata {
     identified(id).applied_by("kustomize-controller", &[(NAME, "apps"), (NAMESPACE, "flux-system")])
 }
 
-fn leaked_object() -> Object {
+fn leaked_object() -> ObjectMetadata {
     labelled(ObjectId::new("", "ConfigMap", "shop", "leaked"))
 }
 
 /// A cluster in which one object is leaked, changed by `change`.
-fn with_leaked(change: impl FnOnce(&mut Object)) -> Snapshot {
+fn with_leaked(change: impl FnOnce(&mut ObjectMetadata)) -> Snapshot {
     let mut snapshot = cluster(20);
     let mut object = leaked_object();
     change(&mut object);
@@ -68,7 +69,7 @@ fn with_leaked(change: impl FnOnce(&mut Object)) -> Snapshot {
 }
 
 /// What a plan says of the object `leaked`.
-fn row(snapshot: &Snapshot, wishes: &Wishes) -> Option<(Action, String)> {
+fn row(snapshot: &Snapshot, wishes: &PruneOptions) -> Option<(Action, String)> {
     row_of(&leaked::plan(snapshot, wishes), "leaked")
 }
 
@@ -87,7 +88,7 @@ fn delete(reason: &str) -> Option<(Action, String)> {
 
 #[test]
 fn only_leaked_objects_are_planned() {
-    let plan = leaked::plan(&with_leaked(|_| ()), &Wishes::default());
+    let plan = leaked::plan(&with_leaked(|_| ()), &PruneOptions::default());
     let rows: Vec<_> = plan.changes.iter().map(|change| (change.action, &*change.object.id.name)).collect();
     assert_eq!(rows, [(Action::Delete, "leaked")]);
     assert!(plan.complete);
@@ -100,13 +101,13 @@ fn rule_1_a_label_that_its_controller_did_not_write_plans_nothing() {
             None => object.writers.clear(),
             Some(name) => object.writers[0].manager = name.into(),
         });
-        assert_ne!(row(&snapshot, &Wishes::default()).map(|row| row.0), Some(Action::Delete), "{manager:?}");
+        assert_ne!(row(&snapshot, &PruneOptions::default()).map(|row| row.0), Some(Action::Delete), "{manager:?}");
     }
 }
 
 #[test]
 fn rule_1_an_orphan_whose_label_its_controller_did_not_write_plans_nothing() {
-    let asked = Wishes { include_orphaned: true, ..Wishes::default() };
+    let asked = PruneOptions { include_orphaned: true, ..PruneOptions::default() };
     let snapshot = with_leaked(|object| {
         object.labels = [(NAME, "gone"), (NAMESPACE, "flux-system")].into_iter().collect();
         object.writers.clear();
@@ -118,7 +119,7 @@ fn rule_1_an_orphan_whose_label_its_controller_did_not_write_plans_nothing() {
 fn rule_1_an_object_with_a_reference_is_not_planned_in_its_own_right() {
     for controller in [true, false] {
         let snapshot = with_leaked(|object| {
-            object.references.push(Reference {
+            object.references.push(OwnerReference {
                 group: "apps".into(),
                 kind: "ReplicaSet".into(),
                 name: "r".into(),
@@ -128,7 +129,7 @@ fn rule_1_an_object_with_a_reference_is_not_planned_in_its_own_right() {
             });
         });
         assert_ne!(
-            row(&snapshot, &Wishes::default()).map(|row| row.0),
+            row(&snapshot, &PruneOptions::default()).map(|row| row.0),
             Some(Action::Delete),
             "controller {controller}"
         );
@@ -139,7 +140,7 @@ fn rule_1_an_object_with_a_reference_is_not_planned_in_its_own_right() {
 fn rule_2_what_another_owner_lists_is_not_planned() {
     let mut snapshot = with_leaked(|_| ());
     add_owner(&mut snapshot, "other", &["shop_leaked__ConfigMap".to_owned()]);
-    assert_eq!(row(&snapshot, &Wishes::default()), None);
+    assert_eq!(row(&snapshot, &PruneOptions::default()), None);
 }
 
 #[test]
@@ -155,17 +156,17 @@ fn rule_2_a_keep_mark_of_any_system_keeps() {
         ("fluxcd.io/ignore", "true"),
     ] {
         let annotated = with_leaked(|object| object.annotations = [(key, value)].into_iter().collect());
-        assert_eq!(row(&annotated, &Wishes::default()), keep("protected"), "{key}={value} as annotation");
+        assert_eq!(row(&annotated, &PruneOptions::default()), keep("protected"), "{key}={value} as annotation");
         let labelled = with_leaked(|object| {
             let labels = [(NAME, "apps"), (NAMESPACE, "flux-system"), (key, value)];
             object.labels = labels.into_iter().collect();
         });
-        assert_eq!(row(&labelled, &Wishes::default()), keep("protected"), "{key}={value} as label");
+        assert_eq!(row(&labelled, &PruneOptions::default()), keep("protected"), "{key}={value} as label");
     }
 }
 
 /// A cluster whose leaked object is the namespace `old`, which holds `inside`.
-fn leaked_namespace(inside: Object) -> Snapshot {
+fn leaked_namespace(inside: ObjectMetadata) -> Snapshot {
     let mut snapshot = cluster(20);
     snapshot.objects.push(labelled(ObjectId::new("", "Namespace", "", "old")));
     snapshot.objects.push(inside);
@@ -175,7 +176,7 @@ fn leaked_namespace(inside: Object) -> Snapshot {
 
 #[test]
 fn rule_2_a_cascade_that_takes_something_protected_or_foreign_along_keeps_its_root() {
-    let wishes = Wishes { allow_namespaces: true, ..Wishes::default() };
+    let wishes = PruneOptions { allow_namespaces: true, ..PruneOptions::default() };
     let id = ObjectId::new("", "ConfigMap", "old", "inside");
     let mut protected = labelled(id.clone());
     protected.annotations = [("helm.sh/resource-policy", "keep")].into_iter().collect();
@@ -198,7 +199,7 @@ fn rule_2_a_definition_is_kept_for_its_resources() {
     snapshot.objects.push(labelled(crd));
     snapshot.objects.push(identified(ObjectId::new("example.com", "Widget", "shop", "precious")));
     snapshot.normalise();
-    let wishes = Wishes { allow_crds: true, ..Wishes::default() };
+    let wishes = PruneOptions { allow_crds: true, ..PruneOptions::default() };
     assert_eq!(row_of(&leaked::plan(&snapshot, &wishes), "widgets.example.com"), keep("cascade"));
 }
 
@@ -212,10 +213,10 @@ fn rule_2_a_claim_is_kept_for_a_volume_that_its_policy_deletes() {
         volume.annotations = std::iter::once(provisioned).chain(mark).collect();
         let reference = json!({"namespace": "shop", "name": "ledger", "uid": claim.uid});
         let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": reference});
-        snapshot.full.push(FullObject { object: volume.clone(), content: json!({"spec": spec}) });
+        snapshot.full.push(Resource { object: volume.clone(), content: json!({"spec": spec}) });
         snapshot.objects.extend([claim, volume]);
         snapshot.normalise();
-        let plan = leaked::plan(&snapshot, &Wishes::default());
+        let plan = leaked::plan(&snapshot, &PruneOptions::default());
         (row_of(&plan, "ledger"), plan.summary.delete)
     };
     assert_eq!(found("Delete", Some(("kubectl-gitops/keep", "true"))), (keep("cascade"), 0));
@@ -232,27 +233,27 @@ fn rule_3_a_gap_makes_the_plan_incomplete_and_an_incomplete_plan_is_refused() {
         namespace: None,
         message: "no".to_owned(),
     });
-    let plan = leaked::plan(&snapshot, &Wishes::default());
+    let plan = leaked::plan(&snapshot, &PruneOptions::default());
     assert!(!plan.complete);
     let index = Index::build(&snapshot);
-    assert_eq!(guard::check(&plan, &index, &Limits::default()).len(), 1);
+    assert_eq!(limits::check(&plan, &index, &Limits::default()).len(), 1);
     let allowed = Limits { allow_incomplete: true, ..Limits::default() };
-    assert_eq!(guard::check(&plan, &index, &allowed), []);
+    assert_eq!(limits::check(&plan, &index, &allowed), []);
 }
 
 #[test]
 fn rule_4_orphaned_objects_need_a_wish_and_an_owner_of_their_system() {
-    let orphan = |object: &mut Object| {
+    let orphan = |object: &mut ObjectMetadata| {
         object.labels = [(NAME, "gone"), (NAMESPACE, "flux-system")].into_iter().collect();
     };
-    let asked = Wishes { include_orphaned: true, ..Wishes::default() };
+    let asked = PruneOptions { include_orphaned: true, ..PruneOptions::default() };
     let snapshot = with_leaked(orphan);
-    assert_eq!(row(&snapshot, &Wishes::default()), keep("orphaned"));
+    assert_eq!(row(&snapshot, &PruneOptions::default()), keep("orphaned"));
     assert_eq!(row(&snapshot, &asked), delete("orphaned"));
     let mut hub = with_leaked(orphan);
     hub.full.clear();
     assert_eq!(row(&hub, &asked), keep("hub"), "owners may live in another cluster");
-    let sure = Wishes { no_hub: true, ..asked };
+    let sure = PruneOptions { no_hub: true, ..asked };
     assert_eq!(row(&hub, &sure), delete("orphaned"));
 }
 
@@ -278,14 +279,14 @@ fn rule_5_an_owner_that_is_not_settled_keeps_its_leaked_objects() {
     for (what, change) in cases {
         let mut snapshot = with_leaked(|_| ());
         change(&mut snapshot);
-        assert_eq!(row(&snapshot, &Wishes::default()), keep("owner-not-settled"), "{what}");
+        assert_eq!(row(&snapshot, &PruneOptions::default()), keep("owner-not-settled"), "{what}");
     }
 }
 
 #[test]
 fn rule_5_what_is_terminating_is_not_planned() {
     let snapshot = with_leaked(|object| object.deleting = Some(DateTime::UNIX_EPOCH));
-    assert_eq!(row(&snapshot, &Wishes::default()), keep("terminating"));
+    assert_eq!(row(&snapshot, &PruneOptions::default()), keep("terminating"));
 }
 
 #[test]
@@ -297,9 +298,9 @@ fn rule_6_limits_on_number_and_share_and_everything() {
             snapshot.objects.push(labelled(id));
         }
         snapshot.normalise();
-        let plan = leaked::plan(&snapshot, &Wishes::default());
+        let plan = leaked::plan(&snapshot, &PruneOptions::default());
         assert_eq!(plan.summary.delete, leaked);
-        guard::check(&plan, &Index::build(&snapshot), &limits).len()
+        limits::check(&plan, &Index::build(&snapshot), &limits).len()
     };
     let limits = Limits::default();
     assert_eq!(broken(1000, 50, limits), 0);
@@ -313,7 +314,7 @@ fn rule_6_limits_on_number_and_share_and_everything() {
 
 #[test]
 fn rule_6_namespaces_and_definitions_need_their_flag_and_some_namespaces_never_go() {
-    let plan_of = |id: ObjectId, wishes: Wishes| {
+    let plan_of = |id: ObjectId, wishes: PruneOptions| {
         let mut snapshot = cluster(20);
         let name = id.name.to_string();
         snapshot.objects.push(labelled(id));
@@ -322,10 +323,10 @@ fn rule_6_namespaces_and_definitions_need_their_flag_and_some_namespaces_never_g
     };
     let namespace = || ObjectId::new("", "Namespace", "", "old");
     let crd = || ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com");
-    let allowed = || Wishes { allow_namespaces: true, allow_crds: true, ..Wishes::default() };
-    assert_eq!(plan_of(namespace(), Wishes::default()), keep("namespace"));
+    let allowed = || PruneOptions { allow_namespaces: true, allow_crds: true, ..PruneOptions::default() };
+    assert_eq!(plan_of(namespace(), PruneOptions::default()), keep("namespace"));
     assert_eq!(plan_of(namespace(), allowed()), delete("leaked"));
-    assert_eq!(plan_of(crd(), Wishes::default()), keep("crd"));
+    assert_eq!(plan_of(crd(), PruneOptions::default()), keep("crd"));
     assert_eq!(plan_of(crd(), allowed()), delete("leaked"));
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         let id = ObjectId::new("", "Namespace", "", name);
@@ -340,6 +341,6 @@ fn plans_of_the_same_cluster_are_equal_to_the_byte() {
     shuffled.objects.reverse();
     shuffled.full.reverse();
     shuffled.normalise();
-    let text = |snapshot: &Snapshot| serde_json::to_string(&leaked::plan(snapshot, &Wishes::default())).unwrap();
+    let text = |snapshot: &Snapshot| serde_json::to_string(&leaked::plan(snapshot, &PruneOptions::default())).unwrap();
     assert_eq!(text(&snapshot), text(&shuffled));
 }

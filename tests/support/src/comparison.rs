@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::Snapshot;
 use serde_json::Value;
 use xtask::cluster::Cluster;
 
@@ -17,7 +17,7 @@ pub fn snapshot(cluster: &Cluster, name: &str) -> Snapshot {
     let file = folder(&format!("snapshot-{name}")).join("cluster.json");
     let run = gitops(cluster, &["snapshot", file.to_str().unwrap()]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    kubectl_gitops::snapshot_file::read(&file).unwrap()
+    kubectl_gitops::tools::snapshot_file::read(&file).unwrap()
 }
 
 /// The rows of a plan in JSON: uid, and `Ok(reason)` for what goes in its own right or `Err(reason)` for what stays.

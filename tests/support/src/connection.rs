@@ -1,8 +1,8 @@
 //! Connections in an environment of the test's own.
 
 use clap::Parser;
+use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::cluster::{Cluster, Environment};
-use kubectl_gitops::connection::ConnectionArgs;
 
 use crate::fake_api::FakeApi;
 use crate::folder::Folder;

@@ -1,20 +1,22 @@
 //! Recorded objects and clusters.
 
 use chrono::{DateTime, TimeDelta};
-use kubectl_gitops::object::{FullObject, KeyValues, Object, ObjectId, Reference, ResourceType, Writer};
-use kubectl_gitops::snapshot::{ClusterIdentity, Snapshot};
+use gitops_core::kubernetes::object::{
+    KeyValues, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType,
+};
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 use serde_json::Value;
 
 /// An object with nothing but an identity; `place` is `NAMESPACE/NAME`, or `NAME` of what is cluster-scoped.
-pub fn object(api_version: &str, kind: &str, place: &str) -> Object {
+pub fn object(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
     let (group, version) = group_and_version(api_version);
     let (namespace, name) = place.split_once('/').unwrap_or(("", place));
-    Object { version: version.into(), ..identified(ObjectId::new(group, kind, namespace, name)) }
+    ObjectMetadata { version: version.into(), ..identified(ObjectId::new(group, kind, namespace, name)) }
 }
 
 /// An object of version v1 with nothing but this identity.
-pub fn identified(id: ObjectId) -> Object {
-    Object {
+pub fn identified(id: ObjectId) -> ObjectMetadata {
+    ObjectMetadata {
         uid: format!("uid-{id}").into(),
         id,
         version: "v1".into(),
@@ -47,10 +49,10 @@ pub trait Build: Sized {
     /// Makes it an object that a finalizer holds in its deletion.
     fn terminating(self) -> Self;
     /// Adds the content that is recorded of owners.
-    fn with_content(self, content: Value) -> FullObject;
+    fn with_content(self, content: Value) -> Resource;
 }
 
-impl Build for Object {
+impl Build for ObjectMetadata {
     fn label(mut self, key: &str, value: &str) -> Self {
         self.labels = with(&self.labels, key, value);
         self
@@ -63,7 +65,7 @@ impl Build for Object {
 
     fn written_by(mut self, manager: &str, labels: &[&str]) -> Self {
         let labels = labels.iter().map(|label| (*label).into()).collect();
-        self.writers.push(Writer { manager: manager.into(), labels, ..Writer::default() });
+        self.writers.push(ManagedFieldsEntry { manager: manager.into(), labels, ..ManagedFieldsEntry::default() });
         self
     }
 
@@ -80,7 +82,7 @@ impl Build for Object {
     }
 
     fn referring_to(mut self, uid: &str, controller: bool) -> Self {
-        self.references.push(Reference {
+        self.references.push(OwnerReference {
             group: "".into(),
             kind: "ReplicaSet".into(),
             name: uid.into(),
@@ -102,8 +104,8 @@ impl Build for Object {
         self
     }
 
-    fn with_content(self, content: Value) -> FullObject {
-        FullObject { object: self, content }
+    fn with_content(self, content: Value) -> Resource {
+        Resource { object: self, content }
     }
 }
 
@@ -122,7 +124,7 @@ pub fn resource_type(api_version: &str, kind: &str, plural: &str, namespaced: bo
 }
 
 /// A recorded cluster that serves these types and holds these objects.
-pub fn snapshot(types: &[(&str, &str, &str, bool)], objects: Vec<Object>) -> Snapshot {
+pub fn snapshot(types: &[(&str, &str, &str, bool)], objects: Vec<ObjectMetadata>) -> Snapshot {
     let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
     for (api_version, kind, plural, namespaced) in types {
         snapshot.types.push(resource_type(api_version, kind, plural, *namespaced));

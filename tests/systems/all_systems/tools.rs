@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::applyset;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::schemes::applyset;
 use test_support::chart::chart;
 use test_support::cluster::LIMIT;
 use test_support::folder::folder;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubectl_gitops::object::ObjectId;
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::ownership::{OwnerId, SYSTEMS, Standing};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::{OwnerId, OwnershipStatus, SYSTEMS};
 use serde_json::Value;
 use test_support::comparison::snapshot;
 use test_support::folder::reports;
@@ -101,18 +101,18 @@ fn recorded() -> Vec<Row> {
     let mut rows: Vec<Row> = index
         .standings()
         .filter(|(object, standing)| {
-            let beyond = object.id.namespace.is_empty() && matches!(standing, Standing::ClusterOwn(_));
+            let beyond = object.id.namespace.is_empty() && matches!(standing, OwnershipStatus::SystemManaged(_));
             is_in_question(&object.id) && !beyond
         })
         .map(|(object, standing)| {
             let owners = match &standing {
-                Standing::Managed(id) => vec![owner(id)],
-                Standing::Leaked(claim)
-                | Standing::Orphaned(claim)
-                | Standing::Copied(claim)
-                | Standing::Unjudged(claim, _) => vec![owner(&claim.owner)],
-                Standing::Conflict(ids) => ids.iter().map(owner).collect(),
-                Standing::ClusterOwn(_) | Standing::Controlled | Standing::Unmanaged => vec![],
+                OwnershipStatus::Managed(id) => vec![owner(id)],
+                OwnershipStatus::Leaked(claim)
+                | OwnershipStatus::Orphaned(claim)
+                | OwnershipStatus::Copied(claim)
+                | OwnershipStatus::Unjudged(claim, _) => vec![owner(&claim.owner)],
+                OwnershipStatus::Conflict(ids) => ids.iter().map(owner).collect(),
+                OwnershipStatus::SystemManaged(_) | OwnershipStatus::Controlled | OwnershipStatus::Unmanaged => vec![],
             };
             row(&object.id, standing.label(), owners)
         })
@@ -206,7 +206,7 @@ fn owners(summaries: &Value, truth: &[Row]) {
         let (objects, leaked) = &expected[name];
         let count = |key: &str| summary[key].as_u64().unwrap();
         assert_eq!((count("objects"), count("leaked"), count("missing")), (objects.len() as u64, *leaked, 0), "{name}");
-        assert_eq!(summary["state"], "settled", "{summary}");
+        assert_eq!(summary["state"], "ready", "{summary}");
         spelt.push(name.split_once(':').unwrap().1.trim_start_matches("-/"));
     }
     let answer = ask(&spelt);

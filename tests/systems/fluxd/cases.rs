@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubectl_gitops::ownership::flux_v1::{MARK, Source, mark, resource_id};
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
 use serde_json::Value;
 use test_support::comparison::{Table, compare, snapshot};
 use test_support::gitops::Run;
@@ -32,7 +32,7 @@ pub(crate) fn kubectl(args: &str) -> String {
 /// Creates an object that carries the mark of a resource id under a configuration, and annotations.
 pub(crate) fn plant(yaml: &str, repository: &Repository, config: &Config, id: &str, annotations: &str) {
     let source =
-        Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() };
+        GitSource { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() };
     let labels = format!("{{labels: {{{MARK}: {}}}, annotations: {{{annotations}}}, ", mark(&source.sync_set(), id));
     cluster().kubectl_stdin(&["create", "-f", "-"], &yaml.replacen('{', &labels, 1)).unwrap();
 }
@@ -173,7 +173,7 @@ fn happened(before: &Snapshot, after: &Snapshot, name: &str) -> BTreeMap<String,
     let marks = |snapshot: &Snapshot| -> BTreeMap<String, (String, String)> {
         let here = |namespace: &str, own: &str| namespace == name || (namespace.is_empty() && own == name);
         let marked = snapshot.objects.iter().filter(|object| here(&object.id.namespace, &object.id.name));
-        let row = |object: &kubectl_gitops::object::Object| {
+        let row = |object: &gitops_core::kubernetes::object::ObjectMetadata| {
             let mark = object.labels.get(MARK)?.to_owned();
             Some((resource_id(&object.id), (object.uid.to_string(), mark)))
         };
@@ -271,7 +271,8 @@ fn every_configuration_change() {
 }
 
 pub(crate) fn set(repository: &Repository, config: &Config) -> String {
-    Source { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() }.sync_set()
+    GitSource { url: repository.url_of(config), branch: config.branch.to_owned(), paths: config.paths.clone() }
+        .sync_set()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The fluxd of a cluster: its source is read from its Deployment, and marks are told apart by it.
 
-use kubectl_gitops::ownership::flux_v1::{LEGACY_MARK, MARK};
+use gitops_core::ownership::schemes::flux_v1::{LEGACY_MARK, MARK};
 use test_support::comparison::{compare, snapshot};
 use test_support::gitops::Run;
 
@@ -78,7 +78,10 @@ fn marks_are_told_apart(repository: &Repository, config: &Config, url: &str) {
         run
     };
     let without = say("table");
-    assert!(without.stderr.contains("no fluxd runs in this cluster: 6 marked object(s) are orphans"), "{without:?}");
+    assert!(
+        without.stderr.contains("no fluxd runs in this cluster to collect 6 marked objects (orphaned)"),
+        "{without:?}"
+    );
     let rows = |run: &Run| -> Vec<String> {
         let words =
             |line: &str| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("|");

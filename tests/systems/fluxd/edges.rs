@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kubectl_gitops::ownership::flux_v1::{LEGACY_MARK, MARK, mark};
+use gitops_core::ownership::schemes::flux_v1::{LEGACY_MARK, MARK, mark};
 use test_support::comparison::{Table, compare, rows, snapshot};
 
 use super::cases::{Change, by_id, cm, kubectl, manifest, namespace, plant, set};

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kubectl_gitops::ownership::flux_v1::resource_id;
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_v1::resource_id;
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops_as};
 use xtask::cluster::Cluster;

@@ -227,14 +227,14 @@ fn a_remote_base_without_a_network_blocks_in_bounded_time() {
 
 #[tokio::test]
 async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
-    use kubectl_gitops::flux::artifact::{Artifact, SourceOptions};
-    use kubectl_gitops::flux::{build::Run, generator};
+    use gitops_core::flux::build::{Run, generator};
+    use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
     let files = [("apps/kustomization.yaml", "resources: ['https://example.invalid/base.yaml']")];
     let artifact = std::sync::Arc::new(Artifact::pack(&files.into_iter().collect(), &SourceOptions::default()));
     let generated = generator::generate(&artifact, &json!({"path": "apps"}), false).unwrap();
     let folder = Folder::new("tree-input");
     let program = folder.script("kustomize", "exec sleep 600");
-    let kustomize = kubectl_gitops::kustomize::Kustomize::new(Some(&program)).without_cache();
+    let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
     let kustomize = kustomize.within(Duration::from_secs(1));
     let run = Run { key: "k".to_owned(), artifact, generated };
     let start = Instant::now();

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use kubectl_gitops::flux::artifact::{Artifact, SourceOptions};
-use kubectl_gitops::flux::build::{self, Answers, Needs};
-use kubectl_gitops::flux::features::Features;
-use kubectl_gitops::flux::spec::{Key, Spec};
-use kubectl_gitops::kustomize::Kustomize;
+use gitops_core::flux::build::{self, Answers, Needs};
+use gitops_core::flux::features::Features;
+use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
+use kubectl_gitops::tools::kustomize::Kustomize;
 use serde_json::json;
 
 /// Trees whose order, names and generated parts differ.
@@ -51,8 +51,8 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
     let kustomize = Kustomize::new(Some(program)).without_cache();
     let version = kustomize.version().await.unwrap();
     assert_eq!(version.trim_start_matches("v").split('.').next(), Some("5"), "{version}");
-    let owner = Key { namespace: "n".to_owned(), name: "k".to_owned() };
-    let (spec, mut answers) = (Spec::new(&json!({"path": "./"})), Answers::default());
+    let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
+    let (spec, mut answers) = (KustomizationSpec::new(&json!({"path": "./"})), Answers::default());
     loop {
         let mut needs = Needs::default();
         let built = build::text(artifact, &owner, &spec, Features::default(), &answers, &mut needs);

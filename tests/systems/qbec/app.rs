@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use kubectl_gitops::manifests::{Loader, read};
-use kubectl_gitops::ownership::index::Index;
-use kubectl_gitops::prune::gc::qbec::{Collector, Input};
-use kubectl_gitops::prune::gc::qbec_filter::{Choice, Filters};
-use kubectl_gitops::prune::gc::qbec_scope::App as Identity;
-use kubectl_gitops::prune::gc::safety::Allow;
-use kubectl_gitops::prune::gc::{Collect, Theirs};
-use kubectl_gitops::snapshot::Snapshot;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::QbecApp as Identity;
+use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
+use gitops_core::prune::collectors::safety::Allow;
+use gitops_core::prune::collectors::{Collector, NativeAction};
+use kubectl_gitops::tools::manifests::{Loader, read};
 use test_support::comparison;
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops_as};
@@ -153,16 +153,16 @@ impl App {
     pub(crate) fn replay(&self, snapshot: &Snapshot, filters: Filters, cluster_scoped_lists: bool) -> BTreeSet<String> {
         let manifests = read(&[self.rendered()], Loader::Strict, &mut std::io::empty()).unwrap();
         let index = Index::build(snapshot);
-        let input = Input {
+        let input = QbecInput {
             app: Identity::new(&self.name, "dev", None).unwrap(),
             default_namespace: self.namespace.as_str().into(),
             cluster_scoped_lists,
             filters,
             locals: &manifests.locals,
         };
-        let collector = Collector::new(input, snapshot, &index, Allow::default());
+        let collector = QbecCollector::new(input, snapshot, &index, Allow::default());
         let verdicts = collector.collect().verdicts;
-        let theirs = verdicts.iter().filter(|verdict| verdict.theirs == Theirs::Deletes);
+        let theirs = verdicts.iter().filter(|verdict| verdict.theirs == NativeAction::Deletes);
         theirs.map(|verdict| verdict.object.uid.to_string()).collect()
     }
 }
@@ -187,7 +187,7 @@ pub(crate) fn uids(snapshot: &Snapshot, names: &[String]) -> BTreeSet<String> {
         let words: Vec<&str> = name.split(' ').collect();
         let (plural, name, namespace) = (words[0], words[1], words.get(3).copied().unwrap_or_default());
         let kinds: Vec<_> = snapshot.types.iter().filter(|served| *served.plural == *plural).collect();
-        let same = |id: &kubectl_gitops::object::ObjectId| {
+        let same = |id: &gitops_core::kubernetes::object::ObjectId| {
             *id.name == *name && *id.namespace == *namespace && kinds.iter().any(|kind| id.is(&kind.group, &kind.kind))
         };
         let found = snapshot.objects.iter().find(|object| same(&object.id));

@@ -1,0 +1,369 @@
+//! The dialect of `${…}` that `spec.postBuild` understands: neither bash nor its documentation, but what was observed.
+//!
+//! Source: reference kustomize-controller 3.5 (the table in the tests). Grammar: `${name}`, `${#name}`, the operators
+//! `:-` `:=` `:?` `:+` `=` (all of them defaults when empty), `:offset[:length]`, `^` `^^` `,` `,,`, `#` `##` `%` `%%`
+//! with a glob, `/` `//` `/#` `/%` with plain text. `$$` stands for `$`; `$name` is plain text. Lengths count bytes.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+use crate::flux::source::glob;
+
+/// Why a text cannot be substituted; one such text fails the whole build.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvsubstError {
+    /// A `${` that does not follow the grammar.
+    #[error("a substitution is malformed near {0:?}; write $${{ for a plain ${{")]
+    Malformed(String),
+    /// Strict mode: the variable is not set and has no default.
+    #[error("variable {0} is not set and has no default (strict mode)")]
+    Unset(String),
+}
+
+enum Fragment {
+    Text(String),
+    Call { name: String, operator: String, arguments: Vec<Fragment> },
+}
+
+/// Replaces every `${…}` of a text. `lookup` gives a variable's value; unset ones are empty unless `strict`.
+///
+/// # Errors
+/// [`EnvsubstError`], for the first malformed substitution or, in strict mode, the first unset variable.
+pub fn substitute(text: &str, lookup: impl Fn(&str) -> Option<String>, strict: bool) -> Result<String, EnvsubstError> {
+    let nodes = EnvsubstParser { chars: text.chars().peekable() }.document().ok_or_else(|| malformed(text))?;
+    let lookup = |name: &str| lookup(name).map_or_else(|| if strict { None } else { Some(String::new()) }, Some);
+    nodes.iter().map(|node| evaluate(node, &lookup)).collect()
+}
+
+/// The line of the first `${` that does not parse on its own, for the message.
+fn malformed(text: &str) -> EnvsubstError {
+    let parses = |line: &str| EnvsubstParser { chars: line.chars().peekable() }.document().is_some();
+    let line = text.lines().find(|line| !parses(line)).unwrap_or_default().trim();
+    EnvsubstError::Malformed(line.chars().take(80).collect())
+}
+
+struct EnvsubstParser<'a> {
+    chars: Peekable<Chars<'a>>,
+}
+
+/// Every method returns `None` for a malformed substitution.
+impl EnvsubstParser<'_> {
+    fn document(mut self) -> Option<Vec<Fragment>> {
+        let mut nodes = Vec::new();
+        while self.chars.peek().is_some() {
+            if self.opens() {
+                nodes.push(self.call()?);
+            } else {
+                nodes.push(Fragment::Text(self.text(|_| true, "$")));
+            }
+        }
+        Some(nodes)
+    }
+
+    /// Consumes `${` if it stands here.
+    fn opens(&mut self) -> bool {
+        let mut ahead = self.chars.clone();
+        let found = ahead.next() == Some('$') && ahead.next() == Some('{');
+        if found {
+            self.chars = ahead;
+        }
+        found
+    }
+
+    /// Text up to `${` or a rejected character. `escapes` holds `$` where `$$` is `$`, `\` where `\/` and `\\` count.
+    fn text(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> String {
+        let mut text = String::new();
+        while let Some(&c) = self.chars.peek() {
+            let mut ahead = self.chars.clone();
+            ahead.next();
+            match (c, ahead.peek()) {
+                ('$', Some('{')) => break,
+                ('$', Some('$')) if escapes.contains('$') => {
+                    text.push('$');
+                    ahead.next();
+                    self.chars = ahead;
+                }
+                ('\\', Some(&escaped)) if escapes.contains('\\') && matches!(escaped, '/' | '\\') => {
+                    text.push(escaped);
+                    ahead.next();
+                    self.chars = ahead;
+                }
+                _ if accepts(c) => {
+                    text.push(c);
+                    self.chars = ahead;
+                }
+                _ => break,
+            }
+        }
+        text
+    }
+
+    /// What follows `${`.
+    fn call(&mut self) -> Option<Fragment> {
+        if self.chars.next_if_eq(&'#').is_some() {
+            let name = self.name()?;
+            self.closes()?;
+            return Some(Fragment::Call { name, operator: "#".to_owned(), arguments: vec![] });
+        }
+        let name = self.name()?;
+        let mut operator = String::new();
+        let arguments = match self.chars.peek()? {
+            ':' => {
+                operator.push(self.chars.next()?);
+                if let Some(kind) = self.chars.next_if(|c| "=-?+".contains(*c)) {
+                    operator.push(kind);
+                    self.defaults()?
+                } else {
+                    self.range()?
+                }
+            }
+            '=' => {
+                operator.push(self.chars.next()?);
+                self.defaults()?
+            }
+            ',' | '^' => {
+                while let Some(c) = self.chars.next_if(|c| operator.len() < 2 && ",^".contains(*c)) {
+                    operator.push(c);
+                }
+                vec![]
+            }
+            '/' => {
+                operator.push(self.chars.next()?);
+                operator.extend(self.chars.next_if(|c| "/#%".contains(*c)));
+                self.replacement()?
+            }
+            '#' | '%' => {
+                let sign = self.chars.next()?;
+                operator.push(sign);
+                operator.extend(self.chars.next_if_eq(&sign));
+                vec![self.argument(|c| c != '}', "")?]
+            }
+            _ => vec![],
+        };
+        self.closes()?;
+        Some(Fragment::Call { name, operator, arguments })
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let mut name = String::new();
+        while let Some(c) = self.chars.next_if(|c| c.is_alphabetic() || c.is_numeric() || *c == '_') {
+            name.push(c);
+        }
+        (!name.is_empty()).then_some(name)
+    }
+
+    fn closes(&mut self) -> Option<()> {
+        self.chars.next_if_eq(&'}').map(|_| ())
+    }
+
+    /// One argument: a nested substitution, or text that is not empty.
+    fn argument(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> Option<Fragment> {
+        if self.opens() {
+            return self.call();
+        }
+        let text = self.text(accepts, escapes);
+        (!text.is_empty()).then_some(Fragment::Text(text))
+    }
+
+    /// Any number of arguments up to the closing brace.
+    fn defaults(&mut self) -> Option<Vec<Fragment>> {
+        let mut arguments = Vec::new();
+        while *self.chars.peek()? != '}' {
+            arguments.push(self.argument(|c| c != '}', "")?);
+        }
+        Some(arguments)
+    }
+
+    fn range(&mut self) -> Option<Vec<Fragment>> {
+        let mut arguments = vec![self.argument(|c| c != ':' && c != '}', "")?];
+        if *self.chars.peek()? == ':' {
+            while self.chars.next_if_eq(&':').is_some() {}
+            arguments.push(self.argument(|c| c != '}', "")?);
+        }
+        Some(arguments)
+    }
+
+    /// The first argument runs to the next `/`, over a closing brace if need be: that is how the controller reads it.
+    fn replacement(&mut self) -> Option<Vec<Fragment>> {
+        let mut arguments = vec![self.argument(|c| c != '/', "$\\")?];
+        self.chars.next_if_eq(&'/')?;
+        while self.chars.next_if_eq(&'/').is_some() {}
+        if *self.chars.peek()? != '}' {
+            arguments.push(self.argument(|c| c != '}', "$\\")?);
+        }
+        Some(arguments)
+    }
+}
+
+fn evaluate(node: &Fragment, lookup: &impl Fn(&str) -> Option<String>) -> Result<String, EnvsubstError> {
+    let (name, operator, arguments) = match node {
+        Fragment::Text(text) => return Ok(text.clone()),
+        Fragment::Call { name, operator, arguments } => (name, operator.as_str(), arguments),
+    };
+    // Arguments come first: an unset variable inside a default that is not needed fails too.
+    let arguments = arguments.iter().map(|argument| evaluate(argument, lookup)).collect::<Result<Vec<_>, _>>()?;
+    let default = matches!(operator, ":-" | ":=" | ":?" | ":+" | "=");
+    let value = match lookup(name) {
+        Some(value) => value,
+        None if default => String::new(),
+        None => return Err(EnvsubstError::Unset(name.clone())),
+    };
+    let argument = |index: usize| arguments.get(index).map_or("", String::as_str);
+    Ok(match operator {
+        "^" => first(&value, |c| c.to_uppercase().collect()),
+        "," => first(&value, |c| c.to_lowercase().collect()),
+        "^^" => value.to_uppercase(),
+        ",," => value.to_lowercase(),
+        "#" if arguments.is_empty() => value.len().to_string(),
+        "#" => trim(&value, argument(0), false),
+        "##" => trim(&value, argument(0), true),
+        "%" => reversed(&trim(&reversed(&value), &reversed(argument(0)), false)),
+        "%%" => reversed(&trim(&reversed(&value), &reversed(argument(0)), true)),
+        ":" => slice(&value, argument(0), arguments.get(1).map(String::as_str)),
+        "/" => value.replacen(argument(0), argument(1), 1),
+        "//" => value.replace(argument(0), argument(1)),
+        "/#" | "/%" if arguments.len() < 2 => value,
+        "/#" => value.strip_prefix(argument(0)).map_or(value.clone(), |rest| format!("{}{rest}", argument(1))),
+        "/%" => value.strip_suffix(argument(0)).map_or(value.clone(), |rest| format!("{rest}{}", argument(1))),
+        _ if value.is_empty() => arguments.concat(),
+        _ => value,
+    })
+}
+
+fn first(value: &str, change: impl Fn(char) -> String) -> String {
+    let mut chars = value.chars();
+    chars.next().map(|c| change(c) + chars.as_str()).unwrap_or_default()
+}
+
+fn reversed(value: &str) -> String {
+    value.chars().rev().collect()
+}
+
+/// Cuts the shortest or longest non-empty start that a glob matches.
+fn trim(value: &str, pattern: &str, longest: bool) -> String {
+    let ends = (1..=value.len()).filter(|end| value.is_char_boundary(*end));
+    let matching = |end: &usize| glob::matches(pattern, &value[..*end]).unwrap_or(false);
+    let end = if longest { ends.rev().find(matching) } else { ends.into_iter().find(matching) };
+    value[end.unwrap_or_default()..].to_owned()
+}
+
+/// Bytes from an offset, at most `length` of them; what is no number changes nothing.
+fn slice(value: &str, offset: &str, length: Option<&str>) -> String {
+    let size = i64::try_from(value.len()).unwrap_or(i64::MAX);
+    let Ok(offset) = offset.parse::<i64>() else {
+        return value.to_owned();
+    };
+    let start = if offset < 0 { (size + offset).max(0) } else { offset };
+    let end = match length.map(str::parse::<i64>) {
+        None => size,
+        Some(Err(_)) => return value.to_owned(),
+        Some(Ok(length)) if length < 0 => size + length,
+        Some(Ok(length)) => size.min(start.saturating_add(length)),
+    };
+    let bounds = usize::try_from(start).ok().zip(usize::try_from(end).ok()).filter(|(start, end)| start <= end);
+    let bytes = bounds.and_then(|(start, end)| value.as_bytes().get(start..end));
+    bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(text: &str, strict: bool) -> Option<String> {
+        let lookup = |name: &str| match name {
+            "A" => Some("hello".to_owned()),
+            "E" => Some(String::new()),
+            "P" => Some("a/b/c.tar.gz".to_owned()),
+            "N" => Some("123".to_owned()),
+            _ => None,
+        };
+        substitute(text, lookup, strict).ok()
+    }
+
+    /// Observed with both strictnesses alike; `None` is an error.
+    const ALIKE: [(&str, Option<&str>); 59] = [
+        ("${A}", Some("hello")),
+        ("$A", Some("$A")),
+        ("$${A}", Some("${A}")),
+        ("$$${A}", Some("$hello")),
+        ("$$A", Some("$A")),
+        ("a $$ b", Some("a $ b")),
+        ("$(A)", Some("$(A)")),
+        ("{{ .A }}", Some("{{ .A }}")),
+        ("${E}", Some("")),
+        ("${U:-d}", Some("d")),
+        ("${U:=d}", Some("d")),
+        ("${U=d}", Some("d")),
+        ("${E:-d}", Some("d")),
+        ("${E:=d}", Some("d")),
+        ("${E=d}", Some("d")),
+        ("${U-d}", None),
+        ("${A-}", None),
+        ("${U:?err}", Some("err")),
+        ("${U:+x}", Some("x")),
+        ("${A:+x}", Some("hello")),
+        ("${A:1}", Some("ello")),
+        ("${A:1:2}", Some("el")),
+        ("${A:0:-1}", Some("hell")),
+        ("${A:-1}", Some("hello")),
+        ("${A:9}", Some("")),
+        ("${A:x}", Some("hello")),
+        ("${#A}", Some("5")),
+        ("${A^}", Some("Hello")),
+        ("${A^^}", Some("HELLO")),
+        ("${A,,}", Some("hello")),
+        ("${P##*/}", Some("c.tar.gz")),
+        ("${P#*/}", Some("b/c.tar.gz")),
+        ("${P%.*}", Some("a/b/c.tar")),
+        ("${P%%.*}", Some("a/b/c")),
+        ("${A/l/L}", Some("heLlo")),
+        ("${A//l/L}", Some("heLLo")),
+        ("${A/#he/XX}", Some("XXllo")),
+        ("${A/%lo/YY}", Some("helYY")),
+        ("${A/l/}", Some("helo")),
+        ("${U:-${A}}", Some("hello")),
+        ("${U:-${V:-z}}", Some("z")),
+        ("${U:-x${A}y}", Some("xhelloy")),
+        ("${U:-$A}", Some("$A")),
+        ("${U:-a:b}", Some("a:b")),
+        ("${U:-\"q\"}", Some("\"q\"")),
+        ("\\${A}", Some("\\hello")),
+        ("${U:-}", Some("")),
+        ("${N}", Some("123")),
+        ("${}", None),
+        ("${", None),
+        ("${A", None),
+        ("${a.b}", None),
+        ("${A[@]}", None),
+        ("${A }", None),
+        ("${ A}", None),
+        ("${!A}", None),
+        ("${A!}", None),
+        ("${A#}", None),
+        ("${U:-d", None),
+    ];
+
+    #[test]
+    fn the_observed_dialect() {
+        for (text, expected) in ALIKE {
+            for strict in [false, true] {
+                assert_eq!(run(text, strict).as_deref(), expected, "{text} strict={strict}");
+            }
+        }
+    }
+
+    #[test]
+    fn unset_variables_are_empty_or_fail_by_strictness() {
+        for text in ["${U}", "${1}", "${U^^}", "${A:+${U}}"] {
+            assert!(run(text, true).is_none(), "{text}");
+            assert!(run(text, false).is_some(), "{text}");
+        }
+        assert_eq!(run("a${U}b", false).as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn the_failure_names_its_line() {
+        let failure = substitute("a: 1\nb: ${x.y}\n", |_| None, false).unwrap_err();
+        assert!(failure.to_string().contains("b: ${x.y}"), "{failure}");
+    }
+}

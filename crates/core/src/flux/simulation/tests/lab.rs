@@ -1,0 +1,233 @@
+//! A small cluster, and kustomize as a program that joins files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::flux::build;
+use crate::flux::build::objects;
+use crate::flux::build::objects::Built;
+use crate::flux::build::substitute::Lookup;
+use crate::flux::build::variables::Data;
+use crate::flux::build::{Replaced, Run};
+use crate::flux::simulation::*;
+use crate::flux::source::artifact::SourceOptions;
+use crate::kubernetes::snapshot::ClusterIdentity;
+use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
+use crate::ownership::schemes::inventory_id;
+use crate::plan::document::Action;
+use crate::testing;
+
+pub(crate) const NS: &str = "flux-system";
+
+pub(crate) fn cm(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NS}})
+}
+
+pub(crate) fn marked(mut manifest: Value, key: &str, value: &str) -> Value {
+    manifest["metadata"]["annotations"][format!("kustomize.toolkit.fluxcd.io/{key}")] = value.into();
+    manifest
+}
+
+pub(crate) fn inside(mut manifest: Value, namespace: &str) -> Value {
+    manifest["metadata"]["namespace"] = namespace.into();
+    manifest
+}
+
+pub(crate) fn cluster_wide(kind: &str, name: &str) -> Value {
+    let version = if kind == "ClusterRole" { "rbac.authorization.k8s.io/v1" } else { "v1" };
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}})
+}
+
+pub(crate) fn ks(name: &str, path: &str, more: Value) -> Value {
+    let mut spec = json!({"path": path, "prune": true, "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+    let fields = more.as_object().cloned().unwrap_or_default();
+    fields.into_iter().for_each(|(key, value)| spec[key] = value);
+    let metadata = json!({"name": name, "namespace": NS});
+    json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": metadata, "spec": spec})
+}
+
+/// Files with the objects in them.
+pub(crate) type Files = Vec<(&'static str, Vec<Value>)>;
+
+pub(crate) fn artifact(files: &Files) -> Arc<Artifact> {
+    let text = |objects: &Vec<Value>| objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n");
+    let tree = files.iter().map(|(path, objects)| (*path, text(objects))).collect();
+    Arc::new(Artifact::pack(&tree, &SourceOptions::default()))
+}
+
+/// Plays kustomize: joins the listed files.
+pub(crate) fn joined(run: &Run) -> Result<String, String> {
+    let listed = run.generated.content["resources"].as_array().cloned().unwrap_or_default();
+    let path = |name: &Value| {
+        crate::flux::source::path::resolve(&run.generated.directory, name.as_str().unwrap_or_default())
+            .unwrap_or_default()
+    };
+    let text = |name: &Value| String::from_utf8_lossy(run.artifact.file(&path(name)).unwrap_or_default()).into_owned();
+    let text = listed.iter().map(text).collect::<Vec<_>>().join("\n---\n");
+    if text.contains("broken") { Err("broken manifest".to_owned()) } else { Ok(text) }
+}
+
+/// A cluster as Flux leaves it after it applied these files, with whatever a test then changes.
+pub(crate) struct Lab {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) features: Features,
+    pub(crate) workers: usize,
+    pub(crate) pinned: bool,
+    /// Live ConfigMaps by name.
+    pub(crate) data: BTreeMap<String, Value>,
+    pub(crate) refusals: Vec<Refusal>,
+}
+
+impl Lab {
+    pub(crate) fn new(files: &Files) -> Self {
+        let mut lab = Self {
+            snapshot: Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default()),
+            features: Features::default(),
+            workers: 4,
+            pinned: false,
+            data: BTreeMap::new(),
+            refusals: vec![],
+        };
+        let types = [
+            ("", "Namespace", "namespaces", false),
+            ("", "ConfigMap", "configmaps", true),
+            ("", "ServiceAccount", "serviceaccounts", true),
+            ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false),
+            (GROUP, KIND, "kustomizations", true),
+        ];
+        for (group, kind, plural, namespaced) in types {
+            lab.snapshot.types.push(testing::resource_type(group, kind, plural, namespaced));
+        }
+        lab.add(&cluster_wide("Namespace", NS), None);
+        lab.apply(&ks("root", "./root", json!({})), None, &artifact(files));
+        lab.snapshot.normalise();
+        lab
+    }
+
+    pub(crate) fn add(&mut self, manifest: &Value, owner: Option<&str>) -> ObjectId {
+        let mut built: Vec<Built> = vec![];
+        objects::objects(manifest.clone(), &mut built);
+        let id = built[0].id.clone();
+        let pairs = |part: &str| {
+            let marks = manifest["metadata"][part].as_object().cloned().unwrap_or_default();
+            marks
+                .into_iter()
+                .map(|(key, value)| (key, value.as_str().unwrap_or_default().to_owned()))
+                .collect::<Vec<_>>()
+        };
+        let mut labels = pairs("labels");
+        if let Some(owner) = owner {
+            labels.extend([(NAME.to_owned(), owner.to_owned()), (NAMESPACE.to_owned(), NS.to_owned())]);
+        }
+        self.data.insert(id.name.to_string(), manifest.clone());
+        self.snapshot.objects.push(ObjectMetadata {
+            uid: id.to_string().into(),
+            id: id.clone(),
+            labels: labels.into_iter().collect(),
+            annotations: pairs("annotations").into_iter().collect(),
+            ..testing::object("", "", "", "")
+        });
+        id
+    }
+
+    pub(crate) fn look_up(&self, needs: &Needs, answers: &mut Answers) {
+        for reference in &needs.data {
+            let live = self.data.get(&reference.name).map(Data::read);
+            answers.looked_up(reference.clone(), live.map_or(Lookup::Missing, Lookup::Found));
+        }
+    }
+
+    /// Applies a Kustomization and everything below it.
+    pub(crate) fn apply(&mut self, manifest: &Value, owner: Option<&str>, artifact: &Arc<Artifact>) {
+        let id = self.add(manifest, owner);
+        let (key, spec) = (key_of(&id), KustomizationSpec::new(&manifest["spec"]));
+        let (mut answers, mut needs) = (Answers::default(), Needs::default());
+        build::build(artifact, &key, &spec, self.features, (&answers, &Replaced::new()), &mut needs);
+        needs.runs.into_values().for_each(|run| answers.ran(run.key.clone(), joined(&run)));
+        let mut needs = Needs::default();
+        build::build(artifact, &key, &spec, self.features, (&answers, &Replaced::new()), &mut needs);
+        self.look_up(&needs, &mut answers);
+        let built =
+            build::build(artifact, &key, &spec, self.features, (&answers, &Replaced::new()), &mut Needs::default());
+        let mut entries = vec![];
+        for object in built.unwrap_or(Ok(vec![])).unwrap_or_default() {
+            entries.push(json!({"id": inventory_id::format(&object.id), "v": "v1"}));
+            if object.id.is(GROUP, KIND) && object.id.name != id.name {
+                self.apply(&object.manifest, Some(&key.name), artifact);
+            } else {
+                self.add(&object.manifest, Some(&key.name));
+            }
+        }
+        let content = json!({"spec": manifest["spec"], "status": {"inventory": {"entries": entries},
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        let object = self.snapshot.objects.iter().find(|object| object.id == id).cloned().unwrap();
+        self.snapshot.full.push(Resource { object, content });
+    }
+
+    pub(crate) fn object(&mut self, name: &str) -> &mut ObjectMetadata {
+        self.snapshot.objects.iter_mut().find(|object| &*object.id.name == name).unwrap()
+    }
+
+    pub(crate) fn kustomization(&mut self, name: &str) -> &mut Resource {
+        self.snapshot.full.iter_mut().find(|full| &*full.object.id.name == name).unwrap()
+    }
+
+    pub(crate) fn plan(&self, files: &Files) -> Plan {
+        let id = SourceId { kind: "GitRepository".into(), namespace: NS.into(), name: "repo".into() };
+        let mut pinned = BTreeMap::new();
+        let mut trees = BTreeMap::new();
+        if self.pinned {
+            pinned.insert(id, "tag v1".to_owned());
+        } else {
+            trees.insert(id, artifact(files));
+        }
+        let world = World {
+            snapshot: &self.snapshot,
+            trees,
+            pinned,
+            features: self.features,
+            workers: self.workers,
+            fidelity: BTreeMap::new(),
+            applied: BTreeMap::new(),
+        };
+        let (mut preview, mut answers) = (Preview::new(world), Answers::default());
+        preview.refuse(self.refusals.clone());
+        for _ in 0..50 {
+            match preview.step(&answers) {
+                Progress::Done(plan) => return *plan,
+                Progress::Needs(needs) => {
+                    self.look_up(&needs, &mut answers);
+                    needs.runs.into_values().for_each(|run| answers.ran(run.key.clone(), joined(&run)));
+                }
+            }
+        }
+        panic!("the preview does not come to an end");
+    }
+
+    /// The rows of a plan as `ACTION NAME`, with `?` for a race; creates and updates are left out.
+    pub(crate) fn rows(&self, files: &Files) -> BTreeSet<String> {
+        let plan = self.plan(files);
+        let shown = |change: &&crate::plan::document::Change| !matches!(change.action, Action::Create | Action::Update);
+        let row = |change: &crate::plan::document::Change| {
+            let race = if change.certainty == crate::plan::document::Certainty::Race { "?" } else { "" };
+            format!("{}{race} {}", change.action, change.object.id.name)
+        };
+        plan.changes.iter().filter(shown).map(row).collect()
+    }
+
+    pub(crate) fn outcome(&self, files: &Files, owner: &str) -> String {
+        let plan = self.plan(files);
+        let row = plan.owners.iter().find(|row| row.owner.name == owner).unwrap();
+        format!("{:?}: {}", row.outcome, row.reason)
+    }
+}
+
+pub(crate) fn set(rows: &[&str]) -> BTreeSet<String> {
+    rows.iter().map(|row| (*row).to_owned()).collect()
+}
+
+pub(crate) fn rows(before: &Files, after: &Files) -> BTreeSet<String> {
+    Lab::new(before).rows(after)
+}

@@ -1,0 +1,336 @@
+//! The rules of the preview on small repositories, without any program: kustomize is played by joining files.
+//!
+//! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
+
+mod lab;
+mod refusals;
+mod variables;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kubernetes::object::ManagedFieldsEntry;
+use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
+use crate::plan::document::Action;
+use lab::{Files, Lab, NS, cluster_wide, cm, inside, ks, marked, rows, set};
+
+fn one_child(more: Value) -> Files {
+    vec![
+        ("root/k.yaml", vec![ks("k", "./p", more)]),
+        ("p/a.yaml", vec![cm("a"), cm("b")]),
+        ("root/x.yaml", vec![cm("x")]),
+    ]
+}
+
+#[test]
+fn what_leaves_the_build_is_deleted_unless_it_is_guarded_live() {
+    let before = vec![("root/a.yaml", vec![cm("a"), marked(cm("b"), "prune", "Disabled"), cm("c")])];
+    let after = vec![("root/a.yaml", vec![cm("c")])];
+    assert_eq!(rows(&before, &after), set(&["delete a", "keep b"]));
+    // Protection that is only in git, in the commit that removes the object, protects nothing.
+    let mut lab = Lab::new(&before);
+    lab.object("b").annotations = Default::default();
+    assert_eq!(lab.rows(&after), set(&["delete a", "delete b"]));
+}
+
+#[test]
+fn ignore_protects_from_1_8_5_on() {
+    let before = vec![("root/a.yaml", vec![marked(cm("a"), "ssa", "Ignore"), cm("c")])];
+    let after = vec![("root/a.yaml", vec![cm("c")])];
+    let mut lab = Lab::new(&before);
+    assert_eq!(lab.rows(&after), set(&["keep a"]));
+    lab.features = Features::of((1, 6, 0));
+    assert_eq!(lab.rows(&after), set(&["delete a"]));
+}
+
+#[test]
+fn an_object_with_foreign_labels_is_not_pruned() {
+    let before = vec![("root/a.yaml", vec![cm("a"), cm("c")])];
+    let mut lab = Lab::new(&before);
+    lab.object("a").labels = [(NAME, "other"), (NAMESPACE, NS)].into_iter().collect();
+    assert_eq!(lab.rows(&vec![("root/a.yaml", vec![cm("c")])]), set(&["keep a"]));
+}
+
+#[test]
+fn a_removed_child_finalizes_by_its_live_spec() {
+    let cases = [
+        (json!({}), "delete"),
+        (json!({"suspend": true}), "keep"),
+        (json!({"prune": false}), "keep"),
+        (json!({"prune": false, "deletionPolicy": "Delete"}), "delete"),
+        (json!({"deletionPolicy": "Orphan"}), "keep"),
+    ];
+    for (spec, action) in cases {
+        let expected: Vec<String> = ["a", "b"].iter().map(|name| format!("{action} {name}")).collect();
+        let mut expected: BTreeSet<String> = expected.into_iter().collect();
+        expected.insert("delete k".to_owned());
+        // Its directory goes too: that changes nothing.
+        let after = vec![("root/x.yaml", vec![cm("x")])];
+        assert_eq!(rows(&one_child(spec.clone()), &after), expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_cascade_goes_through_grandchildren_and_stops_at_a_suspended_one() {
+    let before = |suspend: bool| {
+        vec![
+            ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+            ("root/x.yaml", vec![cm("x")]),
+            ("p/g.yaml", vec![ks("g", "./q", json!({"suspend": suspend})), cm("a")]),
+            ("q/b.yaml", vec![cm("b")]),
+        ]
+    };
+    let after = vec![("root/x.yaml", vec![cm("x")])];
+    assert_eq!(rows(&before(false), &after), set(&["delete k", "delete g", "delete a", "delete b"]));
+    assert_eq!(rows(&before(true), &after), set(&["delete k", "delete g", "delete a", "keep b"]));
+}
+
+#[test]
+fn a_missing_path_or_a_failed_build_prunes_nothing_and_says_so() {
+    let mut after = one_child(json!({}));
+    after.remove(1);
+    assert_eq!(rows(&one_child(json!({})), &after), set(&[]));
+    let lab = Lab::new(&one_child(json!({})));
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: path \"p\" is not in the artifact");
+    after.push(("p/b.yaml", vec![cm("broken")]));
+    assert_eq!(lab.rows(&after), set(&[]));
+    assert!(lab.outcome(&after, "k").contains("broken manifest"));
+}
+
+#[test]
+fn a_path_without_manifests_prunes_everything() {
+    let mut after = one_child(json!({}));
+    after[1] = ("p/README.md", vec![]);
+    assert_eq!(rows(&one_child(json!({})), &after), set(&["delete a", "delete b"]));
+    let plan = Lab::new(&one_child(json!({}))).plan(&after);
+    assert!(plan.changes.iter().all(|change| change.reason == "not-in-build: its path ./p holds no manifests"));
+}
+
+#[test]
+fn the_old_spec_meets_the_new_revision_first() {
+    let before = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+        ("p/a.yaml", vec![cm("a"), cm("b")]),
+        ("q/z.yaml", vec![cm("z")]),
+    ];
+    let stays = vec![
+        ("root/k.yaml", vec![ks("k", "./q", json!({}))]),
+        ("p/a.yaml", vec![cm("b")]),
+        ("q/z.yaml", vec![cm("a"), cm("b")]),
+    ];
+    assert_eq!(rows(&before, &stays), set(&["recreate a"]));
+    // Without its old directory the old spec cannot build, so nothing is pruned in between.
+    let gone = vec![stays[0].clone(), ("q/z.yaml", vec![cm("a"), cm("b")])];
+    assert_eq!(rows(&before, &gone), set(&[]));
+    // With more Kustomizations than workers the parent may be faster.
+    let mut lab = Lab::new(&before);
+    lab.workers = 1;
+    assert_eq!(lab.rows(&stays), set(&["recreate? a"]));
+}
+
+#[test]
+fn moves_are_races_unless_their_order_is_known() {
+    let two = |a: Value, b: Value, in_a: Vec<Value>, in_b: Vec<Value>| {
+        let children = vec![ks("a", "./a", a), ks("b", "./b", b)];
+        vec![("root/k.yaml", children), ("a/a.yaml", in_a), ("b/b.yaml", in_b)]
+    };
+    let depends = |name: &str| json!({"dependsOn": [{"name": name}]});
+    let moved = |a: Value, b: Value| {
+        let before = two(a.clone(), b.clone(), vec![cm("x"), cm("m")], vec![cm("y")]);
+        rows(&before, &two(a, b, vec![cm("x")], vec![cm("y"), cm("m")]))
+    };
+    assert_eq!(moved(json!({}), json!({})), set(&["recreate? m"]));
+    assert_eq!(moved(depends("b"), json!({})), set(&["keep m"]));
+    assert_eq!(moved(json!({}), depends("a")), set(&["recreate m"]));
+}
+
+#[test]
+fn a_new_or_renamed_child_takes_over_only_after_the_deletion() {
+    let before = vec![("root/a.yaml", vec![cm("a"), cm("x")])];
+    let after = vec![("root/k.yaml", vec![ks("k", "./p", json!({})), cm("x")]), ("p/a.yaml", vec![cm("a")])];
+    assert_eq!(rows(&before, &after), set(&["recreate a"]));
+    let mut renamed = one_child(json!({}));
+    renamed[0] = ("root/k.yaml", vec![ks("renamed", "./p", json!({}))]);
+    assert_eq!(rows(&one_child(json!({})), &renamed), set(&["delete k", "recreate a", "recreate b"]));
+}
+
+#[test]
+fn a_suspended_parent_changes_no_spec_but_its_child_follows_the_revision() {
+    let mut lab = Lab::new(&one_child(json!({})));
+    lab.kustomization("root").content["spec"]["suspend"] = true.into();
+    let after =
+        vec![("root/k.yaml", vec![ks("k", "./q", json!({}))]), ("p/a.yaml", vec![cm("b")]), ("q/z.yaml", vec![])];
+    assert_eq!(lab.rows(&after), set(&["delete a"]));
+}
+
+#[test]
+fn a_suspension_by_kubectl_is_undone_by_the_parent_and_one_by_flux_is_not() {
+    let after = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+        ("p/a.yaml", vec![cm("b")]),
+        ("root/x.yaml", vec![cm("x")]),
+    ];
+    for (manager, expected) in [("flux", set(&[])), ("kubectl-patch", set(&["delete a"]))] {
+        let mut lab = Lab::new(&one_child(json!({})));
+        let full = lab.kustomization("k");
+        full.content["spec"]["suspend"] = true.into();
+        full.object.writers = vec![ManagedFieldsEntry { manager: manager.into(), suspend: true, ..Default::default() }];
+        assert_eq!(lab.rows(&after), expected, "{manager}");
+    }
+}
+
+#[test]
+fn a_dependency_that_goes_blocks_its_dependent() {
+    let before = vec![
+        ("root/d.yaml", vec![ks("d", "./d", json!({}))]),
+        ("root/k.yaml", vec![ks("k", "./p", json!({"dependsOn": [{"name": "d"}]}))]),
+        ("d/x.yaml", vec![cm("x")]),
+        ("p/a.yaml", vec![cm("a"), cm("b")]),
+    ];
+    let after = vec![before[1].clone(), ("p/a.yaml", vec![cm("b")])];
+    assert_eq!(rows(&before, &after), set(&["delete d", "delete x"]));
+    assert!(Lab::new(&before).outcome(&after, "k").starts_with("Blocked: it depends on kustomization/d"));
+}
+
+#[test]
+fn a_namespace_takes_everything_along_and_a_kustomization_in_it_prunes_elsewhere() {
+    let mut child = ks("k", "./p", json!({"sourceRef": {"kind": "GitRepository", "name": "repo", "namespace": NS}}));
+    child["metadata"]["namespace"] = "team".into();
+    let before = vec![
+        ("root/ns.yaml", vec![cluster_wide("Namespace", "team")]),
+        ("root/k.yaml", vec![child]),
+        ("root/x.yaml", vec![cm("x")]),
+        ("p/a.yaml", vec![inside(cm("in"), "team"), cm("out")]),
+    ];
+    let mut lab = Lab::new(&before);
+    // The lab labels with its own namespace; the controller with the Kustomization's.
+    for name in ["in", "out"] {
+        lab.object(name).labels = [(NAME, "k"), (NAMESPACE, "team")].into_iter().collect();
+    }
+    let after = vec![("root/x.yaml", vec![cm("x")])];
+    assert_eq!(lab.rows(&after), set(&["delete team", "delete k", "delete in", "delete out"]));
+    // Only the namespace leaves git: who wants its content cannot bring it back.
+    let after = vec![before[1].clone(), before[2].clone(), before[3].clone()];
+    assert_eq!(lab.rows(&after), set(&["delete team", "delete k", "delete in", "delete out"]));
+}
+
+#[test]
+fn cluster_roles_with_two_underscores_are_left_behind() {
+    let roles = vec![cluster_wide("ClusterRole", "a:b"), cluster_wide("ClusterRole", "a__c")];
+    let before = vec![("root/a.yaml", roles), ("root/x.yaml", vec![cm("x")])];
+    assert_eq!(rows(&before, &vec![("root/x.yaml", vec![cm("x")])]), set(&["delete a:b", "keep a__c"]));
+}
+
+#[test]
+fn a_failed_application_creates_its_first_stage_and_prunes_nothing() {
+    let mut after = one_child(json!({}));
+    after[1] = ("p/a.yaml", vec![cm("b"), inside(cm("c"), "nowhere"), cluster_wide("ClusterRole", "early")]);
+    let lab = Lab::new(&one_child(json!({})));
+    // What the build no longer has is told, although it stays for now.
+    assert_eq!(lab.rows(&after), set(&["keep a"]));
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: namespace nowhere does not exist");
+    let changes = lab.plan(&after).changes;
+    let created = changes.iter().filter(|change| change.action == Action::Create);
+    assert_eq!(created.map(|change| change.object.id.name.to_string()).collect::<Vec<_>>(), ["early"]);
+}
+
+#[test]
+fn a_service_account_that_is_not_there_leaves_everything_behind() {
+    let before = one_child(json!({"serviceAccountName": "s"}));
+    let after = vec![("root/x.yaml", vec![cm("x")])];
+    assert_eq!(rows(&before, &after), set(&["delete k", "keep a", "keep b"]));
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": NS}});
+    let with = vec![before[0].clone(), before[1].clone(), ("root/x.yaml", vec![cm("x"), account])];
+    assert_eq!(rows(&with, &after), set(&["delete k", "delete s", "delete? a", "delete? b"]));
+}
+
+#[test]
+fn a_pinned_source_changes_nothing() {
+    let mut lab = Lab::new(&one_child(json!({})));
+    lab.pinned = true;
+    assert_eq!(lab.rows(&vec![]), set(&[]));
+    assert!(lab.outcome(&vec![], "root").contains("not deployed from this ref but from tag v1"));
+}
+
+#[test]
+fn a_remote_kustomization_is_never_resolved_here() {
+    let before = one_child(json!({"kubeConfig": {"secretRef": {"name": "c"}}}));
+    let after = vec![("root/x.yaml", vec![cm("x")])];
+    assert_eq!(rows(&before, &after), set(&["delete k"]));
+}
+
+#[test]
+fn a_self_managed_root_that_leaves_git_takes_everything_along() {
+    let root = || ks("root", "./root", json!({}));
+    let before = vec![
+        ("root/self.yaml", vec![root()]),
+        ("root/a.yaml", vec![cm("a"), ks("k", "./p", json!({}))]),
+        ("p/b.yaml", vec![cm("b")]),
+    ];
+    let mut lab = Lab::new(&before);
+    for object in lab.snapshot.objects.iter_mut().filter(|object| &*object.id.name == "root") {
+        object.labels = [(NAME, "root"), (NAMESPACE, NS)].into_iter().collect();
+    }
+    lab.snapshot.normalise();
+    assert_eq!(lab.rows(&before[1..].to_vec()), set(&["delete root", "delete a", "delete k", "delete b"]));
+}
+
+#[test]
+fn prune_off_forgets_and_turning_it_on_in_the_same_commit_is_a_race() {
+    let before = one_child(json!({"prune": false}));
+    let mut after = one_child(json!({"prune": false}));
+    after[1] = ("p/a.yaml", vec![cm("b")]);
+    assert_eq!(rows(&before, &after), set(&["keep a"]));
+    after[0] = ("root/k.yaml", vec![ks("k", "./p", json!({}))]);
+    assert_eq!(rows(&before, &after), set(&["delete? a"]));
+}
+
+#[test]
+fn two_previews_of_one_cluster_are_equal() {
+    let after = vec![("root/x.yaml", vec![cm("x")])];
+    let lab = Lab::new(&one_child(json!({})));
+    let text = || serde_json::to_string(&lab.plan(&after)).unwrap();
+    assert_eq!(text(), text());
+}
+
+#[test]
+fn a_child_that_a_parent_brings_while_it_goes_is_a_race_with_all_it_creates() {
+    let before = one_child(json!({}));
+    let guarded = marked(cm("guarded"), "prune", "disabled");
+    let after = vec![
+        ("root/x.yaml", vec![cm("x")]),
+        ("p/c.yaml", vec![ks("c", "./q", json!({}))]),
+        ("q/d.yaml", vec![guarded, cm("plain")]),
+    ];
+    let plan = Lab::new(&before).plan(&after);
+    let created = plan.changes.iter().filter(|change| change.action == Action::Create);
+    let created: Vec<_> = created.map(|change| (&*change.object.id.name, change.certainty)).collect();
+    // Its parent's finalizer may also read an inventory that does not list it yet: then it stays.
+    let race = crate::plan::document::Certainty::Race;
+    assert_eq!(created, [("guarded", race), ("plain", race), ("c", race)]);
+    assert!(plan.owners.iter().all(|row| row.owner.name != "c"), "{:?}", plan.owners);
+}
+
+#[test]
+fn what_two_kustomizations_apply_is_contested_unless_one_of_them_leaves_it_alone() {
+    let files = |shared: Value| {
+        vec![
+            ("root/k.yaml", vec![ks("a", "./a", json!({})), ks("b", "./b", json!({}))]),
+            ("a/a.yaml", vec![cm("a"), cm("m")]),
+            ("b/b.yaml", vec![cm("b"), shared]),
+        ]
+    };
+    let contested = |files: &Files| -> Vec<String> {
+        let plan = Lab::new(files).plan(files);
+        let line = |contested: &crate::plan::document::Contested| {
+            let owners: Vec<_> = contested.owners.iter().map(|owner| owner.name.as_str()).collect();
+            format!("{} by {}", contested.object.name, owners.join(","))
+        };
+        plan.contested.iter().map(line).collect()
+    };
+    assert_eq!(contested(&files(cm("m"))), ["m by a,b"]);
+    assert!(contested(&files(marked(cm("m"), "ssa", "Ignore"))).is_empty());
+    assert!(contested(&files(cm("n"))).is_empty());
+}

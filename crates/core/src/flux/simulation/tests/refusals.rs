@@ -1,0 +1,71 @@
+//! What the server refuses, as dry-runs tell.
+
+use super::*;
+
+fn refused(owner: &str, manifest: Value) -> Refusal {
+    let name = manifest["metadata"]["name"].as_str().unwrap();
+    let kind = manifest["kind"].as_str().unwrap();
+    let namespace = manifest["metadata"]["namespace"].as_str().unwrap_or_default();
+    let id = ObjectId::new("", kind, namespace, name);
+    Refusal {
+        owner: NamespacedName { namespace: NS.into(), name: owner.into() },
+        id,
+        manifest,
+        why: "it is immutable".into(),
+    }
+}
+
+#[test]
+fn a_kustomization_of_which_anything_is_refused_prunes_nothing() {
+    let before = one_child(json!({}));
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b"), cluster_wide("Namespace", "early"), cm("new")])];
+    let mut lab = Lab::new(&before);
+    assert_eq!(lab.rows(&after), set(&["delete a", "delete x"]));
+    lab.refusals = vec![refused("k", cm("b"))];
+    assert_eq!(lab.rows(&after), set(&["keep a", "delete x"]));
+    let plan = lab.plan(&after);
+    let row = |name: &str| plan.changes.iter().find(|change| &*change.object.id.name == name);
+    assert_eq!(row("a").unwrap().reason, "held-back: it is deleted once this is mended: it is immutable");
+    // The stage before is applied.
+    assert_eq!(row("early").unwrap().action, Action::Create);
+    assert!(row("new").is_none());
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: it is immutable");
+}
+
+#[test]
+fn a_refusal_in_the_first_stage_stops_everything() {
+    let before = one_child(json!({}));
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b"), cluster_wide("Namespace", "early"), cm("new")])];
+    let mut lab = Lab::new(&before);
+    lab.refusals = vec![refused("k", cluster_wide("Namespace", "early"))];
+    assert_eq!(lab.rows(&after), set(&["keep a", "delete x"]));
+    assert!(lab.plan(&after).changes.iter().all(|change| change.action != Action::Create));
+}
+
+#[test]
+fn a_refusal_is_of_one_manifest_of_one_kustomization() {
+    let before = one_child(json!({}));
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b")])];
+    let mut lab = Lab::new(&before);
+    let mut other = cm("b");
+    other["data"]["v"] = "2".into();
+    lab.refusals = vec![refused("k", other), refused("root", cm("b"))];
+    assert_eq!(lab.rows(&after), set(&["delete a", "delete x"]));
+}
+
+#[test]
+fn who_depends_on_a_refused_kustomization_waits() {
+    let files = |objects: Vec<Value>, more: Vec<Value>| {
+        vec![
+            ("root/k.yaml", vec![ks("d", "./d", json!({})), ks("k", "./p", json!({"dependsOn": [{"name": "d"}]}))]),
+            ("d/x.yaml", objects),
+            ("p/a.yaml", more),
+        ]
+    };
+    let after = files(vec![cm("x")], vec![cm("b")]);
+    let mut lab = Lab::new(&files(vec![cm("x")], vec![cm("a"), cm("b")]));
+    assert_eq!(lab.rows(&after), set(&["delete a"]));
+    lab.refusals = vec![refused("d", cm("x"))];
+    assert_eq!(lab.rows(&after), set(&[]));
+    assert!(lab.outcome(&after, "k").contains("which cannot reconcile: it is immutable"));
+}

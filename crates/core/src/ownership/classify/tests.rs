@@ -1,0 +1,606 @@
+//! One small cluster for each rule.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::gap::GapKind;
+use crate::kubernetes::object::{ObjectMetadata, Resource, parse_time};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::ExtraOwners;
+use crate::ownership::schemes::flux_v1;
+use crate::ownership::{OwnerStatus, identity};
+use crate::testing::{Make, object, resource_type, snapshot};
+
+const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
+const HR: [&str; 2] = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
+
+fn cm(name: &str) -> ObjectMetadata {
+    object("", "ConfigMap", "shop", name)
+}
+
+fn entries(ids: &[&str]) -> Value {
+    ids.iter().map(|id| json!({"id": id, "v": "v1"})).collect()
+}
+
+fn ready(mut content: Value) -> Value {
+    content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
+    content
+}
+
+/// A settled Kustomization that lists these ids.
+fn kustomization(name: &str, ids: &[&str]) -> Resource {
+    let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
+    object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", name).full(content)
+}
+
+/// A settled HelmRelease that lists these ids.
+fn release(name: &str, ids: &[&str]) -> Resource {
+    let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
+    object("helm.toolkit.fluxcd.io", "HelmRelease", "apps", name).full(content)
+}
+
+fn flux(object: ObjectMetadata, name: &str) -> ObjectMetadata {
+    object.label(KS[0], name).label(KS[1], "flux-system")
+}
+
+fn applied(object: ObjectMetadata, name: &str) -> ObjectMetadata {
+    flux(object, name).writer("kustomize-controller", KS[0])
+}
+
+fn helm(object: ObjectMetadata, release: &str) -> ObjectMetadata {
+    let named = object.label("app.kubernetes.io/managed-by", "Helm").annotation("meta.helm.sh/release-name", release);
+    named.annotation("meta.helm.sh/release-namespace", "apps")
+}
+
+fn of_release(object: ObjectMetadata, name: &str) -> ObjectMetadata {
+    helm(object.label(HR[0], name).label(HR[1], "apps").writer("helm-controller", HR[0]), name)
+}
+
+fn ks(name: &str) -> OwnerId {
+    OwnerId::new("flux", "Kustomization", "flux-system", name)
+}
+
+/// `word owner…` for each object, in order.
+fn say(index: &Index<'_>) -> Vec<String> {
+    let text = |(object, standing): (&ObjectMetadata, OwnershipStatus)| {
+        let owners = match &standing {
+            OwnershipStatus::Managed(owner) => owner.to_string(),
+            OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) | OwnershipStatus::Copied(claim) => {
+                claim.owner.to_string()
+            }
+            OwnershipStatus::Unjudged(_, why) => why.clone(),
+            OwnershipStatus::Conflict(owners) => owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
+            _ => String::new(),
+        };
+        format!("{} {} {owners}", object.id.name, standing.label()).trim_end().to_owned()
+    };
+    index.standings().map(text).collect()
+}
+
+#[track_caller]
+fn check(objects: Vec<ObjectMetadata>, full: Vec<Resource>, expected: &[&str]) {
+    let snapshot = snapshot(objects, full);
+    assert_eq!(say(&Index::build(&snapshot)), expected);
+}
+
+#[test]
+fn flux_objects_are_managed_leaked_copied_controlled_or_orphaned() {
+    check(
+        vec![
+            applied(cm("a-listed"), "apps"),
+            cm("b-listed-without-labels"),
+            applied(cm("c-not-listed"), "apps"),
+            flux(cm("d-bare"), "apps"),
+            flux(cm("e-written-by-another"), "apps").writer("some-operator", KS[0]),
+            applied(cm("f-child"), "apps").controlled_by("x"),
+            applied(cm("g-gone"), "removed"),
+            cm("h-nothing"),
+        ],
+        vec![kustomization("apps", &["shop_a-listed__ConfigMap", "shop_b-listed-without-labels__ConfigMap"])],
+        &[
+            "a-listed managed kustomization/apps -n flux-system",
+            "b-listed-without-labels managed kustomization/apps -n flux-system",
+            "c-not-listed leaked kustomization/apps -n flux-system",
+            "d-bare copied kustomization/apps -n flux-system",
+            "e-written-by-another copied kustomization/apps -n flux-system",
+            "f-child controlled",
+            "g-gone orphaned kustomization/removed -n flux-system",
+            "h-nothing unmanaged",
+        ],
+    );
+}
+
+#[test]
+fn two_owners_that_can_claim_an_object_are_a_conflict() {
+    check(
+        vec![
+            applied(cm("a-listed-twice"), "apps"),
+            applied(cm("b-listed-by-one-applied-by-other"), "other"),
+            flux(cm("c-listed-by-one-bare-of-other"), "other"),
+            applied(cm("d-listed-by-one-claim-of-the-dead"), "dead"),
+        ],
+        vec![
+            kustomization(
+                "apps",
+                &[
+                    "shop_a-listed-twice__ConfigMap",
+                    "shop_b-listed-by-one-applied-by-other__ConfigMap",
+                    "shop_c-listed-by-one-bare-of-other__ConfigMap",
+                    "shop_d-listed-by-one-claim-of-the-dead__ConfigMap",
+                ],
+            ),
+            kustomization("other", &["shop_a-listed-twice__ConfigMap"]),
+        ],
+        &[
+            "a-listed-twice conflict kustomization/apps -n flux-system + kustomization/other -n flux-system",
+            "b-listed-by-one-applied-by-other conflict kustomization/apps -n flux-system + kustomization/other -n flux-system",
+            "c-listed-by-one-bare-of-other managed kustomization/apps -n flux-system",
+            "d-listed-by-one-claim-of-the-dead managed kustomization/apps -n flux-system",
+        ],
+    );
+}
+
+#[test]
+fn remote_owners_are_not_checked_and_broken_ones_hide_only_themselves() {
+    let mut remote = kustomization("remote", &["shop_a__ConfigMap"]);
+    remote.content["spec"]["kubeConfig"] = json!({"secretRef": {"name": "x"}});
+    let mut owners = vec![remote, kustomization("broken", &["shop_b__ConfigMap", "no-separators"])];
+    owners.extend((0..1000).map(|n| kustomization(&format!("k{n}"), &[])));
+    check(
+        vec![applied(cm("a"), "remote"), applied(cm("b"), "broken"), applied(cm("c"), "k7")],
+        owners,
+        &[
+            "a unjudged remote, not checked",
+            "b unjudged inventory entry \"no-separators\" is not <namespace>_<name>_<group>_<Kind>",
+            "c leaked kustomization/k7 -n flux-system",
+        ],
+    );
+}
+
+#[test]
+fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
+    let record = |name: &str| object("", "Secret", "apps", name).label("owner", "helm").label("status", "deployed");
+    let hook = of_release(cm("b-hook"), "podinfo").annotation("helm.sh/hook", "pre-install");
+    let mut drives = release("podinfo", &["shop_a-listed__ConfigMap"]);
+    drives.content["status"]["helmChart"] = json!("apps/apps-podinfo");
+    let chart = object("source.toolkit.fluxcd.io", "HelmChart", "apps", "apps-podinfo");
+    check(
+        vec![
+            of_release(cm("a-listed"), "podinfo"),
+            hook,
+            of_release(cm("c-leaked"), "podinfo"),
+            of_release(cm("d-release-object-gone"), "gone"),
+            helm(cm("e-plain-helm"), "plain"),
+            helm(cm("f-no-release"), "uninstalled"),
+            helm(cm("g-listed-and-of-another-release"), "plain")
+                .label(HR[0], "podinfo")
+                .label(HR[1], "apps")
+                .writer("helm-controller", HR[0]),
+            record("sh.helm.release.v1.podinfo.v1"),
+            record("sh.helm.release.v1.plain.v3"),
+            of_release(chart, "podinfo"),
+            of_release(cm("h-release-object-gone-and-release-there"), "outlived"),
+            record("sh.helm.release.v1.outlived.v1"),
+        ],
+        vec![drives],
+        &[
+            "a-listed managed helmrelease/podinfo -n apps",
+            "b-hook managed helmrelease/podinfo -n apps",
+            "c-leaked leaked helmrelease/podinfo -n apps",
+            "d-release-object-gone orphaned helmrelease/gone -n apps",
+            "e-plain-helm managed release/plain -n apps",
+            "f-no-release orphaned release/uninstalled -n apps",
+            "g-listed-and-of-another-release conflict helmrelease/podinfo -n apps + release/plain -n apps",
+            "h-release-object-gone-and-release-there managed release/outlived -n apps",
+            "sh.helm.release.v1.outlived.v1 cluster-own",
+            "sh.helm.release.v1.plain.v3 cluster-own",
+            "sh.helm.release.v1.podinfo.v1 cluster-own",
+            "apps-podinfo managed helmrelease/podinfo -n apps",
+        ],
+    );
+    let snapshot = snapshot(vec![record("sh.helm.release.v1.podinfo.v1")], vec![release("podinfo", &[])]);
+    let index = Index::build(&snapshot);
+    assert_eq!(index.owners().count(), 1, "the release is no owner beside the HelmRelease");
+}
+
+#[test]
+fn config_sync_stands_for_its_apply_set_and_its_inventory() {
+    let marked = |name: &str, sync: &str| {
+        let id = crate::kubernetes::object::ObjectId::new("configsync.gke.io", "RepoSync", "bookstore", sync);
+        object("", "ConfigMap", "bookstore", name)
+            .annotation("configmanagement.gke.io/managed", "enabled")
+            .annotation("configsync.gke.io/resource-id", &format!("_configmap_bookstore_{name}"))
+            .annotation("configsync.gke.io/manager", &format!("bookstore_{sync}"))
+            .annotation("config.k8s.io/owning-inventory", &format!("bookstore_{sync}"))
+            .label("applyset.kubernetes.io/part-of", &crate::ownership::schemes::applyset::id_of(&id))
+    };
+    let sync = object("configsync.gke.io", "RepoSync", "bookstore", "x").full(json!({}));
+    let resources = json!({"spec": {"resources": [{"kind": "ConfigMap", "namespace": "bookstore", "name": "a"}]}});
+    let group =
+        object("kpt.dev", "ResourceGroup", "bookstore", "x").label("cli-utils.sigs.k8s.io/inventory-id", "bookstore_x");
+    let mut forged = marked("c", "x");
+    forged = forged.annotation("configsync.gke.io/resource-id", "_configmap_bookstore_other");
+    check(
+        vec![marked("a", "x"), marked("b", "x"), forged, marked("d", "gone")],
+        vec![sync, group.full(resources)],
+        &[
+            "a managed reposync/x -n bookstore",
+            "b leaked reposync/x -n bookstore",
+            "c copied reposync/x -n bookstore",
+            "d orphaned reposync/gone -n bookstore",
+        ],
+    );
+}
+
+#[test]
+fn argo_applications_are_found_with_and_without_namespace() {
+    let tracked = |name: &str, app: &str| {
+        cm(name).annotation("argocd.argoproj.io/tracking-id", &format!("{app}:/ConfigMap:shop/{name}"))
+    };
+    let app = |namespace: &str, name: &str, resources: Value| {
+        object("argoproj.io", "Application", namespace, name).full(json!({"status": {"resources": resources}}))
+    };
+    let listed = |name: &str| json!([{"kind": "ConfigMap", "namespace": "shop", "name": name}]);
+    let mut remote = app("argocd", "edge", listed("d"));
+    remote.content["spec"] = json!({"destination": {"server": "https://edge"}});
+    check(
+        vec![
+            tracked("a", "web"),
+            tracked("b", "web"),
+            tracked("c", "teams_web"),
+            tracked("d", "edge"),
+            tracked("e", "gone"),
+            cm("f").annotation("argocd.argoproj.io/tracking-id", "web:/ConfigMap:shop/a"),
+            tracked("g", "web").annotation("argocd.argoproj.io/hook", "PreSync"),
+            tracked("h", "web").label("argocd.argoproj.io/instance", "other"),
+        ],
+        vec![
+            app("argocd", "web", listed("a")),
+            app("teams", "web", listed("c")),
+            remote,
+            app("argocd", "other", json!([])),
+        ],
+        &[
+            "a managed application/web -n argocd",
+            "b leaked application/web -n argocd",
+            "c managed application/web -n teams",
+            "d unjudged remote, not checked",
+            "e orphaned application/gone",
+            "f copied application/web -n argocd",
+            "g managed application/web -n argocd",
+            "h leaked application/web -n argocd",
+        ],
+    );
+}
+
+fn kapp(name: &str, value: &str) -> ObjectMetadata {
+    cm(name)
+        .label("kapp.k14s.io/app", value)
+        .annotation("kapp.k14s.io/identity", &format!("v1;shop//ConfigMap/{name};v1"))
+}
+
+fn kapp_app(name: &str, spec: &str) -> Resource {
+    object("", "ConfigMap", "kapp", name).label("kapp.k14s.io/is-app", "").full(json!({"data": {"spec": spec}}))
+}
+
+#[test]
+fn kapp_apps_are_found_by_value_and_an_unreadable_one_leaves_orphans_open() {
+    let good = || kapp_app("web", r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#);
+    let objects = || vec![kapp("a", "1"), kapp("b", "2"), cm("c").label("kapp.k14s.io/app", "1")];
+    check(objects(), vec![good()], &["a managed app/web -n kapp", "b orphaned app/2", "c copied app/web -n kapp"]);
+    check(
+        objects(),
+        vec![good(), kapp_app("broken", "{")],
+        &["a managed app/web -n kapp", "b unjudged an owner of kapp could not be read", "c copied app/web -n kapp"],
+    );
+}
+
+#[test]
+fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
+    let parent = |name: &str, of: &str| {
+        let id = crate::ownership::schemes::applyset::id_of(&crate::kubernetes::object::ObjectId::new(
+            "", "Secret", "shop", of,
+        ));
+        object("", "Secret", "shop", name)
+            .label("applyset.kubernetes.io/id", &id)
+            .annotation("applyset.kubernetes.io/contains-group-kinds", "ConfigMap")
+    };
+    let member = |object: ObjectMetadata, of: &str| {
+        let id = crate::ownership::schemes::applyset::id_of(&crate::kubernetes::object::ObjectId::new(
+            "", "Secret", "shop", of,
+        ));
+        object.label("applyset.kubernetes.io/part-of", &id)
+    };
+    let snapshot = snapshot(
+        vec![
+            member(cm("a"), "set"),
+            member(object("", "ConfigMap", "elsewhere", "b"), "set"),
+            member(object("", "Service", "shop", "c"), "set"),
+            member(cm("d"), "forged"),
+            member(cm("e"), "gone"),
+            member(cm("f-copied-where-kubectl-looks"), "set").writer("operator", "applyset.kubernetes.io/part-of"),
+            member(object("", "Endpoints", "shop", "g-copied-where-it-does-not"), "set")
+                .writer("operator", "applyset.kubernetes.io/part-of"),
+            parent("set", "set"),
+            parent("copy-of-a-parent", "forged"),
+        ],
+        vec![],
+    );
+    let said = say(&Index::build(&snapshot));
+    let of = |name: &str| said.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap().clone();
+    assert_eq!(of("a"), "a managed secret/set -n shop");
+    assert_eq!(of("b"), "b leaked secret/set -n shop", "no namespace that the parent names");
+    assert_eq!(of("c"), "c leaked secret/set -n shop", "no kind that the parent names");
+    assert!(of("d").starts_with("d unjudged its label applyset.kubernetes.io/id is not"), "{}", of("d"));
+    assert!(of("e").starts_with("e orphaned applyset/applyset-"), "{}", of("e"));
+    assert_eq!(of("f-copied-where-kubectl-looks"), "f-copied-where-kubectl-looks managed secret/set -n shop");
+    assert_eq!(of("g-copied-where-it-does-not"), "g-copied-where-it-does-not copied secret/set -n shop");
+    assert_eq!(of("set"), "set cluster-own");
+}
+
+#[test]
+fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
+    const OWNING: &str = "config.k8s.io/owning-inventory";
+    let marked = |name: &str| cm(name).annotation(OWNING, "x").writer("kubectl", OWNING);
+    let mut on_the_server = marked("c-server-side");
+    on_the_server.writers[0].applies = true;
+    let inventory = object("", "ConfigMap", "shop", "inventory").label("cli-utils.sigs.k8s.io/inventory-id", "x");
+    check(
+        vec![
+            marked("a-listed"),
+            marked("b-not-listed").annotation(identity::KUBECTL, "/ConfigMap/shop/b-not-listed"),
+            on_the_server,
+            cm("d-applied-by-a-person").annotation(OWNING, "x").writer("kubectl-client-side-apply", OWNING),
+        ],
+        vec![inventory.full(json!({"data": {"shop_a-listed__ConfigMap": ""}}))],
+        &[
+            "a-listed managed configmap/inventory -n shop",
+            "b-not-listed leaked configmap/inventory -n shop",
+            "c-server-side unjudged whoever runs kubectl apply --server-side writes as cli-utils does",
+            "d-applied-by-a-person copied configmap/inventory -n shop",
+        ],
+    );
+}
+
+#[test]
+fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
+    let source = |url: &str| flux_v1::GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] };
+    let mark = |name: &str, url: &str| flux_v1::mark(&source(url).sync_set(), &format!("shop:configmap/{name}"));
+    let synced = |name: &str| cm(name).label(flux_v1::MARK, &mark(name, "git@h:o/r"));
+    let fluxd = object("apps", "Deployment", "flux", "fluxd").full(json!({
+        "spec": {"template": {"spec": {"containers": [{"args": ["--git-url=git@h:o/r"]}]}}},
+        "status": {"availableReplicas": 1},
+    }));
+    let objects = || {
+        vec![
+            synced("a-synced"),
+            cm("b-copied").label(flux_v1::MARK, &mark("a-synced", "git@h:o/r")),
+            cm("c-foreign").label(flux_v1::MARK, &mark("c-foreign", "git@other:o/r")),
+            cm("d-malformed").label(flux_v1::MARK, "true"),
+            cm("e-legacy").label(flux_v1::LEGACY_MARK, &mark("e-legacy", "git@h:o/r")),
+            synced("f-referring").referring_to("x"),
+            applied(synced("g-taken-over"), "gone"),
+            synced("h-child").controlled_by("x"),
+        ]
+    };
+    let rest = [
+        "d-malformed copied source/unknown",
+        "e-legacy leaked deployment/fluxd -n flux",
+        "f-referring leaked deployment/fluxd -n flux",
+        "g-taken-over orphaned kustomization/gone -n flux-system",
+        "h-child controlled",
+    ];
+    let first = [
+        "a-synced managed deployment/fluxd -n flux",
+        "b-copied copied source/unknown",
+        "c-foreign orphaned source/unknown",
+    ];
+    check(objects(), vec![fluxd.clone()], &[&first[..], &rest[..]].concat());
+
+    let snapshot_of_both = snapshot(objects(), vec![fluxd]);
+    let given = ExtraOwners { flux_v1: vec![source("git@other:o/r")], ..ExtraOwners::default() };
+    let said = say(&Index::build_with(&snapshot_of_both, &given));
+    assert_eq!(said[2], "c-foreign managed source/ssh://git@other/o/r master");
+
+    let alone = snapshot(objects(), vec![]);
+    assert!(
+        say(&Index::build(&alone))[0].starts_with("a-synced copied"),
+        "one mark on two objects, and no source to tell them apart"
+    );
+    let own = snapshot(vec![synced("a").annotation(identity::KUBECTL, "/ConfigMap/shop/a")], vec![]);
+    assert_eq!(say(&Index::build(&own)), ["a orphaned source/unknown"]);
+}
+
+#[test]
+fn a_fluxd_that_cannot_be_read_leaves_its_marks_open() {
+    let env = json!([{"name": "U", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]);
+    let container = json!({"args": ["--git-url=https://$(U)@h/r"], "env": env});
+    let fluxd = object("apps", "Deployment", "flux", "fluxd")
+        .full(json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
+    let marked = cm("a").label(flux_v1::MARK, &flux_v1::mark("x", "shop:configmap/a"));
+    check(vec![marked], vec![fluxd], &["a unjudged an owner of flux-v1 could not be read"]);
+}
+
+#[test]
+fn qbec_scopes_are_owners_as_long_as_an_object_names_them() {
+    let shop = |name: &str| cm(name).label("qbec.io/application", "shop").label("qbec.io/environment", "dev");
+    let own = |object: ObjectMetadata| {
+        let identity = format!("/ConfigMap/shop/{}", object.id.name);
+        object.annotation(identity::QBEC, &identity)
+    };
+    check(
+        vec![
+            own(shop("a")),
+            own(shop("b").label("qbec.io/tag", "pr-1")),
+            own(shop("c").label("qbec.io/tag", "")),
+            shop("d").annotation(identity::QBEC, "/ConfigMap/shop/a"),
+            shop("e").writer("some-operator", "qbec.io/application"),
+            own(cm("f").label("qbec.io/environment", "dev")),
+        ],
+        vec![],
+        &[
+            "a managed app/shop/dev",
+            "b managed app/shop/dev/pr-1",
+            "c orphaned app/shop/dev/",
+            "d copied app/shop/dev",
+            "e copied app/shop/dev",
+            "f orphaned app//dev",
+        ],
+    );
+}
+
+#[test]
+fn owners_of_different_systems_conflict_and_copied_labels_do_not() {
+    let good = || kapp_app("web", r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#);
+    let both = applied(kapp("a", "1"), "apps");
+    let copied = flux(kapp("b", "1"), "apps");
+    check(
+        vec![both, copied],
+        vec![good(), kustomization("apps", &[])],
+        &["a conflict kustomization/apps -n flux-system + app/web -n kapp", "b managed app/web -n kapp"],
+    );
+}
+
+fn with_gap(objects: Vec<ObjectMetadata>, kind: GapKind, subject: &str, namespace: Option<&str>) -> Snapshot {
+    let mut snapshot = snapshot(objects, vec![]);
+    let namespace = namespace.map(ToOwned::to_owned);
+    snapshot.types = vec![resource_type("kustomize.toolkit.fluxcd.io", "Kustomization", "kustomizations", true)];
+    snapshot.gaps = vec![Gap { kind, subject: subject.to_owned(), namespace, message: "no".to_owned() }];
+    snapshot
+}
+
+#[test]
+fn an_owner_kind_that_could_not_be_read_leaves_orphans_open() {
+    let resource = "kustomizations.kustomize.toolkit.fluxcd.io";
+    let rows = [
+        (GapKind::Forbidden, resource, None, "unjudged"),
+        (GapKind::StaleGroup, "kustomize.toolkit.fluxcd.io/v1", None, "unjudged"),
+        (GapKind::Forbidden, resource, Some("flux-system"), "unjudged"),
+        (GapKind::Forbidden, resource, Some("other"), "orphaned"),
+        (GapKind::Forbidden, "pods", None, "orphaned"),
+        (GapKind::StaleGroup, "metrics.k8s.io/v1beta1", None, "orphaned"),
+    ];
+    for (kind, subject, namespace, expected) in rows {
+        let snapshot = with_gap(vec![applied(cm("a"), "apps")], kind, subject, namespace);
+        let index = Index::build(&snapshot);
+        assert_eq!(index.standing(&snapshot.objects[0]).label(), expected, "{kind:?} {subject} {namespace:?}");
+    }
+}
+
+#[test]
+fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
+    let leaked = || {
+        let mut object = applied(cm("a"), "apps");
+        object.writers[0].time = parse_time("2026-05-31T23:59:00Z");
+        object
+    };
+    type Change = fn(&mut Resource, &mut ObjectMetadata);
+    let rows: [(&str, Change, bool); 7] = [
+        ("settled", |_, _| (), true),
+        ("suspended", |owner, _| owner.content["spec"]["suspend"] = json!(true), false),
+        ("not ready", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("False"), false),
+        ("running", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("Unknown"), false),
+        ("not observed", |owner, _| owner.content["status"]["observedGeneration"] = json!(0), false),
+        ("deleted", |owner, _| owner.object.deleting = parse_time("2026-06-01T00:00:00Z"), false),
+        ("object written since", |_, object| object.writers[0].time = parse_time("2026-06-01T00:00:01Z"), false),
+    ];
+    for (name, change, trusted) in rows {
+        let (mut owner, mut object) = (kustomization("apps", &[]), leaked());
+        change(&mut owner, &mut object);
+        let snapshot = snapshot(vec![object], vec![owner]);
+        let index = Index::build(&snapshot);
+        let OwnershipStatus::Leaked(claim) = index.standing(&snapshot.objects[0]) else { panic!("{name}") };
+        assert_eq!(index.distrust(&snapshot.objects[0], &claim).is_none(), trusted, "{name}");
+    }
+}
+
+#[test]
+fn an_owner_that_moved_between_its_two_readings_changed() {
+    let owner = kustomization("apps", &[]);
+    let mut before = owner.object.clone();
+    before.resource_version = "0".into();
+    let mut snapshot = snapshot(vec![before], vec![]);
+    snapshot.take_full(vec![owner], |_| true);
+    snapshot.normalise();
+    assert_eq!(
+        snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,
+        "the second reading counts"
+    );
+    assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().state, OwnerStatus::Changed);
+}
+
+#[test]
+fn without_an_owner_of_the_kind_owners_may_live_elsewhere() {
+    let orphan = |full: Vec<Resource>| {
+        let snapshot = snapshot(vec![applied(cm("a"), "gone")], full);
+        let index = Index::build(&snapshot);
+        let OwnershipStatus::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
+        index.may_live_elsewhere(&claim)
+    };
+    assert!(orphan(vec![]));
+    assert!(orphan(vec![release("x", &[])]), "a HelmRelease is no evidence of Kustomizations here");
+    assert!(!orphan(vec![kustomization("x", &[])]));
+}
+
+#[test]
+fn a_v1beta1_kustomization_selects_by_label_in_the_kinds_of_its_snapshot() {
+    let mut owner = kustomization("apps", &[]);
+    owner.content["status"] = ready(json!({"status": {"snapshot": {"checksum": "new", "entries": [
+        {"namespace": "shop", "kinds": {"/v1, Kind=ConfigMap": "ConfigMap"}}]}}}))["status"]
+        .clone();
+    let by_kubectl = |object: ObjectMetadata| flux(object, "apps").writer("kustomize-controller", KS[0]);
+    check(
+        vec![
+            by_kubectl(cm("a")),
+            by_kubectl(object("", "Secret", "shop", "b")),
+            by_kubectl(object("", "ConfigMap", "x", "c")),
+        ],
+        vec![owner],
+        &[
+            "a managed kustomization/apps -n flux-system",
+            "c leaked kustomization/apps -n flux-system",
+            "b leaked kustomization/apps -n flux-system",
+        ],
+    );
+}
+
+#[test]
+fn entries_of_cluster_scoped_kinds_match_without_namespace() {
+    let mut snapshot = snapshot(
+        vec![object("rbac.authorization.k8s.io", "ClusterRole", "", "sys:x")],
+        vec![kustomization("apps", &["bogus_sys__x_rbac.authorization.k8s.io_ClusterRole"])],
+    );
+    snapshot.types = vec![resource_type("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false)];
+    let index = Index::build(&snapshot);
+    assert_eq!(index.standing(&snapshot.objects[0]), OwnershipStatus::Managed(ks("apps")));
+}
+
+#[test]
+fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it() {
+    let rows = [
+        ("applications.argoproj.io", "unjudged", false),
+        ("helmreleases.helm.toolkit.fluxcd.io", "unjudged", false),
+        ("configmaps", "unjudged", false),
+        ("pods", "orphaned", true),
+        ("secrets", "orphaned", true),
+    ];
+    for (subject, orphan, trusted) in rows {
+        let gap = |message: &str| Gap {
+            kind: GapKind::Forbidden,
+            subject: subject.to_owned(),
+            namespace: None,
+            message: message.to_owned(),
+        };
+        let mut leaked = applied(cm("a"), "apps");
+        leaked.writers[0].time = parse_time("2026-05-31T23:59:00Z");
+        let mut snapshot = snapshot(vec![leaked, applied(cm("b"), "gone")], vec![kustomization("apps", &[])]);
+        snapshot.gaps = vec![gap("no")];
+        let index = Index::build(&snapshot);
+        let [a, b] = &snapshot.objects[..] else { panic!("two objects") };
+        let OwnershipStatus::Leaked(claim) = index.standing(a) else { panic!("{:?}", index.standing(a)) };
+        assert_eq!(index.distrust(a, &claim).is_none(), trusted, "{subject}");
+        assert_eq!(index.standing(b).label(), orphan, "{subject}");
+    }
+}

@@ -1,0 +1,163 @@
+//! One hub, several ways to point elsewhere.
+
+use serde_json::json;
+
+use super::*;
+use crate::kubernetes::gap::GapKind;
+use crate::kubernetes::object::ObjectMetadata;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::ExtraOwners;
+use crate::ownership::report::Views;
+use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::testing::{Make, object, snapshot};
+
+const THIS: &str = "https://10.0.0.1:6443";
+const KS: &str = flux_kustomization::GROUP;
+
+fn kustomization(name: &str, kube_config: Value, entries: &[&str]) -> Resource {
+    let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
+    object(KS, "Kustomization", "flux-system", name).full(json!({
+        "spec": {"kubeConfig": kube_config},
+        "status": {"inventory": {"entries": entries}, "conditions": [{"type": "Ready", "status": "True"}]},
+    }))
+}
+
+fn to(secret: &str) -> Value {
+    json!({"secretRef": {"name": secret}})
+}
+
+fn application(name: &str, destination: Value) -> Resource {
+    object("argoproj.io", "Application", "argocd", name).full(json!({"spec": {"destination": destination}, "status": {
+        "resources": [{"kind": "ConfigMap", "namespace": "shop", "name": name}]}}))
+}
+
+fn claiming(name: &str, owner: &str) -> ObjectMetadata {
+    let made = object("", "ConfigMap", "shop", name).label(flux_kustomization::NAME, owner);
+    made.label(flux_kustomization::NAMESPACE, "flux-system").writer("kustomize-controller", flux_kustomization::NAME)
+}
+
+fn tracked(name: &str) -> ObjectMetadata {
+    let id = format!("{name}:/ConfigMap:shop/{name}");
+    object("", "ConfigMap", "shop", name).annotation("argocd.argoproj.io/tracking-id", &id)
+}
+
+fn hub(owners: Vec<Resource>) -> Hub {
+    let secret = |name: &str| Access { id: ObjectId::new("", "Secret", "flux-system", name), key: None };
+    let addresses = [(secret("this"), "https://10.0.0.1:6443/"), (secret("other"), "https://10.0.0.2:6443")];
+    let addresses = addresses.into_iter().map(|(access, address)| (access, address.to_owned())).collect();
+    Hub { owners, addresses, this: Some(THIS.to_owned()), ..Hub::default() }
+}
+
+/// The standing of each object, and whether a leak would be believed.
+fn standings(here: &Snapshot, hub: Hub) -> Vec<String> {
+    let given = ExtraOwners { hub: Some(hub), ..ExtraOwners::default() };
+    let index = Index::build_with(here, &given);
+    let line = |object: &ObjectMetadata, standing: OwnershipStatus| match &standing {
+        OwnershipStatus::Leaked(claim) if index.distrust(object, claim).is_some() => "unsure".to_owned(),
+        standing => standing.label().to_owned(),
+    };
+    index.standings().map(|(object, standing)| format!("{} {}", object.id.name, line(object, standing))).collect()
+}
+
+#[test]
+fn only_an_address_that_is_this_clusters_makes_an_owner_of_it() {
+    let here = snapshot(
+        vec![
+            claiming("a", "here"),
+            claiming("b", "here"),
+            claiming("c", "there"),
+            claiming("d", "sealed"),
+            claiming("e", "hub"),
+            claiming("f", "gone"),
+        ],
+        vec![],
+    );
+    let owners = vec![
+        kustomization("here", to("this"), &["shop_a__ConfigMap"]),
+        kustomization("there", to("other"), &["shop_c__ConfigMap"]),
+        kustomization("sealed", to("unreadable"), &[]),
+        kustomization("hub", Value::Null, &["shop_e__ConfigMap"]),
+    ];
+    // What applies to the hub itself owns nothing here, whatever its name.
+    let expected = ["a managed", "b leaked", "c unjudged", "d unjudged", "e orphaned", "f orphaned"];
+    assert_eq!(standings(&here, hub(owners.clone())), expected);
+    let mut moved = hub(owners.clone());
+    moved.moved = moved.owners.iter().map(|full| full.object.uid.clone()).collect();
+    assert_eq!(standings(&here, moved)[1], "b unsure", "it changed while this cluster was being read");
+    let mut half = hub(owners);
+    let (kind, message) = (GapKind::Forbidden, "no".to_owned());
+    half.gaps = vec![Gap { kind, subject: "applications.argoproj.io".to_owned(), namespace: None, message }];
+    assert_eq!(
+        standings(&here, half),
+        ["a managed", "b unsure", "c unjudged", "d unjudged", "e unjudged", "f unjudged"]
+    );
+}
+
+#[test]
+fn an_owner_of_the_same_name_in_both_clusters_makes_no_leak() {
+    let local = kustomization("apps", Value::Null, &[]);
+    let here = || snapshot(vec![claiming("a", "apps"), local.object.clone()], vec![local.clone()]);
+    assert_eq!(standings(&here(), Hub::default())[0], "a leaked");
+    for target in [to("this"), to("other")] {
+        assert_eq!(standings(&here(), hub(vec![kustomization("apps", target, &["shop_a__ConfigMap"])]))[0], "a unsure");
+    }
+    assert_eq!(standings(&here(), hub(vec![kustomization("apps", Value::Null, &[])]))[0], "a leaked");
+}
+
+#[test]
+fn applications_are_matched_by_server_and_never_by_name() {
+    let names = ["addressed", "elsewhere", "inside", "named"];
+    let here = snapshot(names.iter().map(|name| tracked(name)).collect(), vec![]);
+    let owners = vec![
+        application("addressed", json!({"server": "HTTPS://10.0.0.1:6443"})),
+        application("elsewhere", json!({"server": "https://10.0.0.2:6443"})),
+        application("inside", json!({"server": "https://kubernetes.default.svc"})),
+        application("named", json!({"name": "this"})),
+    ];
+    let expected = ["addressed managed", "elsewhere unjudged", "inside orphaned", "named unjudged"];
+    assert_eq!(standings(&here, hub(owners.clone())), expected);
+    let given = ExtraOwners { hub: Some(hub(owners)), ..ExtraOwners::default() };
+    let index = Index::build_with(&here, &given);
+    let views = Views::new(&index, &[]);
+    let summary =
+        |name: &str| views.summary(index.owner(&OwnerId::new("argocd", "Application", "argocd", name)).unwrap());
+    assert!(summary("addressed").in_hub && summary("addressed").objects == 1 && summary("addressed").missing == 0);
+    assert_eq!(summary("named").missing, 0, "what is remote is not looked for");
+    assert!(index.owner(&OwnerId::new("argocd", "Application", "argocd", "inside")).is_none());
+}
+
+#[test]
+fn addresses_are_compared_as_such() {
+    for (one, other, same) in [
+        ("https://10.0.0.1:6443", "https://10.0.0.1:6443/", true),
+        ("https://API.example.com", "https://api.example.com:443", true),
+        ("http://h", "http://h:80", true),
+        ("https://h", "http://h", false),
+        ("https://h:6443", "https://h:6444", false),
+        ("https://h/clusters/a", "https://h/clusters/b", false),
+        ("https://h/clusters/a", "https://h/clusters/a/", true),
+        ("h:6443", "h:6443", false),
+        ("", "", false),
+        ("https://", "https://", false),
+    ] {
+        assert_eq!(same_address(one, other), same, "{one} {other}");
+    }
+}
+
+#[test]
+fn without_an_address_of_its_own_this_cluster_is_nobodys() {
+    let here = snapshot(vec![claiming("a", "here")], vec![]);
+    let mut hub = hub(vec![kustomization("here", to("this"), &["shop_a__ConfigMap"])]);
+    hub.this = None;
+    assert_eq!(standings(&here, hub), ["a unjudged"]);
+}
+
+#[test]
+fn what_moved_is_what_has_another_version_or_is_new() {
+    let owner = |name: &str| kustomization(name, Value::Null, &[]);
+    let earlier = hub(vec![owner("a"), owner("b")]);
+    let mut later = hub(vec![owner("a"), owner("b"), owner("c")]);
+    later.owners[1].object.resource_version = "2".into();
+    let moved = later.since(&earlier).moved;
+    assert_eq!(moved.len(), 2, "{moved:?}");
+}

@@ -1,0 +1,115 @@
+//! Sources close to one that is known: what a fluxd may have been told before. A mark that one of them explains is an
+//! orphan of an earlier configuration.
+//!
+//! Source: reference qbec-and-flux-v1 D2: with and without `.git`, other forms of the URL, master and main, ordered
+//! subsets of the paths.
+
+use std::collections::HashSet;
+
+use crate::ownership::schemes::flux_v1::GitSource;
+use crate::ownership::schemes::flux_v1::url::safe_url;
+
+/// Ordered subsets are built of at most so many paths (65 subsets); of more, only those that lack one and none at all.
+const MOST_PATHS: usize = 4;
+
+/// Every variant of a source that hashes to another sync set, each set once, with it.
+pub(crate) fn variants(source: &GitSource) -> Vec<(GitSource, String)> {
+    let mut seen = HashSet::from([source.sync_set()]);
+    let mut found = vec![];
+    let (urls, branches, lists) = (urls(&source.url), branches(&source.branch), subsets(&source.paths));
+    for url in &urls {
+        for branch in &branches {
+            for paths in &lists {
+                let variant = GitSource { url: url.clone(), branch: branch.clone(), paths: paths.clone() };
+                let set = variant.sync_set();
+                if seen.insert(set.clone()) {
+                    found.push((variant, set));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn urls(url: &str) -> Vec<String> {
+    let known = safe_url(url);
+    let mut urls = vec![known.clone()];
+    if let Some((scheme, rest)) = known.split_once("://").filter(|(scheme, _)| *scheme != "file") {
+        let (user, place) = rest.split_once('@').map_or((None, rest), |(user, place)| (Some(user), place));
+        let git = user.filter(|_| scheme == "ssh").unwrap_or("git");
+        urls.extend([format!("ssh://{git}@{place}"), format!("https://{place}")]);
+    }
+    let other = |url: &String| url.strip_suffix(".git").map_or_else(|| format!("{url}.git"), str::to_owned);
+    let others: Vec<_> = urls.iter().map(other).collect();
+    urls.extend(others);
+    urls
+}
+
+fn branches(branch: &str) -> Vec<String> {
+    let mut branches = vec![branch.to_owned()];
+    branches.extend(["master", "main"].into_iter().filter(|other| *other != branch).map(str::to_owned));
+    branches
+}
+
+fn subsets(paths: &[String]) -> Vec<Vec<String>> {
+    if paths.len() > MOST_PATHS {
+        let without = |at: usize| paths[..at].iter().chain(&paths[at + 1..]).cloned().collect();
+        return [paths.to_vec(), vec![]].into_iter().chain((0..paths.len()).map(without)).collect();
+    }
+    let mut lists: Vec<Vec<usize>> = vec![vec![]];
+    let mut at = 0;
+    while at < lists.len() {
+        let longer =
+            (0..paths.len()).filter(|path| !lists[at].contains(path)).map(|path| [&lists[at][..], &[path]].concat());
+        let longer: Vec<_> = longer.collect();
+        lists.extend(longer);
+        at += 1;
+    }
+    lists.sort_by_key(|list| (list.len() != paths.len() || !list.is_sorted(), list.len()));
+    lists.into_iter().map(|list| list.into_iter().map(|path| paths[path].clone()).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(url: &str, branch: &str, paths: &[&str]) -> GitSource {
+        GitSource {
+            url: url.to_owned(),
+            branch: branch.to_owned(),
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn what_a_fluxd_may_have_been_told_before() {
+        let now = source("git@github.com:o/r", "master", &["a", "b"]);
+        let sets: HashSet<String> = variants(&now).into_iter().map(|(_, set)| set).collect();
+        let before = [
+            source("git@github.com:o/r.git", "master", &["a", "b"]),
+            source("https://github.com/o/r", "master", &["a", "b"]),
+            source("https://github.com/o/r.git", "main", &["b"]),
+            source("ssh://git@github.com/o/r", "main", &["a", "b"]),
+            source("git@github.com:o/r", "master", &["b", "a"]),
+            source("git@github.com:o/r", "master", &[]),
+        ];
+        for source in before {
+            assert!(sets.contains(&source.sync_set()), "{source:?}");
+        }
+        assert!(!sets.contains(&now.sync_set()));
+        assert!(!sets.contains(&source("git@github.com:o/other", "master", &["a", "b"]).sync_set()));
+    }
+
+    #[test]
+    fn their_number_has_a_limit() {
+        let paths: Vec<String> = (0..12).map(|number| format!("p{number}")).collect();
+        let of = |count: usize| {
+            let source =
+                GitSource { url: "git@h:o/r".to_owned(), branch: "x".to_owned(), paths: paths[..count].to_vec() };
+            variants(&source).len()
+        };
+        assert_eq!((of(0), of(2), of(4)), (11, 59, 779));
+        assert!(of(12) < 200);
+        assert!(variants(&source("/srv/repo.git", "master", &[])).iter().all(|(source, _)| !source.url.contains('@')));
+    }
+}

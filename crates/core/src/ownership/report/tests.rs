@@ -1,0 +1,298 @@
+//! Views of one cluster: a root Kustomization that applies another and a HelmRelease, whose objects make Pods.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::object::{ObjectMetadata, parse_time};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::testing::{Make, object, resource_type, snapshot};
+
+fn ready(mut content: Value) -> Value {
+    content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
+    content
+}
+
+fn owner(group: &str, kind: &str, namespace: &str, name: &str, ids: &[&str]) -> Resource {
+    let entries: Vec<Value> = ids.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
+    object(group, kind, namespace, name).full(ready(json!({
+        "spec": {"path": "./apps", "sourceRef": {"kind": "GitRepository", "name": "fleet"}},
+        "status": {"inventory": {"entries": entries}, "lastAppliedRevision": "main@sha1:abc"},
+    })))
+}
+
+fn by_kustomization(object: ObjectMetadata, name: &str) -> ObjectMetadata {
+    let labels = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
+    object.label(labels[0], name).label(labels[1], "flux-system").writer("kustomize-controller", labels[0])
+}
+
+const KS: &str = "kustomize.toolkit.fluxcd.io";
+const HR: &str = "helm.toolkit.fluxcd.io";
+
+fn cluster() -> Snapshot {
+    let root = owner(
+        KS,
+        "Kustomization",
+        "flux-system",
+        "root",
+        &[
+            "flux-system_root_kustomize.toolkit.fluxcd.io_Kustomization",
+            "flux-system_apps_kustomize.toolkit.fluxcd.io_Kustomization",
+            "shop_podinfo_helm.toolkit.fluxcd.io_HelmRelease",
+        ],
+    );
+    let apps = owner(
+        KS,
+        "Kustomization",
+        "flux-system",
+        "apps",
+        &["shop_web_apps_Deployment", "shop_gone__Secret", "shop_cm__ConfigMap"],
+    );
+    let podinfo = owner(HR, "HelmRelease", "shop", "podinfo", &["shop_podinfo__Service"]);
+    let source = object("source.toolkit.fluxcd.io", "GitRepository", "flux-system", "fleet");
+    let source =
+        source.full(json!({"spec": {"url": "https://h/fleet"}, "status": {"artifact": {"revision": "main@sha1:def"}}}));
+
+    let deployment = by_kustomization(object("apps", "Deployment", "shop", "web"), "apps");
+    let set = object("apps", "ReplicaSet", "shop", "x").controlled_by(&deployment.uid);
+    let mut set = set;
+    set.references[0].kind = "Deployment".into();
+    set.references[0].name = "web".into();
+    let pod = object("", "Pod", "shop", "web-1").controlled_by(&set.uid);
+    let mut cm =
+        by_kustomization(object("", "ConfigMap", "shop", "cm"), "apps").annotation("helm.sh/resource-policy", "keep");
+    cm.deleting = parse_time("2026-12-30T00:00:00Z");
+    cm.finalizers = vec!["example.com/hold".into()];
+    let release_labels = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
+    let service =
+        object("", "Service", "shop", "podinfo").label(release_labels[0], "podinfo").label(release_labels[1], "shop");
+    let leaked = by_kustomization(object("", "ConfigMap", "shop", "old"), "apps");
+    let orphan = by_kustomization(object("", "ConfigMap", "shop", "orphan"), "removed");
+    let stray = object("", "ConfigMap", "shop", "stray");
+    let owners = [&root, &apps, &podinfo].map(|full| by_kustomization(full.object.clone(), "root"));
+    let mut objects = vec![deployment, set, pod, cm, service, leaked, orphan, stray];
+    objects.extend(owners);
+    snapshot(objects, vec![root, apps, podinfo, source])
+}
+
+fn ks(name: &str) -> OwnerId {
+    OwnerId::new("flux", "Kustomization", "flux-system", name)
+}
+
+#[test]
+fn owners_are_counted() {
+    let cluster = cluster();
+    let index = Index::build(&cluster);
+    let contents = [cluster
+        .objects
+        .iter()
+        .find(|object| &*object.id.kind == "Deployment")
+        .unwrap()
+        .clone()
+        .full(json!({"spec": {"replicas": 0}}))];
+    let views = Views::new(&index, &contents);
+    let apps = views.summary(index.owner(&ks("apps")).unwrap());
+    let counts = (apps.objects, apps.ready, apps.unread, apps.missing, apps.terminating, apps.leaked, apps.unjudged);
+    assert_eq!(counts, (3, 1, 0, 1, 1, 1, 0));
+    assert_eq!(apps.revision.as_deref(), Some("main@sha1:abc"));
+    let totals =
+        Totals { objects: 11, managed: 6, leaked: 1, orphaned: 1, controlled: 2, unmanaged: 1, ..Totals::default() };
+    assert_eq!(views.totals(), totals);
+}
+
+#[test]
+fn members_show_their_live_state() {
+    let cluster = cluster();
+    let index = Index::build(&cluster);
+    let views = Views::new(&index, &[]);
+    let members = views.objects(index.owner(&ks("apps")).unwrap());
+    let text = serde_json::to_value(&members).unwrap();
+    assert_eq!(text[0]["name"], "cm");
+    assert_eq!(text[0]["terminating"]["finalizers"], json!(["example.com/hold"]));
+    assert_eq!(text[0]["keep"], json!([{"key": "helm.sh/resource-policy", "value": "keep"}]));
+    assert_eq!((&text[1]["name"], &text[1]["exists"]), (&json!("gone"), &json!(false)));
+    assert_eq!(
+        (&text[2]["name"], &text[2]["exists"], &text[2]["recorded"]),
+        (&json!("web"), &json!(true), &json!(true))
+    );
+}
+
+#[test]
+fn what_was_not_read_is_not_called_missing() {
+    let mut cluster = cluster();
+    cluster.types = vec![
+        resource_type("", "Secret", "secrets", true),
+        resource_type("", "ConfigMap", "configmaps", true),
+        resource_type("apps", "Deployment", "deployments", true),
+    ];
+    let missing = |cluster: &Snapshot| {
+        let index = Index::build(cluster);
+        Views::new(&index, &[]).summary(index.owner(&ks("apps")).unwrap()).missing
+    };
+    assert_eq!(missing(&cluster), 1);
+    let gap =
+        |kind, subject: &str| vec![Gap { kind, subject: subject.to_owned(), namespace: None, message: String::new() }];
+    cluster.gaps = gap(GapKind::Forbidden, "secrets");
+    assert_eq!(missing(&cluster), 0);
+    cluster.gaps = gap(GapKind::StaleGroup, "v1");
+    assert_eq!(missing(&cluster), 0);
+    cluster.gaps = gap(GapKind::Forbidden, "pods");
+    assert_eq!(missing(&cluster), 1);
+    cluster.types.remove(0);
+    assert_eq!(missing(&cluster), 0, "a kind that was not looked for");
+}
+
+#[test]
+fn findings_answer_one_question_each() {
+    let cluster = cluster();
+    let index = Index::build(&cluster);
+    let views = Views::new(&index, &[]);
+    let names = |question| -> Vec<String> {
+        views.findings(question, |_, _| true).into_iter().map(|finding| finding.object.name.to_string()).collect()
+    };
+    assert_eq!(names(Question::Leaked), ["old"]);
+    assert_eq!(names(Question::Orphaned), ["orphan"]);
+    assert_eq!(names(Question::Unmanaged), ["stray"]);
+    assert!(names(Question::Conflicts).is_empty() && names(Question::Copied).is_empty());
+    assert!(views.findings(Question::Leaked, |_, owner| owner.iter().any(|owner| owner.name == "root")).is_empty());
+}
+
+#[test]
+fn a_leak_that_cannot_be_trusted_is_unjudged() {
+    let mut cluster = cluster();
+    let apps = cluster.full.iter_mut().find(|full| &*full.object.id.name == "apps").unwrap();
+    apps.content["spec"]["suspend"] = json!(true);
+    let index = Index::build(&cluster);
+    let views = Views::new(&index, &[]);
+    assert!(views.findings(Question::Leaked, |_, _| true).is_empty());
+    let unjudged = views.findings(Question::Unjudged, |_, _| true);
+    assert_eq!(unjudged[0].why.as_deref(), Some("its owner is suspended"));
+    let summary = views.summary(index.owner(&ks("apps")).unwrap());
+    assert_eq!((summary.leaked, summary.unjudged), (0, 1));
+}
+
+fn outline(nodes: &[super::tree::TreeNode], depth: usize, out: &mut Vec<String>) {
+    for node in nodes {
+        let name = node.object.as_ref().map(|view| format!("{}/{}", view.object.kind, view.object.name));
+        let name = name.unwrap_or_else(|| node.owner.as_ref().unwrap().owner.to_string());
+        out.push(format!("{}{name}{}", "  ".repeat(depth), if node.cut { " …" } else { "" }));
+        outline(&node.children, depth + 1, out);
+    }
+}
+
+#[test]
+fn the_tree_nests_owners_and_controllers() {
+    let cluster = cluster();
+    let index = Index::build(&cluster);
+    let mut lines = vec![];
+    outline(&Views::new(&index, &[]).forest(), 0, &mut lines);
+    assert_eq!(
+        lines,
+        [
+            "kustomization/root -n flux-system",
+            "  HelmRelease/podinfo",
+            "    Service/podinfo",
+            "  Kustomization/apps",
+            "    ConfigMap/cm",
+            "    Secret/gone",
+            "    Deployment/web",
+            "      ReplicaSet/x",
+            "        Pod/web-1",
+            "  Kustomization/root",
+        ]
+    );
+}
+
+#[test]
+fn circles_of_owners_and_controllers_end() {
+    let a =
+        owner(KS, "Kustomization", "flux-system", "a", &["flux-system_b_kustomize.toolkit.fluxcd.io_Kustomization"]);
+    let b = owner(
+        KS,
+        "Kustomization",
+        "flux-system",
+        "b",
+        &["flux-system_a_kustomize.toolkit.fluxcd.io_Kustomization", "shop_x__Pod"],
+    );
+    let pod = object("", "Pod", "shop", "x");
+    let own_child = pod.clone().controlled_by(&pod.uid);
+    let cluster = snapshot(vec![a.object.clone(), b.object.clone(), own_child.clone()], vec![a, b]);
+    let index = Index::build(&cluster);
+    let views = Views::new(&index, &[]);
+    let mut lines = vec![];
+    outline(&views.forest(), 0, &mut lines);
+    assert_eq!(
+        lines,
+        ["kustomization/a -n flux-system", "  Kustomization/b", "    Pod/x", "      Pod/x", "    Kustomization/a …",]
+    );
+    assert!(views.why(&own_child).chain.len() <= 2);
+    assert!(views.why(&cluster.objects[1]).chain.len() <= 3);
+}
+
+#[test]
+fn deep_references_are_cut() {
+    let mut objects = vec![object("", "Pod", "shop", "p0")];
+    for n in 1..100_000 {
+        let above = format!("uid:/Pod/shop/p{}", n - 1);
+        objects.push(object("", "Pod", "shop", &format!("p{n}")).controlled_by(&above));
+    }
+    let cluster = snapshot(objects, vec![owner(KS, "Kustomization", "flux-system", "a", &["shop_p0__Pod"])]);
+    let index = Index::build(&cluster);
+    let mut lines = vec![];
+    outline(&Views::new(&index, &[]).forest(), 0, &mut lines);
+    assert!(lines.len() < 60, "{}", lines.len());
+}
+
+#[test]
+fn why_leads_from_a_pod_to_the_source() {
+    let cluster = cluster();
+    let index = Index::build(&cluster);
+    let views = Views::new(&index, &[]);
+    let mut pod = cluster.objects.iter().find(|object| &*object.id.kind == "Pod").unwrap().clone();
+    pod.references[0].name = "x".into();
+    let why = views.why(&pod);
+    assert_eq!(why.standing, "controlled");
+    let controllers: Vec<String> = why.controllers.iter().map(ToString::to_string).collect();
+    assert_eq!(controllers, ["replicaset.apps/x -n shop", "deployment.apps/web -n shop"]);
+    let chain: Vec<String> = why.chain.iter().map(|link| link.owner.to_string()).collect();
+    assert_eq!(chain, ["kustomization/apps -n flux-system", "kustomization/root -n flux-system"]);
+    let source = why.chain[0].source.as_ref().unwrap();
+    assert_eq!((source.url.as_deref(), source.revision.as_deref()), (Some("https://h/fleet"), Some("main@sha1:def")));
+    assert_eq!(why.chain[0].revision.as_deref(), Some("main@sha1:abc"));
+}
+
+#[test]
+fn why_tells_every_claim_and_what_became_of_it() {
+    let cluster = cluster();
+    let index = Index::build(&cluster);
+    let views = Views::new(&index, &[]);
+    let of = |name: &str| views.why(cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
+    let orphan = of("orphan");
+    assert_eq!((orphan.standing, orphan.claims.len(), orphan.claims[0].live), ("orphaned", 1, false));
+    assert!(orphan.claims[0].claim.evidence.contains("kustomize.toolkit.fluxcd.io/name=removed"));
+    let managed = of("cm");
+    assert_eq!((managed.claims[0].live, managed.claims[0].counts, managed.recorded_by.len()), (true, true, 1));
+    assert_eq!(of("stray").standing, "unmanaged");
+}
+
+#[test]
+fn the_document_has_its_schema_and_names_its_answer() {
+    let cluster = cluster();
+    let index = Index::build(&cluster);
+    let views = Views::new(&index, &[]);
+    let text = serde_json::to_value(views.document(Body::Owners(views.owners()), &InventoryFilter::default())).unwrap();
+    assert_eq!((&text["schema"], &text["complete"]), (&json!(SCHEMA), &json!(true)));
+    let apps = &text["owners"][0];
+    assert_eq!((&apps["system"], &apps["name"], &apps["state"]), (&json!("flux"), &json!("podinfo"), &json!("ready")));
+    let findings = serde_json::to_value(
+        views.document(Body::Findings(views.findings(Question::Leaked, |_, _| true)), &InventoryFilter::default()),
+    )
+    .unwrap();
+    assert_eq!(findings["findings"][0]["standing"], "leaked");
+    let why = serde_json::to_value(
+        views.document(Body::Why(Box::new(views.why(&cluster.objects[0]))), &InventoryFilter::default()),
+    )
+    .unwrap();
+    assert!(why["why"]["claims"].is_array());
+}

@@ -1,0 +1,152 @@
+//! Flux v2 HelmRelease: two owner labels on rendered objects, `status.inventory` since helm-controller 1.5, and the Helm
+//! release that it drives.
+//!
+//! Source: reference kustomize-controller 7, flux 3.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::flux_kustomization::{inventory_members, label_claim};
+use super::helm;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, parse_time};
+use crate::ownership::{Claim, GcEligibility, Members, MetadataKey, OwnerId, Protection, Record, Scheme, owner_status};
+
+/// Label that names the owning HelmRelease.
+pub const NAME: &str = "helm.toolkit.fluxcd.io/name";
+/// Label that names its namespace.
+pub const NAMESPACE: &str = "helm.toolkit.fluxcd.io/namespace";
+/// API group of HelmRelease.
+pub const GROUP: &str = "helm.toolkit.fluxcd.io";
+/// Kind of the owner.
+pub const KIND: &str = "HelmRelease";
+/// Longer release names are shortened.
+const LONGEST_NAME: usize = 53;
+
+/// The scheme record.
+pub const SCHEME: Scheme = Scheme {
+    name: "helmrelease",
+    system: "flux",
+    member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
+    selectors: &[NAME],
+    owner_labels: &[],
+    other_marks: &[helm::HOOK],
+    owner_kinds: &[(GROUP, KIND)],
+    owner_sources: &[],
+    managers: &["helm-controller"],
+    claim,
+    owner,
+    proof: None,
+    reach,
+    keep_mark,
+};
+
+fn claim(object: &ObjectMetadata) -> Option<Claim> {
+    label_claim(object, SCHEME.system, KIND, [NAME, NAMESPACE], SCHEME.managers)
+}
+
+fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
+    let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, &object.id.name);
+    let mut members = inventory_members(content);
+    if let (Members::Listed(ids), Some(chart)) = (&mut members, helm_chart(content)) {
+        ids.push(chart);
+    }
+    let deployed = content.pointer("/status/history/0/lastDeployed").and_then(Value::as_str).and_then(parse_time);
+    let aliases = releases(object, content);
+    Some(Record { aliases, finished: deployed, state: owner_status::flux(object, content), ..Record::new(id, members) })
+}
+
+/// The HelmChart that the controller makes for a release: it carries the owner labels and is in no inventory.
+pub fn helm_chart(content: &Value) -> Option<ObjectId> {
+    let (namespace, name) = content.pointer("/status/helmChart")?.as_str()?.split_once('/')?;
+    Some(ObjectId::new("source.toolkit.fluxcd.io", "HelmChart", namespace, name))
+}
+
+/// Whether a Secret is one of the records that Helm keeps of this release, by the name and place in the status.
+pub fn is_record(content: &Value, object: &ObjectMetadata) -> bool {
+    let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (Some(name), Some(stored)) = (text("/status/history/0/name"), text("/status/storageNamespace")) else {
+        return false;
+    };
+    let labelled = |key: &str, value: &str| object.labels.get(key) == Some(value);
+    object.id.is("", "Secret") && *object.id.namespace == *stored && labelled("owner", "helm") && labelled("name", name)
+}
+
+/// The Helm release as Helm itself knows it, by the namespace it is installed in and the one its record is stored in.
+fn releases(object: &ObjectMetadata, content: &Value) -> Vec<OwnerId> {
+    let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let target = text("/spec/targetNamespace");
+    let name = match (text("/status/history/0/name"), text("/spec/releaseName"), target) {
+        (Some(installed), ..) => installed.to_owned(),
+        (None, Some(asked), _) => asked.to_owned(),
+        (None, None, Some(target)) => shorten(&format!("{target}-{}", object.id.name)),
+        (None, None, None) => shorten(&object.id.name),
+    };
+    let installed = text("/status/history/0/namespace").or(target).unwrap_or(&object.id.namespace);
+    let stored = text("/status/storageNamespace").or(text("/spec/storageNamespace")).unwrap_or(&object.id.namespace);
+    let mut namespaces = vec![installed, stored];
+    namespaces.dedup();
+    namespaces.into_iter().map(|namespace| helm::release(namespace, &name)).collect()
+}
+
+/// The first 40 characters, `-`, and 12 hex digits of the SHA-256 of the whole.
+fn shorten(name: &str) -> String {
+    if name.len() <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    let digest: String = Sha256::digest(name).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{digest}", name.chars().take(40).collect::<String>())
+}
+
+fn reach(object: &ObjectMetadata) -> GcEligibility {
+    helm::hook_reach(object)
+}
+
+fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
+    helm::keep_mark(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn the_chart_that_the_controller_made_is_a_member() {
+        let release = object(GROUP, KIND, "apps", "podinfo");
+        let content = json!({"status": {
+            "helmChart": "apps/apps-podinfo",
+            "inventory": {"entries": [{"id": "apps_podinfo__Service", "v": "v1"}]},
+        }});
+        let record = owner(&release, &content).unwrap();
+        let chart = ObjectId::new("source.toolkit.fluxcd.io", "HelmChart", "apps", "apps-podinfo");
+        assert_eq!(record.members, Members::Listed(vec![ObjectId::new("", "Service", "apps", "podinfo"), chart]));
+    }
+
+    #[test]
+    fn the_release_name_comes_from_history_else_from_the_spec() {
+        let release = object(GROUP, KIND, "apps", "podinfo");
+        let rows = [
+            (json!({}), vec![("apps", "podinfo")]),
+            (json!({"spec": {"targetNamespace": "prod"}}), vec![("prod", "prod-podinfo"), ("apps", "prod-podinfo")]),
+            (json!({"spec": {"releaseName": "x", "storageNamespace": "st"}}), vec![("apps", "x"), ("st", "x")]),
+            (
+                json!({"status": {"history": [{"name": "y", "namespace": "z"}], "storageNamespace": "z"}}),
+                vec![("z", "y")],
+            ),
+        ];
+        for (content, expected) in rows {
+            let expected: Vec<_> = expected.into_iter().map(|(ns, name)| helm::release(ns, name)).collect();
+            assert_eq!(releases(&release, &content), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn a_long_release_name_is_shortened_to_53_characters() {
+        let long = shorten(&"a".repeat(54));
+        assert_eq!(long.len(), LONGEST_NAME);
+        assert!(long.starts_with(&format!("{}-", "a".repeat(40))));
+        assert_eq!(shorten(&"a".repeat(53)), "a".repeat(53));
+    }
+}

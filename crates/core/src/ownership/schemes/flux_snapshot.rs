@@ -1,0 +1,96 @@
+//! Flux v2 Kustomization of v1beta1: `status.snapshot` names namespaces and kinds, never objects; members are whatever
+//! carries the owner labels there, and a checksum label or annotation says which run applied them.
+//!
+//! Source: reference kustomize-controller 2.1. It can be read only from clusters that store v1beta1.
+
+use serde_json::Value;
+
+use crate::kubernetes::object::{GroupKind, ObjectMetadata};
+use crate::ownership::{Area, Members, Scope};
+
+/// Checksum of the build that applied an object: a label up to v0.12, an annotation from v0.13.
+pub const CHECKSUM: &str = "kustomize.toolkit.fluxcd.io/checksum";
+
+/// `status.snapshot` as a scope.
+pub(crate) fn members(content: &Value) -> Members {
+    let Some(entries) = content.pointer("/status/snapshot/entries").and_then(Value::as_array) else {
+        return Members::Unrecorded;
+    };
+    match entries.iter().map(area).collect() {
+        Ok(areas) => Members::Selected(Scope(areas)),
+        Err(broken) => Members::Unreadable(broken),
+    }
+}
+
+/// The empty namespace holds cluster-scoped kinds, and namespaced ones whose manifest had no namespace: the controller
+/// lists these across the whole cluster.
+fn area(entry: &Value) -> Result<Area, String> {
+    let namespace = entry.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let kinds = entry.get("kinds").and_then(Value::as_object).ok_or("a snapshot entry has no kinds")?;
+    let kinds = kinds.keys().map(|key| group_kind(key)).collect::<Result<_, _>>()?;
+    let namespaces = (!namespace.is_empty()).then(|| vec![namespace.into()]);
+    Ok(Area { namespaces, kinds: Some(kinds) })
+}
+
+/// `apps/v1, Kind=Deployment`, and `/v1, Kind=Secret` for the core group.
+fn group_kind(text: &str) -> Result<GroupKind, String> {
+    let parts = text.split_once(", Kind=").and_then(|(version, kind)| Some((version.split_once('/')?, kind)));
+    match parts {
+        Some(((group, _), kind)) if !kind.is_empty() => Ok(GroupKind::new(group, kind)),
+        _ => Err(format!("snapshot kind {text:?} is not <group>/<version>, Kind=<Kind>")),
+    }
+}
+
+/// Whether a run of another checksum applied an object, so that the next garbage collection would delete it: v0.13 and
+/// later take a missing annotation for current, earlier versions took a missing label for stale.
+pub fn is_stale(object: &ObjectMetadata, current: &str) -> bool {
+    let mark = object.annotations.get(CHECKSUM).or_else(|| object.labels.get(CHECKSUM));
+    mark.is_some_and(|mark| mark != current)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kubernetes::object::ObjectId;
+    use crate::testing::{Make, object};
+
+    #[test]
+    fn a_snapshot_is_a_scope_of_namespaces_and_kinds() {
+        let content = json!({"status": {"snapshot": {"checksum": "b03cf", "entries": [
+            {"namespace": "", "kinds": {"/v1, Kind=Namespace": "Namespace"}},
+            {"namespace": "xx-common", "kinds": {
+                "/v1, Kind=ConfigMap": "ConfigMap",
+                "rbac.authorization.k8s.io/v1beta1, Kind=Role": "Role"}},
+        ]}}});
+        let Members::Selected(scope) = members(&content) else { panic!("{:?}", members(&content)) };
+        let rows = [
+            (ObjectId::new("", "Namespace", "", "any"), true),
+            (ObjectId::new("", "ConfigMap", "xx-common", "cm"), true),
+            (ObjectId::new("rbac.authorization.k8s.io", "Role", "xx-common", "r"), true),
+            (ObjectId::new("", "ConfigMap", "other", "cm"), false),
+            (ObjectId::new("", "Secret", "xx-common", "s"), false),
+        ];
+        for (id, covered) in rows {
+            assert_eq!(scope.covers(&id), covered, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_broken_snapshot_is_unreadable() {
+        for kinds in [json!({"v1 Kind=X": ""}), json!({"/v1, Kind=": ""}), json!("absurd"), json!(null)] {
+            let content = json!({"status": {"snapshot": {"entries": [{"namespace": "", "kinds": kinds}]}}});
+            assert!(matches!(members(&content), Members::Unreadable(_)), "{kinds}");
+        }
+    }
+
+    #[test]
+    fn only_another_checksum_is_stale() {
+        let plain = object("", "ConfigMap", "shop", "cm");
+        assert!(!is_stale(&plain, "new"));
+        assert!(!is_stale(&plain.clone().annotation(CHECKSUM, "new"), "new"));
+        assert!(is_stale(&plain.clone().annotation(CHECKSUM, "old"), "new"));
+        assert!(is_stale(&plain.label(CHECKSUM, "old"), "new"));
+    }
+}

@@ -1,0 +1,147 @@
+//! What a Helm release record lists: the documents of the manifest inside it. Read only where the user asked for
+//! Secrets to be read; nothing but identities leaves this file.
+//!
+//! Source: reference ownership-and-prune 1.5.
+
+use std::io::Read;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::Members;
+
+/// A release larger than this when unpacked is not read; etcd holds 1.5 MiB packed.
+const LARGEST: u64 = 64 << 20;
+
+#[derive(Deserialize)]
+struct Release {
+    #[serde(default)]
+    manifest: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReleaseObject {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    metadata: ReleaseObjectMetadata,
+    /// The elements of a `List`, which Helm takes apart.
+    #[serde(default)]
+    items: Vec<ReleaseObject>,
+}
+
+#[derive(Default, Deserialize)]
+struct ReleaseObjectMetadata {
+    #[serde(default)]
+    name: String,
+    namespace: Option<String>,
+}
+
+/// The members listed in `data.release`: base64 of perhaps-gzip JSON, with one more base64 layer in a Secret.
+/// An object without namespace is listed in the release's; whether its kind is namespaced at all the manifest does not
+/// say, so the index takes the namespace from cluster-scoped kinds again.
+pub(crate) fn members(data: &str, secret: bool, namespace: &str) -> Members {
+    match manifest(data, secret) {
+        Some(manifest) => read(&manifest, namespace),
+        None => Members::Unreadable("its release record cannot be decoded".to_owned()),
+    }
+}
+
+fn manifest(data: &str, secret: bool) -> Option<String> {
+    let mut bytes = STANDARD.decode(data).ok()?;
+    if secret {
+        bytes = STANDARD.decode(bytes).ok()?;
+    }
+    if bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
+        let mut plain = vec![];
+        flate2::read::GzDecoder::new(&*bytes).take(LARGEST).read_to_end(&mut plain).ok()?;
+        bytes = plain;
+    }
+    Some(serde_json::from_slice::<Release>(&bytes).ok()?.manifest)
+}
+
+fn read(manifest: &str, namespace: &str) -> Members {
+    let mut ids = vec![];
+    for (n, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
+        // What the parser says of a fault may hold a Secret's value, so only the place is told.
+        let Ok(document) = Option::<ReleaseObject>::deserialize(document) else {
+            return Members::Unreadable(format!("document {} of its manifest cannot be read", n + 1));
+        };
+        if !document.is_none_or(|document| document.list(namespace, &mut ids)) {
+            return Members::Unreadable(format!("document {} of its manifest is no object", n + 1));
+        }
+    }
+    Members::Listed(ids)
+}
+
+impl ReleaseObject {
+    /// Adds the identities in this document; false when it is no object.
+    fn list(self, namespace: &str, ids: &mut Vec<ObjectId>) -> bool {
+        if self.kind == "List" {
+            return self.items.into_iter().all(|item| item.list(namespace, ids));
+        }
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        let own = self.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        ids.push(ObjectId::new(group, &self.kind, own.unwrap_or(namespace), &self.metadata.name));
+        !self.kind.is_empty() && !self.metadata.name.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const MANIFEST: &str = "---\n# Source: a\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n---\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: other}\n";
+
+    fn packed(gzip: bool) -> String {
+        let json = serde_json::json!({"name": "web", "manifest": MANIFEST}).to_string();
+        let bytes = if gzip {
+            let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+            encoder.write_all(json.as_bytes()).unwrap();
+            encoder.finish().unwrap()
+        } else {
+            json.into_bytes()
+        };
+        STANDARD.encode(bytes)
+    }
+
+    #[test]
+    fn with_and_without_gzip_and_in_both_kinds() {
+        let expected = Members::Listed(vec![
+            ObjectId::new("apps", "Deployment", "prod", "web"),
+            ObjectId::new("", "Service", "other", "web"),
+        ]);
+        for gzip in [true, false] {
+            assert_eq!(members(&STANDARD.encode(packed(gzip)), true, "prod"), expected);
+            assert_eq!(members(&packed(gzip), false, "prod"), expected);
+        }
+    }
+
+    #[test]
+    fn a_list_is_its_elements() {
+        let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a}}\n";
+        assert_eq!(read(list, "prod"), Members::Listed(vec![ObjectId::new("", "Service", "prod", "a")]));
+    }
+
+    #[test]
+    fn a_broken_record_is_unreadable() {
+        for data in ["", "!!", "aGVsbG8=", &STANDARD.encode("{}x")] {
+            assert!(matches!(members(data, true, "prod"), Members::Unreadable(_)), "{data}");
+        }
+        assert!(matches!(read("a: [", "prod"), Members::Unreadable(_)));
+        assert!(matches!(read("just text", "prod"), Members::Unreadable(_)));
+        assert_eq!(read("", "prod"), Members::Listed(vec![]));
+        assert_eq!(read("apiVersion: v1\nkind: List\nitems: []", "prod"), Members::Listed(vec![]));
+        let nameless = "apiVersion: v1\nkind: Secret\nstringData: {password: hunter2}\n";
+        let odd = "apiVersion: v1\nkind: Secret\nmetadata: hunter2\n";
+        for text in [nameless, odd, &format!("{odd}---\n{nameless}")] {
+            let Members::Unreadable(why) = read(text, "prod") else { panic!("{text}") };
+            assert!(why.starts_with("document 1 of its manifest") && !why.contains("hunter2"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! ownership::schemes.
+
+pub mod applyset;
+pub mod argocd;
+pub mod cli_utils;
+pub mod config_sync;
+pub mod flux_helmrelease;
+pub mod flux_kustomization;
+pub mod flux_operator;
+pub mod flux_snapshot;
+pub mod flux_v1;
+pub mod helm;
+pub mod helm_release;
+pub mod inventory_id;
+pub mod kapp;
+pub mod qbec;

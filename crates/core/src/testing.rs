@@ -1,0 +1,156 @@
+//! Builders of objects and snapshots for tests; compiled only with the feature `testing`.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use crate::kubernetes::object::{
+    KeyValues, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType, parse_time,
+};
+use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+
+/// A small generator of numbers, the same in every run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below a limit.
+    pub fn roll(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+
+    /// Whether this is the one time in so many.
+    pub fn one_in(&mut self, limit: usize) -> bool {
+        self.roll(limit) == 0
+    }
+}
+
+/// An object with nothing but an identity.
+pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectMetadata {
+    ObjectMetadata {
+        id: ObjectId::new(group, kind, namespace, name),
+        version: "v1".into(),
+        uid: format!("uid:{group}/{kind}/{namespace}/{name}").into(),
+        resource_version: "1".into(),
+        generation: 1,
+        created: None,
+        deleting: None,
+        finalizers: vec![],
+        labels: KeyValues::default(),
+        annotations: KeyValues::default(),
+        references: vec![],
+        writers: vec![],
+    }
+}
+
+fn with(map: &KeyValues, key: &str, value: &str) -> KeyValues {
+    map.iter().filter(|(known, _)| *known != key).chain([(key, value)]).collect()
+}
+
+/// Builds objects up.
+pub trait Make: Sized {
+    fn label(self, key: &str, value: &str) -> Self;
+    fn annotation(self, key: &str, value: &str) -> Self;
+    fn writer(self, manager: &str, key: &str) -> Self;
+    fn controlled_by(self, uid: &str) -> Self;
+    fn referring_to(self, uid: &str) -> Self;
+    fn full(self, content: Value) -> Resource;
+}
+
+impl Make for ObjectMetadata {
+    fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels = with(&self.labels, key, value);
+        self
+    }
+
+    fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations = with(&self.annotations, key, value);
+        self
+    }
+
+    fn writer(mut self, manager: &str, key: &str) -> Self {
+        let keys: Vec<Box<str>> = vec![key.into()];
+        self.writers.push(ManagedFieldsEntry {
+            manager: manager.into(),
+            labels: keys.clone(),
+            annotations: keys,
+            ..ManagedFieldsEntry::default()
+        });
+        self
+    }
+
+    fn controlled_by(mut self, uid: &str) -> Self {
+        self = self.referring_to(uid);
+        self.references.last_mut().expect("just pushed").controller = true;
+        self
+    }
+
+    fn referring_to(mut self, uid: &str) -> Self {
+        let (group, kind) = ("apps".into(), "ReplicaSet".into());
+        self.references.push(OwnerReference {
+            group,
+            kind,
+            name: "x".into(),
+            uid: uid.into(),
+            controller: false,
+            block_owner_deletion: false,
+        });
+        self
+    }
+
+    fn full(self, content: Value) -> Resource {
+        Resource { object: self, content }
+    }
+}
+
+/// A type.
+pub fn resource_type(group: &str, kind: &str, plural: &str, namespaced: bool) -> ResourceType {
+    ResourceType {
+        group: group.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+        singular: "".into(),
+        short_names: vec![],
+        namespaced,
+    }
+}
+
+/// A snapshot, taken on the last day of 2026.
+pub fn snapshot(objects: Vec<ObjectMetadata>, full: Vec<Resource>) -> Snapshot {
+    let taken = parse_time("2026-12-31T00:00:00Z").expect("a time");
+    let mut snapshot = Snapshot::new(taken, ClusterIdentity::default());
+    snapshot.objects = objects;
+    snapshot.full = full;
+    snapshot.normalise();
+    snapshot
+}
+
+/// A moment to count from.
+pub fn noon() -> DateTime<Utc> {
+    parse_time("2026-01-02T12:00:00Z").unwrap()
+}
+
+/// An object of a kind of Flux with this content and these annotations.
+pub fn flux_object(kind: &str, content: Value, annotations: &[(&str, &str)]) -> Resource {
+    let group = crate::flux::kinds::KINDS.iter().find(|known| known.kind == kind).unwrap().group;
+    let object = ObjectMetadata {
+        uid: "u".into(),
+        resource_version: "7".into(),
+        generation: 3,
+        created: Some(noon()),
+        annotations: annotations.iter().copied().collect(),
+        ..object(group, kind, "shop", "apps")
+    };
+    Resource { object, content }
+}
+
+/// A managedFields entry that owns these annotations.
+pub fn owner_of(manager: &str, applies: bool, seconds: i64, annotations: &[&str]) -> ManagedFieldsEntry {
+    ManagedFieldsEntry {
+        manager: manager.into(),
+        applies,
+        time: Some(noon() + chrono::TimeDelta::seconds(seconds)),
+        annotations: annotations.iter().map(|key| (*key).into()).collect(),
+        ..ManagedFieldsEntry::default()
+    }
+}

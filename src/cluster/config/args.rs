@@ -1,0 +1,243 @@
+//! The connection flags every kubectl plugin must offer itself: kubectl passes none of its own on (reference
+//! kubectl-and-krew 3.1, rust-and-kube 2.2). Only what was typed; nothing here reads a file or the environment.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args};
+
+pub use gitops_core::kubernetes::duration::parse as parse_duration;
+
+/// The heading under which help shows these flags.
+const HEADING: &str = "Connection options";
+
+/// How long one request may take when `--request-timeout` is absent.
+///
+/// kubectl waits without limit; a tool that reads hundreds of lists would hang on the one server that does not answer.
+pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// kubectl's connection flags, with kubectl's names and meaning. An empty value counts as absent, as in kubectl.
+///
+/// Left out of kubectl's set: `--cache-dir` (nothing is cached on disk), `--username` and `--password` (deprecated).
+#[derive(Args, Clone, Debug, Default)]
+pub struct ConnectionArgs {
+    /// Path to the kubeconfig file to use; KUBECONFIG is then ignored
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Name of the kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub context: Option<String>,
+    /// Name of the kubeconfig cluster to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub cluster: Option<String>,
+    /// Name of the kubeconfig user to use
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub user: Option<String>,
+    /// Namespace to act in; the context's namespace when absent
+    #[arg(short, long, global = true, value_name = "NAMESPACE", help_heading = HEADING)]
+    pub namespace: Option<String>,
+    /// Address and port of the Kubernetes API server
+    #[arg(short, long, global = true, value_name = "URL", help_heading = HEADING)]
+    pub server: Option<String>,
+    /// Bearer token for authentication to the API server
+    #[arg(long, global = true, value_name = "TOKEN", help_heading = HEADING)]
+    pub token: Option<Secret>,
+    /// Path to a client certificate file for TLS
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub client_certificate: Option<PathBuf>,
+    /// Path to a client key file for TLS
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub client_key: Option<PathBuf>,
+    /// Path to a file with the certificate authority's certificates
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    pub certificate_authority: Option<PathBuf>,
+    /// Name to check the server's certificate against; the server's host name when absent
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    pub tls_server_name: Option<String>,
+    /// Do not check the server's certificate; this makes the connection insecure
+    #[arg(
+        long, global = true, help_heading = HEADING, value_name = "BOOL", action = ArgAction::Set,
+        value_parser = BoolishValueParser::new(), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true
+    )]
+    pub insecure_skip_tls_verify: bool,
+    /// User or service account to impersonate
+    #[arg(long = "as", global = true, value_name = "USER", help_heading = HEADING)]
+    pub impersonate: Option<String>,
+    /// UID to impersonate
+    #[arg(long = "as-uid", global = true, value_name = "UID", help_heading = HEADING)]
+    pub impersonate_uid: Option<String>,
+    /// Group to impersonate; may be repeated
+    #[arg(long = "as-group", global = true, value_name = "GROUP", help_heading = HEADING)]
+    pub impersonate_groups: Vec<String>,
+    /// Extra field to impersonate; may be repeated
+    #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING)]
+    pub impersonate_extra: Vec<(String, String)>,
+    /// How long one request may take: 5s, 2m, or seconds; 0 is no limit; 30s when absent
+    #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout, help_heading = HEADING)]
+    pub request_timeout: Option<Duration>,
+    /// Ask the server not to compress its answers
+    #[arg(
+        long, global = true, help_heading = HEADING, value_name = "BOOL", action = ArgAction::Set,
+        value_parser = BoolishValueParser::new(), num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true
+    )]
+    pub disable_compression: bool,
+}
+
+impl ConnectionArgs {
+    /// The limit of one request, its retries included; `None` is no limit.
+    pub fn request_timeout(&self) -> Option<Duration> {
+        Some(self.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT)).filter(|limit| !limit.is_zero())
+    }
+}
+
+/// A secret from the command line; its debug form does not show it.
+#[derive(Clone, Default)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret itself, for the request alone.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Splits `KEY=VALUE`.
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("must be KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// A request timeout as kubectl takes it: whole seconds, or a duration.
+pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    seconds.or_else(|| parse_duration(text)).ok_or_else(|| {
+        "Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a corresponding \
+         time unit (e.g. 1s | 2m | 3h)"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::{ConnectionArgs, DEFAULT_REQUEST_TIMEOUT, parse_duration};
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+        #[command(subcommand)]
+        verb: Verb,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Verb {
+        Get { names: Vec<String> },
+    }
+
+    fn parse(line: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["kubectl-gitops"], line].concat())
+    }
+
+    #[test]
+    fn flags_as_kubectl_users_write_them() {
+        type Check = fn(&ConnectionArgs) -> bool;
+        let rows: &[(&str, &[&str], Check)] = &[
+            ("nothing", &["get"], |c| !c.insecure_skip_tls_verify && !c.disable_compression && c.namespace.is_none()),
+            ("before the verb", &["--context", "a", "get"], |c| c.context.as_deref() == Some("a")),
+            ("after the arguments", &["get", "x", "--context", "a"], |c| c.context.as_deref() == Some("a")),
+            ("with =", &["get", "--context=a"], |c| c.context.as_deref() == Some("a")),
+            ("-n x", &["get", "-n", "x"], |c| c.namespace.as_deref() == Some("x")),
+            ("-n=x", &["get", "-n=x"], |c| c.namespace.as_deref() == Some("x")),
+            ("-nx", &["get", "-nx"], |c| c.namespace.as_deref() == Some("x")),
+            ("-s URL", &["get", "-s", "http://h"], |c| c.server.as_deref() == Some("http://h")),
+            ("bool alone", &["get", "--insecure-skip-tls-verify"], |c| c.insecure_skip_tls_verify),
+            ("bool before an argument", &["get", "--insecure-skip-tls-verify", "x"], |c| c.insecure_skip_tls_verify),
+            ("bool=true", &["get", "--insecure-skip-tls-verify=true"], |c| c.insecure_skip_tls_verify),
+            ("bool=false", &["get", "--insecure-skip-tls-verify=false"], |c| !c.insecure_skip_tls_verify),
+            ("bool=0", &["get", "--disable-compression=0"], |c| !c.disable_compression),
+            ("groups", &["get", "--as=u", "--as-group=a", "--as-group", "b"], |c| c.impersonate_groups == ["a", "b"]),
+            ("extra", &["get", "--as-user-extra=a=b=c"], |c| {
+                c.impersonate_extra == [("a".to_owned(), "b=c".to_owned())]
+            }),
+            ("no timeout", &["get"], |c| c.request_timeout() == Some(DEFAULT_REQUEST_TIMEOUT)),
+            ("timeout 0", &["get", "--request-timeout=0"], |c| c.request_timeout().is_none()),
+            ("timeout 0s", &["get", "--request-timeout=0s"], |c| c.request_timeout().is_none()),
+            ("timeout 1", &["get", "--request-timeout=1"], |c| c.request_timeout() == Some(Duration::from_secs(1))),
+            ("timeout 2m", &["get", "--request-timeout", "2m"], |c| {
+                c.request_timeout() == Some(Duration::from_secs(120))
+            }),
+        ];
+        for (name, line, check) in rows {
+            let cli = parse(line).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(check(&cli.connection), "{name}: {:?}", cli.connection);
+        }
+    }
+
+    #[test]
+    fn flags_that_are_wrong() {
+        let timeout =
+            "Timeout must be a single integer in seconds, or an integer followed by a corresponding time unit";
+        for (name, flag, expected) in [
+            ("timeout word", "--request-timeout=soon", timeout),
+            ("timeout negative", "--request-timeout=-1", timeout),
+            ("timeout negative unit", "--request-timeout=-1s", timeout),
+            ("timeout empty", "--request-timeout=", timeout),
+            ("timeout without unit", "--request-timeout=1.5", timeout),
+            ("extra without =", "--as-user-extra=a", "must be KEY=VALUE"),
+            ("extra without key", "--as-user-extra==a", "must be KEY=VALUE"),
+        ] {
+            let error = parse(&["get", flag]).expect_err(name).to_string();
+            assert!(error.contains(expected), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("5s", Some(5_000)),
+            ("1h30m", Some(5_400_000)),
+            ("1.5s", Some(1_500)),
+            ("300ms", Some(300)),
+            ("2m", Some(120_000)),
+            ("", None),
+            ("5", None),
+            ("s", None),
+            ("5 s", None),
+            ("5d", None),
+            ("1s2", None),
+            ("1..5s", None),
+            ("-1s", None),
+            ("99999999999999999999999h", None),
+        ] {
+            assert_eq!(parse_duration(text), expected.map(Duration::from_millis), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_not_shown() {
+        let cli = parse(&["get", "--token=hunter2"]).expect("a token");
+        assert!(!format!("{cli:?}").contains("hunter2"));
+        assert_eq!(cli.connection.token.expect("a token").expose(), "hunter2");
+    }
+}

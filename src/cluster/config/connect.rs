@@ -1,0 +1,182 @@
+//! From flags and kubeconfig to a client: every choice that kube would make differently from kubectl is made here
+//! (reference rust-and-kube 2.2).
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{HeaderValue, Uri, header};
+use kube::Config;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use super::args::ConnectionArgs;
+use super::environment::Environment;
+use super::kubeconfig::{Chosen, given};
+use super::overrides::{check_token, check_user, override_cluster, override_user, read};
+use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
+use crate::error::{Error, Result};
+use gitops_core::flux::suspension::FIELD_MANAGER;
+
+/// How long a connection may take to come up, TLS included: a server that is down is said within 5 seconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
+/// The same when `--request-timeout` asks for more patience; client-go's own limit.
+const PATIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a [`crate::cluster::Cluster`] is made of.
+pub(crate) struct PreparedConfig {
+    pub(crate) client: kube::Client,
+    pub(crate) server: String,
+    pub(crate) namespace: String,
+    pub(crate) namespace_given: bool,
+    pub(crate) host: String,
+    /// Whether nothing lies between here and the server.
+    pub(crate) on_loopback: bool,
+}
+
+/// Finds server and credentials, asks the credential plugin, builds the client.
+pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) -> Result<PreparedConfig> {
+    let mut chosen = match kubeconfig::choose(args, environment)? {
+        Some(chosen) => chosen,
+        None if given(args.server.as_deref()).is_some() => Chosen::default(),
+        None => in_cluster::choose(environment).ok_or_else(|| {
+            Error::failed("no kubeconfig was found, and this is not a pod")
+                .hint("name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config")
+        })?,
+    };
+    override_cluster(&mut chosen, args)?;
+    override_user(&mut chosen, args);
+    check_user(&mut chosen)?;
+    exec_plugin::resolve(&mut chosen, environment).await?;
+    check_token(&chosen)?;
+
+    let namespace_flag = given(args.namespace.as_deref());
+    let namespace = namespace_flag.or(chosen.namespace.as_deref()).unwrap_or("default").to_owned();
+    check_namespace(&namespace)?;
+
+    let server = server_url(&chosen)?;
+    let proxy = proxy::choose(&server, chosen.cluster.proxy_url.as_deref(), environment)?;
+    let authority = server.authority().map(|authority| authority.as_str()).unwrap_or_default();
+    let host = match &proxy {
+        Some(proxy) => format!("{authority} (through the proxy {})", proxy::address(proxy)),
+        None => authority.to_owned(),
+    };
+
+    let mut config = Config::new(server.clone());
+    config.default_namespace.clone_from(&namespace);
+    config.root_cert = certificate_authority(&chosen)?;
+    config.accept_invalid_certs = chosen.cluster.insecure_skip_tls_verify.unwrap_or(false);
+    config.tls_server_name = chosen.cluster.tls_server_name;
+    // On loopback, packing and unpacking takes longer than sending what it saves.
+    let on_loopback = proxy.is_none() && is_loopback(&server);
+    config.disable_compression =
+        on_loopback || args.disable_compression || chosen.cluster.disable_compression.unwrap_or(false);
+    config.proxy_url = proxy;
+    config.auth_info = chosen.user;
+    config.headers = vec![(header::USER_AGENT, user_agent())];
+    config.connect_timeout = Some(connect_timeout(args));
+    // Retries are our own (retry.rs); the request timeout is not `read_timeout`, which would cut idle watches.
+    config.default_retry = false;
+    let client = client::build(config).map_err(|error| unusable(&error))?;
+    let server = server.to_string().trim_end_matches('/').to_owned();
+    Ok(PreparedConfig { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
+}
+
+/// A namespace becomes a segment of a URL.
+fn check_namespace(namespace: &str) -> Result<()> {
+    let flaw = match namespace {
+        "." | ".." => format!("may not be '{namespace}'"),
+        _ => {
+            match namespace.chars().find(|c| ['/', '%', '?', '#'].contains(c) || c.is_whitespace() || c.is_control()) {
+                Some(c) => format!("may not contain '{}'", c.escape_default()),
+                None => return Ok(()),
+            }
+        }
+    };
+    Err(Error::usage(format!("invalid namespace {namespace:?}: [{flaw}]")))
+}
+
+/// The server's URL; without a scheme it is HTTPS when anything about TLS is configured, else HTTP, as in client-go.
+fn server_url(chosen: &Chosen) -> Result<Uri> {
+    let (cluster, user) = (&chosen.cluster, &chosen.user);
+    let server = given(cluster.server.as_deref()).ok_or_else(|| {
+        Error::failed(format!("cluster \"{}\" has no server", chosen.cluster_name)).hint("name one with --server")
+    })?;
+    let tls = cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some()
+        || cluster.insecure_skip_tls_verify == Some(true)
+        || user.client_certificate.is_some()
+        || user.client_certificate_data.is_some();
+    // The address stands in messages and plans, so it must not hold a secret.
+    if server.split('/').any(|part| part.contains('@')) {
+        let error = Error::failed("the server's address must not hold a user and password");
+        return Err(error.hint("give them as a user of the kubeconfig, or with --token"));
+    }
+    let url = match server.contains("://") {
+        true => server.to_owned(),
+        false => format!("{}://{server}", if tls { "https" } else { "http" }),
+    };
+    let parsed = url.parse().ok().filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    parsed.filter(|uri| uri.host().is_some_and(|host| !host.is_empty())).ok_or_else(|| {
+        let error = Error::failed(format!("the server's address {server:?} is not a URL"));
+        error.hint("it looks like https://api.example.com:6443")
+    })
+}
+
+/// Whether the server is on this machine.
+pub(crate) fn is_loopback(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+/// The certificates that the server's may be signed by, in DER; `None` leaves the system's.
+fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
+    let (cluster, name) = (&chosen.cluster, &chosen.cluster_name);
+    let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        (Some(data), _) => {
+            let flaw = |_| Error::failed(format!("certificate-authority-data of cluster \"{name}\" is not base64"));
+            BASE64.decode(data).map_err(flaw)?
+        }
+        (None, Some(path)) => read("certificate-authority", path, name)?,
+        (None, None) => return Ok(None),
+    };
+    let certificates: Vec<Vec<u8>> =
+        CertificateDer::pem_slice_iter(&pem).filter_map(|found| Some(found.ok()?.to_vec())).collect();
+    if certificates.is_empty() {
+        return Err(Error::failed(format!("the certificate-authority of cluster \"{name}\" holds no PEM certificate")));
+    }
+    Ok(Some(certificates))
+}
+
+fn connect_timeout(args: &ConnectionArgs) -> Duration {
+    match args.request_timeout {
+        None => CONNECT_TIMEOUT,
+        Some(limit) if limit.is_zero() => PATIENT_CONNECT_TIMEOUT,
+        Some(limit) => limit.clamp(CONNECT_TIMEOUT, PATIENT_CONNECT_TIMEOUT),
+    }
+}
+
+/// Who is asking. It must not begin with `kubectl`: a server derives a field manager from it where a request names none,
+/// and kustomize-controller undoes what managers of that prefix wrote (design 3.2).
+fn user_agent() -> HeaderValue {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let os = if os == "macos" { "darwin" } else { os };
+    let arch = match arch {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let text = format!("{FIELD_MANAGER}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(FIELD_MANAGER))
+}
+
+/// What kube could not make a client of. Its errors name the flaw of a certificate, key or header, not its content.
+fn unusable(error: &kube::Error) -> Error {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    Error::failed(format!("the connection cannot be prepared: {cause}"))
+        .hint("check the user's certificate, key or token")
+}

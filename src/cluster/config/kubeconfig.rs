@@ -1,0 +1,193 @@
+//! Which API server and which user: the kubeconfig files, merged and chosen from as client-go does it (reference
+//! kubectl-and-krew 3.1 and 3.5), with the flags on top.
+
+use gitops_core::text::join_limited;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
+use secrecy::ExposeSecret;
+
+use super::args::ConnectionArgs;
+use super::environment::Environment;
+use crate::error::{Error, Result};
+use crate::suggest::nearest;
+
+/// An API server, a user and the namespace to begin in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chosen {
+    pub(crate) cluster: Cluster,
+    /// Name of the cluster entry, for messages.
+    pub(crate) cluster_name: String,
+    pub(crate) user: AuthInfo,
+    /// Name of the user entry, for messages.
+    pub(crate) user_name: String,
+    pub(crate) namespace: Option<String>,
+}
+
+/// Chooses from the kubeconfig; `None` when there is none, or only empty ones.
+pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result<Option<Chosen>> {
+    let config = read(args, environment)?;
+    let asked = [&args.context, &args.cluster, &args.user].into_iter().flatten().any(|name| !name.is_empty());
+    if config.clusters.is_empty() && config.contexts.is_empty() && config.auth_infos.is_empty() && !asked {
+        return Ok(None);
+    }
+    let contexts = || config.contexts.iter().map(|named| named.name.as_str());
+    let context = match given(args.context.as_deref()).or(config.current_context.as_deref()) {
+        Some(name) => match config.contexts.iter().find(|named| named.name == name) {
+            Some(named) => named.context.clone().unwrap_or_default(),
+            None => {
+                let message = format!("context was not found for specified context: {name}");
+                return Err(Error::failed(message).hint(suggestion("context", name, contexts())));
+            }
+        },
+        None => Context::default(),
+    };
+
+    let cluster_name = given(args.cluster.as_deref()).or(given(Some(&context.cluster))).unwrap_or_default();
+    let cluster = match config.clusters.iter().find(|named| named.name == cluster_name) {
+        Some(named) => named.cluster.clone().unwrap_or_default(),
+        None if !cluster_name.is_empty() => {
+            let message = format!("no server found for cluster \"{cluster_name}\"");
+            let known = config.clusters.iter().map(|named| named.name.as_str());
+            return Err(Error::failed(message).hint(suggestion("cluster", cluster_name, known)));
+        }
+        None if given(args.server.as_deref()).is_some() => Cluster::default(),
+        None => {
+            let hint =
+                format!("choose one with --context, or `kubectl config use-context`; {}", list("context", contexts()));
+            return Err(Error::failed("the kubeconfig has no current context").hint(hint));
+        }
+    };
+
+    let user_name = given(args.user.as_deref()).or(context.user.as_deref()).unwrap_or_default();
+    let user = match config.auth_infos.iter().find(|named| named.name == user_name) {
+        Some(named) => named.auth_info.clone().unwrap_or_default(),
+        None if given(args.user.as_deref()).is_some() => {
+            let known = config.auth_infos.iter().map(|named| named.name.as_str());
+            let error = Error::failed(format!("auth info \"{user_name}\" does not exist"));
+            return Err(error.hint(suggestion("user", user_name, known)));
+        }
+        // A context whose user does not exist is anonymous, as in kubectl.
+        None => AuthInfo::default(),
+    };
+    let (cluster_name, user_name) = (cluster_name.to_owned(), user_name.to_owned());
+    Ok(Some(Chosen { cluster, cluster_name, user, user_name, namespace: context.namespace }))
+}
+
+/// A value that is there and not empty: kubectl takes an empty flag, and an empty field, as absent.
+pub(crate) fn given(value: Option<&str>) -> Option<&str> {
+    value.filter(|value| !value.is_empty())
+}
+
+/// The hint for a name that does not exist.
+fn suggestion<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    match nearest(name, known.clone()) {
+        Some(near) => format!("did you mean {what} \"{near}\"?"),
+        None => list(what, known),
+    }
+}
+
+/// The names that exist, at most ten.
+fn list<'a>(what: &str, known: impl Iterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 10;
+    let mut names: Vec<&str> = known.collect();
+    names.sort_unstable();
+    match names.as_slice() {
+        [] => format!("the kubeconfig has no {what}s"),
+        names => format!("the kubeconfig has the {what}s: {}", join_limited(names, SHOWN)),
+    }
+}
+
+/// Reads the kubeconfig files: `--kubeconfig` alone, else the files of KUBECONFIG, else `~/.kube/config`. Files that do
+/// not exist are left out, except the one that `--kubeconfig` names.
+fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> {
+    let explicit = args.kubeconfig.as_ref().filter(|path| !path.as_os_str().is_empty());
+    let paths: Vec<PathBuf> = match (explicit, environment.paths("KUBECONFIG")) {
+        (Some(path), _) => vec![path.clone()],
+        (None, Some(list)) => std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect(),
+        (None, None) => environment.home.iter().map(|home| home.join(".kube").join("config")).collect(),
+    };
+    let mut merged = Kubeconfig::default();
+    for path in &paths {
+        let next = match Kubeconfig::read_from(path) {
+            Ok(config) => config,
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == io::ErrorKind::NotFound => {
+                if explicit.is_some() {
+                    let error = Error::failed(format!("stat {}: {}", path.display(), io_words(&error)));
+                    return Err(
+                        error.hint("--kubeconfig names one file; leave it out to use KUBECONFIG or ~/.kube/config")
+                    );
+                }
+                continue;
+            }
+            Err(error) => return Err(unreadable(path, &error)),
+        };
+        merged = merged.merge(without_empty_values(next)).map_err(|error| unreadable(path, &error))?;
+    }
+    Ok(merged)
+}
+
+/// A file that exists and cannot be used. A parser's message may quote the file, and so a secret: only the place is said.
+fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
+    let file = path.display();
+    Error::failed(match error {
+        KubeconfigError::ReadConfig(error, _) => format!("error loading config file \"{file}\": {}", io_words(error)),
+        KubeconfigError::Parse(error) => match error.location() {
+            Some(place) => format!("error loading config file \"{file}\": not a kubeconfig in line {}", place.line()),
+            None => format!("error loading config file \"{file}\": not a kubeconfig"),
+        },
+        _ => format!("error loading config file \"{file}\": kind or apiVersion differs from the other files"),
+    })
+}
+
+/// client-go takes an empty field as absent, so that the next file may fill it; kube takes `token: ""` as a token. It
+/// also takes base64 on several lines, which kube does not.
+fn without_empty_values(mut config: Kubeconfig) -> Kubeconfig {
+    // Files that say `kind: Config` and files that say nothing must merge, whatever their order.
+    (config.kind, config.api_version) = (None, None);
+    clear_empty([&mut config.current_context]);
+    for context in config.contexts.iter_mut().filter_map(|named| named.context.as_mut()) {
+        clear_empty([&mut context.user, &mut context.namespace]);
+    }
+    for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        let Cluster { server, certificate_authority, certificate_authority_data, proxy_url, tls_server_name, .. } =
+            cluster;
+        join_lines(certificate_authority_data);
+        clear_empty([server, certificate_authority, certificate_authority_data, proxy_url, tls_server_name]);
+    }
+    for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        let AuthInfo { username, token_file, client_certificate, client_certificate_data, client_key, .. } = user;
+        join_lines(client_certificate_data);
+        clear_empty([username, token_file, client_certificate, client_certificate_data, client_key]);
+        clear_empty([&mut user.impersonate, &mut user.impersonate_uid]);
+        if let Some(key) = &mut user.client_key_data {
+            *key = key.expose_secret().split_ascii_whitespace().collect::<String>().into();
+        }
+        for secret in [&mut user.token, &mut user.password, &mut user.client_key_data] {
+            secret.take_if(|secret| secret.expose_secret().is_empty());
+        }
+    }
+    config
+}
+
+fn join_lines(data: &mut Option<String>) {
+    if let Some(data) = data {
+        data.retain(|c| !c.is_ascii_whitespace());
+    }
+}
+
+fn clear_empty<const N: usize>(fields: [&mut Option<String>; N]) {
+    for field in fields {
+        field.take_if(|value| value.is_empty());
+    }
+}
+
+/// An I/O error in the words kubectl uses for the common ones.
+pub(crate) fn io_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}

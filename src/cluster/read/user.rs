@@ -1,0 +1,23 @@
+//! Who the API server takes this user for.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Failure};
+
+impl Cluster {
+    /// The user name that the API server knows this user by (a SelfSubjectReview, Kubernetes 1.28 and later).
+    ///
+    /// # Errors
+    /// When the server has no such API or gives no name.
+    pub async fn user_name(&self) -> Result<String, Failure> {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .header(http::header::ACCEPT, "application/json")
+            .body(review.to_string().into_bytes())
+            .map_err(Failure::unreadable)?;
+        let answer: Value = serde_json::from_slice(&self.send(request).await?.body).map_err(Failure::unreadable)?;
+        let name = answer.pointer("/status/userInfo/username").and_then(Value::as_str);
+        name.map(str::to_owned).ok_or_else(|| Failure::unreadable("it has no user name"))
+    }
+}

@@ -1,0 +1,6 @@
+//! cluster::write.
+
+pub mod delete;
+pub mod dry_run;
+pub mod execute;
+pub mod patch;

@@ -1,0 +1,111 @@
+//! One verb per file: its arguments and `run`, which translates, calls and renders.
+
+pub mod change;
+pub mod completion;
+pub mod filters;
+pub mod get;
+pub mod inventory;
+pub mod man;
+pub mod outcome;
+pub mod owners;
+pub mod pick;
+pub mod prune;
+pub mod reading;
+pub mod resume;
+pub mod snapshot;
+pub mod suspend;
+pub mod targets;
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+
+use crate::cluster::Cluster;
+use crate::cluster::config::args::ConnectionArgs;
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
+use crate::output::terminal::Terminal;
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::snapshot::Snapshot;
+
+/// What every verb needs: where the cluster is, where output goes, and what time it is.
+pub struct Session {
+    /// How to reach the cluster.
+    pub connection: ConnectionArgs,
+    /// Where output goes.
+    pub terminal: Terminal,
+    /// Now, read once.
+    pub now: DateTime<Utc>,
+}
+
+impl Session {
+    /// Connects to the cluster.
+    ///
+    /// # Errors
+    /// When there is no usable configuration.
+    pub async fn cluster(&self) -> Result<Cluster> {
+        Cluster::connect(&self.connection).await
+    }
+
+    /// The whole cluster, or what a file recorded of one.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read at all, or the file is no snapshot.
+    pub async fn snapshot(&mut self, file: Option<&Path>) -> Result<Snapshot> {
+        if let Some(file) = file {
+            return self.recorded(file);
+        }
+        self.snapshot_of(&self.cluster().await?).await
+    }
+
+    /// The whole of a cluster.
+    ///
+    /// # Errors
+    /// When the cluster cannot be read at all.
+    pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
+        let snapshot = cluster.snapshot(self.now).await?;
+        if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
+            let message = crate::output::sanitize::one_line(&gap.message);
+            return Err(Error::failed(format!("nothing in this cluster can be read: {message}"))
+                .hint("`kubectl auth can-i --list` shows your rights"));
+        }
+        Ok(snapshot)
+    }
+
+    /// A recorded cluster. Time stands still in it, so that ages are those of the recording.
+    ///
+    /// # Errors
+    /// When the file is no snapshot.
+    pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
+        let snapshot = crate::tools::snapshot_file::read(file)?;
+        self.now = snapshot.taken;
+        Ok(snapshot)
+    }
+
+    /// Prints what the API server warned of, as kubectl does.
+    pub fn print_warnings(&mut self, cluster: &Cluster) {
+        for warning in cluster.take_warnings() {
+            self.terminal.warning(&crate::output::sanitize::one_line(&warning));
+        }
+    }
+
+    /// Says what could not be read, on stderr, and gives the exit code that goes with it.
+    pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
+        for gap in gaps {
+            let place =
+                gap.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+            let message = crate::output::sanitize::one_line(&gap.message);
+            self.terminal.warning(&format!("{}{place} could not be read: {message}", gap.subject));
+        }
+        if gaps.is_empty() { ExitCode::Done } else { ExitCode::Partial }
+    }
+}
+
+/// Prints the version.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn version(session: &mut Session) -> Result<ExitCode> {
+    session.terminal.data(concat!("kubectl-gitops ", env!("CARGO_PKG_VERSION"), "\n"))?;
+    Ok(ExitCode::Done)
+}

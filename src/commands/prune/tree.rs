@@ -1,0 +1,241 @@
+//! `prune --plan --repo DIR`: what Flux will do once a working tree is its source.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::{diff, sources};
+use crate::cluster::{Cluster, FailureKind};
+use crate::commands::Session;
+use crate::error::{Error, Result};
+use crate::output::sanitize;
+use crate::tools::git::WorktreeState;
+use crate::tools::kustomize::Kustomize;
+use crate::tools::worktree;
+use gitops_core::flux::build::digest;
+use gitops_core::flux::build::substitute::Lookup;
+use gitops_core::flux::build::variables::Data;
+use gitops_core::flux::build::{Answers, DataRef, Needs};
+use gitops_core::flux::controller::Controller;
+use gitops_core::flux::features::{Features, parse_version};
+use gitops_core::flux::simulation::{Preview, Progress, World};
+use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::matching::SourceId;
+use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_kustomization;
+use gitops_core::plan::document::{Fidelity, Plan};
+
+/// The kustomize that Flux 2.9 links; the self-check tells whether another one makes a difference.
+const FLUX_KUSTOMIZE: &str = "5.8";
+
+/// What a preview reads instead of, or beside, the cluster.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Working tree")]
+pub struct TreeArgs {
+    /// Plan what Flux will do once this checkout is merged
+    #[arg(long, value_name = "DIR", requires = "plan")]
+    pub repo: Option<PathBuf>,
+    /// Plan with this directory as the content of a source, as KIND/NAMESPACE/NAME=DIR
+    #[arg(long, value_name = "SOURCE=DIR", requires = "plan")]
+    pub source: Vec<String>,
+    /// With --repo: the branch that this change is merged into, instead of the one that is checked out
+    #[arg(long, value_name = "BRANCH", requires = "repo")]
+    pub branch: Option<String>,
+    /// Read what is staged instead of the files of the directory
+    #[arg(long, requires = "plan", conflicts_with = "rev")]
+    pub staged: bool,
+    /// Read this revision instead of the files of the directory
+    #[arg(long, value_name = "REVISION", requires = "plan")]
+    pub rev: Option<String>,
+    /// Build with this kustomize or kubectl instead of the kubectl in PATH
+    #[arg(long, value_name = "PATH", requires = "plan")]
+    pub kustomize: Option<PathBuf>,
+    /// Ask the server by dry-runs what else changes: updates with a diff, drift, refusals; needs the right to patch
+    #[arg(long, requires = "plan", conflicts_with = "snapshot")]
+    pub diff: bool,
+    /// Version of kustomize-controller, where it cannot be read from its Deployment
+    #[arg(long, value_name = "VERSION", requires = "plan")]
+    pub controller_version: Option<String>,
+}
+
+impl TreeArgs {
+    /// Whether a working tree is to be planned, not the cluster alone.
+    pub fn is_given(&self) -> bool {
+        self.repo.is_some() || !self.source.is_empty()
+    }
+
+    fn state(&self) -> WorktreeState {
+        match &self.rev {
+            Some(revision) => WorktreeState::Revision(revision.clone()),
+            None if self.staged => WorktreeState::Index,
+            None => WorktreeState::Worktree,
+        }
+    }
+}
+
+/// Plans what Flux does with the tree. `offline` is true when the snapshot came from a file: then no cluster is asked.
+///
+/// # Errors
+/// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
+pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
+    let (folders, pinned) = sources::find(args, snapshot)?;
+    for unused in sources::unused(&folders, snapshot)? {
+        session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
+    }
+    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
+    for (id, folder) in &folders {
+        let tree = worktree::read(folder, &args.state())?;
+        gaps.extend(sources::unread(snapshot, id, &tree));
+        trees.insert(id.clone(), Arc::new(Artifact::pack(&tree, &sources::options(snapshot, id))));
+    }
+    let cluster = if offline { None } else { Some(session.cluster().await?) };
+    let controller = controller(args, cluster.as_ref(), snapshot).await?;
+    let kustomize = Kustomize::new(args.kustomize.as_deref());
+    let version = kustomize.version().await?;
+    if !version.trim_start_matches('v').starts_with(FLUX_KUSTOMIZE) {
+        let text = format!("kustomize {version} builds here, and Flux links {FLUX_KUSTOMIZE}.x: builds may differ");
+        session.terminal.warning(&sanitize::one_line(&text));
+    }
+    let mut answering = BuildRunner { version, kustomize, cluster, answers: Answers::default() };
+    let checked = self_check(snapshot, &folders, controller.features, &mut answering).await?;
+    for warning in sources::without_history(&checked.missing, &folders) {
+        session.terminal.warning(&sanitize::one_line(&warning));
+    }
+    let (features, workers) = (controller.features, controller.workers);
+    let (fidelity, applied) = (checked.fidelity, checked.applied);
+    let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity, applied });
+    let plan = answering.settle(&mut preview).await?;
+    let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else { return Ok(plan.with_gaps(gaps)) };
+    let objects = preview.applied_objects();
+    if let Some(warning) = diff::encrypted_warning(&objects) {
+        session.terminal.warning(&sanitize::one_line(&warning));
+    }
+    let answers = diff::send(cluster, snapshot, objects).await;
+    session.print_warnings(cluster);
+    preview.refuse(answers.dry_runs.refusals());
+    gaps.extend(answers.gaps());
+    if let Some(hint) = answers.hint() {
+        session.terminal.hint(&sanitize::one_line(&hint));
+    }
+    let plan = answering.settle(&mut preview).await?.with_gaps(gaps);
+    Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
+}
+
+/// What answers a preview's questions.
+struct BuildRunner {
+    kustomize: Kustomize,
+    version: String,
+    cluster: Option<Cluster>,
+    answers: Answers,
+}
+
+impl BuildRunner {
+    async fn settle(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
+        loop {
+            match preview.step(&self.answers) {
+                Progress::Done(plan) => return Ok(*plan),
+                Progress::Needs(needs) => self.answer(needs).await?,
+            }
+        }
+    }
+
+    async fn answer(&mut self, needs: Needs) -> Result<()> {
+        let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        for (key, output) in self.kustomize.run_all(&self.version, needs.runs.into_values(), parallel).await? {
+            self.answers.ran(key, output);
+        }
+        for reference in needs.data {
+            let found = match &self.cluster {
+                Some(cluster) => look_up(cluster, &reference).await,
+                None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
+            };
+            self.answers.looked_up(reference, found);
+        }
+        Ok(())
+    }
+}
+
+/// What git tells of what the Kustomizations applied last.
+struct Checked {
+    /// Whether our build of it is the controller's.
+    fidelity: BTreeMap<NamespacedName, Fidelity>,
+    /// The artifact that it was.
+    applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    /// Sources whose applied commit is not in their directory.
+    missing: BTreeSet<SourceId>,
+}
+
+/// Builds what each Kustomization applied last and compares it with the controller's own digest.
+async fn self_check(
+    snapshot: &Snapshot,
+    folders: &BTreeMap<SourceId, PathBuf>,
+    features: Features,
+    answering: &mut BuildRunner,
+) -> Result<Checked> {
+    let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
+    let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
+    loop {
+        let mut needs = Needs::default();
+        for full in
+            snapshot.full.iter().filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
+        {
+            let id = &full.object.id;
+            let key = NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() };
+            let spec = KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
+            let source = spec.source(&key.namespace);
+            let (Some(folder), Some(claimed)) = (folders.get(&source), digest::claimed(full)) else { continue };
+            let pack = || {
+                // A commit that is not there (a shallow clone, another history) leaves the check open.
+                let tree = worktree::read(folder, &WorktreeState::Revision(claimed.commit.clone())).ok()?;
+                Some(Arc::new(Artifact::pack(&tree, &sources::options(snapshot, &source))))
+            };
+            let artifact = artifacts.entry((source.clone(), claimed.commit.clone())).or_insert_with(pack);
+            let Some(artifact) = artifact else { continue };
+            let checked = digest::check(&claimed, artifact, &key, &spec, features, &answering.answers, &mut needs);
+            applied.insert(key.clone(), artifact.clone());
+            fidelity.extend(checked.map(|checked| (key, checked)));
+        }
+        if needs.is_empty() {
+            let missing = artifacts.into_iter().filter(|(_, artifact)| artifact.is_none());
+            let missing = missing.map(|((source, _), _)| source).collect();
+            return Ok(Checked { fidelity, applied, missing });
+        }
+        answering.answer(needs).await?;
+    }
+}
+
+/// The version that was given, or what the controller's Deployment tells.
+async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<Controller> {
+    if let Some(text) = &args.controller_version {
+        let version = parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
+        return Ok(Controller::of(version));
+    }
+    let named = |id: &ObjectId| id.is("apps", "Deployment") && &*id.name == "kustomize-controller";
+    let deployment = snapshot.objects.iter().find(|object| named(&object.id));
+    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return Ok(Controller::default()) };
+    let path = format!("/apis/apps/v1/namespaces/{}/deployments/kustomize-controller", deployment.id.namespace);
+    // Without the right to read it the newest rules are assumed.
+    let Ok(answer) = cluster.get(&path, "application/json").await else { return Ok(Controller::default()) };
+    Ok(Controller::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+}
+
+/// What a ConfigMap or Secret holds right now, as the controller would read it.
+async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
+    let plural = match reference.kind.as_str() {
+        "ConfigMap" => "configmaps",
+        "Secret" => "secrets",
+        other => return Lookup::Unreadable(format!("{other} is no kind that holds variables")),
+    };
+    let path = format!("/api/v1/namespaces/{}/{plural}/{}", reference.namespace, reference.name);
+    let answer = match cluster.get(&path, "application/json").await {
+        Ok(answer) => answer,
+        Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
+        Err(failure) => return Lookup::Unreadable(failure.to_string()),
+    };
+    Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+}

@@ -1,0 +1,82 @@
+//! Documents for programs: JSON and YAML whose schema is a contract, and one name per line.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::sanitize;
+use crate::error::{Error, Result};
+use gitops_core::kubernetes::object::ObjectId;
+
+/// What `-o` takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// A table for people
+    #[default]
+    Table,
+    /// A table with more columns
+    Wide,
+    /// JSON, one document; its schema is a contract
+    Json,
+    /// The same document as YAML
+    Yaml,
+    /// One TYPE.GROUP/NAME per line
+    Name,
+}
+
+/// JSON, indented, ending with a line break. Characters that a terminal acts on are written as `\u009b`, which every
+/// reader of JSON takes for the character itself.
+///
+/// # Errors
+/// When the value cannot be a document; none of this tool's can fail so.
+pub fn json<T: Serialize>(value: &T) -> Result<String> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| Error::failed(format!("cannot write JSON: {error}")))?;
+    let mut safe = String::with_capacity(text.len() + 1);
+    for character in text.chars() {
+        match character {
+            c if sanitize::is_unsafe(c) => write!(safe, "\\u{:04x}", u32::from(c)).expect("a String takes any text"),
+            c => safe.push(c),
+        }
+    }
+    safe.push('\n');
+    Ok(safe)
+}
+
+/// YAML, ending with a line break.
+///
+/// # Errors
+/// When the value cannot be a document; none of this tool's can fail so.
+pub fn yaml<T: Serialize>(value: &T) -> Result<String> {
+    serde_yaml::to_string(value).map_err(|error| Error::failed(format!("cannot write YAML: {error}")))
+}
+
+/// `kustomization.kustomize.toolkit.fluxcd.io/apps`: how kubectl names an object in one word, escaped.
+pub fn name(id: &ObjectId) -> String {
+    sanitize::one_line(&format!("{}/{}", id.group_kind(), id.name)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "\u{1b}[31m \u{9b}2J \u{7f} \u{202e}x";
+
+    #[test]
+    fn documents_say_the_same_and_hold_no_terminal_escape() {
+        let value = serde_json::json!({ "message": HOSTILE });
+        let json = json(&value).unwrap();
+        assert!(!json.chars().any(sanitize::is_unsafe), "{json}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), value);
+        let yaml = yaml(&value).unwrap();
+        assert!(!yaml.contains(['\u{1b}', '\u{9b}', '\u{7f}']), "{yaml}");
+        assert_eq!(serde_yaml::from_str::<serde_json::Value>(&yaml).unwrap(), value);
+    }
+
+    #[test]
+    fn a_name_is_kubectls() {
+        let id = ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", "apps");
+        assert_eq!(name(&id), "kustomization.kustomize.toolkit.fluxcd.io/apps");
+    }
+}

@@ -1,0 +1,103 @@
+//! The blast radius as a tree: who deletes what, and what goes along with that.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write;
+
+use super::escape::label;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::OwnerId;
+use gitops_core::plan::document::{Change, Plan};
+
+/// How many nodes are drawn; a tree with more tells nobody anything.
+const NODES: usize = 60;
+/// How many kinds a leaf names.
+const KINDS: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place<'a> {
+    /// Something that goes and takes others along.
+    Object(&'a ObjectId),
+    /// An owner in whose name something is deleted in its own right.
+    Owner(&'a OwnerId),
+    /// What is deleted in nobody's name.
+    Nobody,
+}
+
+/// The tree as a Mermaid flowchart, without its fence; `None` when nothing goes.
+pub(crate) fn tree(plan: &Plan) -> Option<String> {
+    let mut children: BTreeMap<Place<'_>, Vec<&Change>> = BTreeMap::new();
+    for change in plan.deletions() {
+        let parent = match (&change.cause, &change.owner) {
+            (Some(cause), _) => Place::Object(cause),
+            (None, Some(owner)) => Place::Owner(owner),
+            (None, None) => Place::Nobody,
+        };
+        children.entry(parent).or_default().push(change);
+    }
+    let going: BTreeSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    let is_root = |place: &&Place<'_>| !matches!(place, Place::Object(id) if going.contains(id));
+    let mut drawing = Drawing { text: "flowchart LR\n".to_owned(), nodes: 0, left_out: 0 };
+    let mut queue: VecDeque<(Place<'_>, Option<usize>)> =
+        children.keys().filter(is_root).map(|place| (place.clone(), None)).collect();
+    let mut seen = BTreeSet::new();
+    while let Some((place, parent)) = queue.pop_front() {
+        if !seen.insert(place.clone()) {
+            continue;
+        }
+        let words = match &place {
+            Place::Object(id) => id.to_string(),
+            Place::Owner(owner) => owner.to_string(),
+            Place::Nobody => "no owner".to_owned(),
+        };
+        let Some(node) = drawing.node(&words, parent) else { continue };
+        let rows = children.get(&place).map_or(&[][..], Vec::as_slice);
+        let branches = |change: &&&Change| children.contains_key(&Place::Object(&change.object.id));
+        queue.extend(rows.iter().filter(branches).map(|change| (Place::Object(&change.object.id), Some(node))));
+        let leaves: Vec<&&Change> = rows.iter().filter(|change| !branches(change)).collect();
+        if !leaves.is_empty() {
+            drawing.node(&counted(&leaves), Some(node));
+        }
+    }
+    if drawing.left_out > 0 {
+        let more = format!("{} more are not drawn", drawing.left_out);
+        let _ = writeln!(drawing.text, "  more[\"{}\"]", label(&more));
+    }
+    (drawing.nodes > 0).then_some(drawing.text)
+}
+
+struct Drawing {
+    text: String,
+    nodes: usize,
+    left_out: usize,
+}
+
+impl Drawing {
+    /// Draws a node below another, or counts it when there are enough.
+    fn node(&mut self, words: &str, parent: Option<usize>) -> Option<usize> {
+        if self.nodes == NODES {
+            self.left_out += 1;
+            return None;
+        }
+        let number = self.nodes;
+        self.nodes += 1;
+        let edge = parent.map(|parent| format!("n{parent} --> ")).unwrap_or_default();
+        let _ = writeln!(self.text, "  {edge}n{number}[\"{}\"]", label(words));
+        Some(number)
+    }
+}
+
+/// `3 objects: 2 Pod, 1 ReplicaSet`; one object by its name.
+fn counted(changes: &[&&Change]) -> String {
+    if let [one] = changes {
+        return one.object.id.to_string();
+    }
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    changes.iter().for_each(|change| *kinds.entry(&change.object.id.kind).or_default() += 1);
+    let mut kinds: Vec<(&str, usize)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let mut words: Vec<String> = kinds.iter().take(KINDS).map(|(kind, number)| format!("{number} {kind}")).collect();
+    if kinds.len() > KINDS {
+        words.push("…".to_owned());
+    }
+    format!("{} objects: {}", changes.len(), words.join(", "))
+}

@@ -1,0 +1,210 @@
+//! A plan as a comment on a pull request: the alarm, what goes, the blast radius, and everything else folded away.
+
+pub mod escape;
+pub mod mermaid;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use escape::{code, fenced, text};
+
+use super::plan::{action, reason, summary, warnings};
+use gitops_core::ownership::OwnerId;
+use gitops_core::plan::document::{Action, Change, Outcome, Plan};
+use gitops_core::plan::limits::ExceededLimit;
+use gitops_core::text::{and_more, pluralize};
+
+/// The longest comment, in bytes: the forges take some 64 KiB, and a job may add a line of its own.
+pub const LIMIT: usize = 60_000;
+/// What is kept free for the lines that close the comment.
+const TAIL: usize = 400;
+/// How many alarms and unread things are listed, and how many characters of each.
+const LISTED: usize = 5;
+const PROSE: usize = 300;
+/// What headings of owners may take together, so that rows have room.
+const HEADINGS: usize = LIMIT / 4;
+
+/// One owner's part of the comment.
+struct Section<'a> {
+    heading: String,
+    rows: Vec<&'a Change>,
+    shown: String,
+    number: usize,
+    diffs: String,
+    is_full: bool,
+}
+
+/// The comment. Rows that have no room are left out whole and counted.
+pub fn render(plan: &Plan, alarm: &[ExceededLimit]) -> String {
+    let mut comment = head(plan, alarm);
+    let mut sections = sections(plan);
+    let mut headings = 0;
+    let fitting = |section: &Section<'_>| {
+        headings += section.cost();
+        headings <= HEADINGS
+    };
+    let kept = sections.iter().map(fitting).take_while(|fits| *fits).count();
+    let dropped = sections.split_off(kept);
+    let spent: usize = sections.iter().map(Section::cost).sum();
+    let mut room = (LIMIT - TAIL).saturating_sub(comment.len() + spent);
+    fill(&mut sections, &mut room);
+    let diffs_left = add_diffs(plan, &mut sections, &mut room);
+    let mut left = dropped.iter().map(|section| section.rows.len()).sum::<usize>();
+    for section in &sections {
+        left += section.rows.len() - section.number;
+        comment += &section.heading;
+        if section.number > 0 {
+            comment += "| action | object | reason |\n|---|---|---|\n";
+            comment += &section.shown;
+        }
+        if section.number < section.rows.len() {
+            comment += &format!("\n{} not shown\n", pluralize(section.rows.len() - section.number, "row"));
+        }
+        comment += &section.diffs;
+        comment += "\n</details>\n\n";
+    }
+    if left + diffs_left > 0 {
+        let diffs = if diffs_left > 0 { format!(" and {}", pluralize(diffs_left, "diff")) } else { String::new() };
+        let rows = pluralize(left, "row");
+        comment += &format!("**{rows}{diffs} of {} left out here**: `-o json` has them all.\n", plan.changes.len());
+    }
+    comment
+}
+
+impl Section<'_> {
+    /// What the section takes without its rows, the line on rows that are missing included.
+    fn cost(&self) -> usize {
+        self.heading.len() + 110
+    }
+}
+
+/// Alarm or summary in the first line, then what goes by kind, what could not be read, and the tree.
+fn head(plan: &Plan, alarm: &[ExceededLimit]) -> String {
+    let mut head = String::new();
+    for (number, violation) in alarm.iter().take(LISTED).enumerate() {
+        let message = prose(&violation.message);
+        head += &if number == 0 { format!("🛑 **{message}**\n\n") } else { format!("- {message}\n") };
+    }
+    if alarm.len() > 1 {
+        head.push('\n');
+    }
+    head += &format!("**{}**{}\n", text(&summary(plan)), by_kind(plan));
+    if let Some(first) = alarm.first() {
+        head += &format!("\n{}\n", prose(&first.hint));
+    }
+    if let Some(recorded) = plan.recorded {
+        head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
+    }
+    if !plan.gaps.is_empty() {
+        head += "\nThe plan is incomplete; these could not be read:\n\n";
+        let gaps = plan.gaps.iter().take(LISTED);
+        gaps.for_each(|gap| head += &format!("- {}: {}\n", prose(&gap.subject), prose(&gap.message)));
+        if let Some(more) = and_more(plan.gaps.len(), LISTED) {
+            head += &format!("- {more}\n");
+        }
+    }
+    let warnings: String = warnings(plan).iter().map(|warning| format!("- {}\n", prose(warning))).collect();
+    if !warnings.is_empty() {
+        head += &format!("\n{warnings}");
+    }
+    head.push('\n');
+    match mermaid::tree(plan).map(|tree| fenced("mermaid", &tree)) {
+        // Names of a hostile cluster could make it larger than anything that it tells.
+        Some(tree) if head.len() + tree.len() < LIMIT / 2 => head + &tree + "\n",
+        _ => head,
+    }
+}
+
+/// A sentence, cut where nobody reads on.
+fn prose(sentence: &str) -> String {
+    let end = sentence.char_indices().nth(PROSE).map(|(at, _)| at);
+    end.map_or_else(|| text(sentence), |end| text(&sentence[..end]) + "…")
+}
+
+/// `. Goes: 6 Namespace, 2 Pod`, what goes by kind, most first.
+fn by_kind(plan: &Plan) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    plan.deletions().for_each(|change| *kinds.entry(&change.object.id.kind).or_default() += 1);
+    let mut kinds: Vec<(&str, usize)> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let mut words: Vec<String> =
+        kinds.iter().take(12).map(|(kind, number)| format!("{number} {}", text(kind))).collect();
+    if kinds.len() > 12 {
+        words.push("…".to_owned());
+    }
+    if words.is_empty() { String::new() } else { format!(". Goes: {}", words.join(", ")) }
+}
+
+/// A section per owner that has rows or is blocked; who loses most stands first, and last what no
+/// inventory lists and only a cascade takes.
+fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
+    let mut rows: BTreeMap<Option<&OwnerId>, Vec<&'a Change>> = BTreeMap::new();
+    plan.changes.iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
+    for owner in plan.owners.iter().filter(|owner| owner.outcome == Outcome::Blocked) {
+        rows.entry(Some(&owner.owner)).or_default();
+    }
+    let going = |rows: &[&Change]| rows.iter().filter(|change| goes(change)).count();
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((going(rows), rows.len()))));
+    let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
+        let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| code(&format!("{owner}")));
+        let state = plan.owners.iter().find(|state| Some(&state.owner) == owner);
+        let blocked = if state.is_some_and(|state| state.outcome == Outcome::Blocked) { ", blocked" } else { "" };
+        let state = state.filter(|state| !state.reason.is_empty()).map(|state| prose(&state.reason));
+        let state = state.map(|reason| format!("{reason}\n\n")).unwrap_or_default();
+        rows.sort_by_key(|change| change.action);
+        let (all, going) = (pluralize(rows.len(), "row"), going(&rows));
+        let heading = format!("<details><summary>{name}: {going} to go, {all}{blocked}</summary>\n\n{state}");
+        Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
+    };
+    rows.into_iter().map(section).collect()
+}
+
+fn goes(change: &Change) -> bool {
+    matches!(change.action, Action::Delete | Action::Recreate)
+}
+
+/// Gives the room to what goes first, whoever owns it, then to the rest.
+fn fill(sections: &mut [Section<'_>], room: &mut usize) {
+    for wanted in [true, false] {
+        for section in &mut *sections {
+            while let Some(change) = section.rows.get(section.number).filter(|_| !section.is_full) {
+                if goes(change) != wanted {
+                    break;
+                }
+                let row = row(change);
+                section.is_full = row.len() > *room;
+                if !section.is_full {
+                    *room -= row.len();
+                    section.shown += &row;
+                    section.number += 1;
+                }
+            }
+        }
+    }
+}
+
+fn row(change: &Change) -> String {
+    let (id, reason) = (code(&change.object.id.to_string()), text(&reason(change)));
+    format!("| {} | {id} | {reason} |\n", text(&action(change)))
+}
+
+/// Folds diffs into the sections of their owners as far as there is room; gives how many had none.
+fn add_diffs(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) -> usize {
+    let mut left = 0;
+    for diff in &plan.diffs {
+        let of = |section: &&mut Section<'_>| section.rows.iter().any(|change| change.object.id == diff.object);
+        let name = code(&diff.object.to_string());
+        let block =
+            format!("\n<details><summary>diff of {name}</summary>\n\n{}\n</details>\n", fenced("diff", &diff.text));
+        match sections.iter_mut().find(of) {
+            Some(section) if block.len() <= *room => {
+                *room -= block.len();
+                section.diffs += &block;
+            }
+            _ => left += 1,
+        }
+    }
+    left
+}

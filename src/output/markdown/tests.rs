@@ -1,0 +1,147 @@
+use super::*;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::ClusterIdentity;
+use gitops_core::ownership::OwnerId;
+use gitops_core::plan::document::{Actor, Certainty, Contested, Diff, Fidelity, OwnerOutcome, PinnedObject};
+
+fn owner(name: &str) -> OwnerId {
+    OwnerId {
+        system: "flux".to_owned(),
+        kind: "Kustomization".to_owned(),
+        namespace: "flux-system".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn change(action: Action, id: ObjectId, of: Option<&str>, cause: Option<ObjectId>) -> Change {
+    let object = PinnedObject { id, uid: "u".to_owned(), resource_version: "1".to_owned() };
+    let reason = "not-in-build".to_owned();
+    let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
+    Change { action, certainty, object, owner: of.map(owner), by, reason, cause }
+}
+
+fn cm(name: &str) -> ObjectId {
+    ObjectId::new("", "ConfigMap", "shop", name)
+}
+
+fn plan(changes: Vec<Change>) -> Plan {
+    Plan::new(ClusterIdentity::default(), vec![], vec![], changes)
+}
+
+fn alarm() -> Vec<ExceededLimit> {
+    let violation = |message: &str| ExceededLimit { message: message.to_owned(), hint: "look at the paths".to_owned() };
+    vec![violation("this deletes 100 % of kustomization/apps -n flux-system"), violation("this deletes 9 objects")]
+}
+
+/// Every `<details>` is closed, every row is a whole one, and every fence is closed.
+fn is_whole(comment: &str) -> bool {
+    let tags = comment.matches("<details>").count() == comment.matches("</details>").count();
+    let mut rows = comment.lines().filter(|line| line.starts_with('|'));
+    tags && rows.all(|row| row.matches('|').count() == 4) && comment.matches("\n```").count().is_multiple_of(2)
+}
+
+#[test]
+fn the_alarm_is_the_first_line_and_everything_else_follows() {
+    let namespace = ObjectId::new("", "Namespace", "", "shop");
+    let changes = vec![
+        change(Action::Delete, namespace.clone(), Some("apps"), None),
+        change(Action::Delete, cm("inside"), Some("apps"), Some(namespace)),
+        change(Action::Keep, cm("kept"), Some("other"), None),
+    ];
+    let comment = render(&plan(changes.clone()), &alarm());
+    let lines: Vec<&str> = comment.lines().collect();
+    assert_eq!(lines[0], "🛑 **this deletes 100 % of kustomization/apps -n flux-system**");
+    let summary =
+        lines.iter().position(|line| *line == "**2 to delete, 1 kept**. Goes: 1 ConfigMap, 1 Namespace").unwrap();
+    let details = lines.iter().position(|line| line.starts_with("<details>")).unwrap();
+    assert!(summary < details, "{comment}");
+    assert!(
+        comment.contains("n0[\"kustomization/apps -n flux-system\"]\n  n0 --> n1[\"namespace/shop\"]\n"),
+        "{comment}"
+    );
+    assert!(comment.contains("n1 --> n2[\"configmap/inside -n shop\"]"), "{comment}");
+    assert!(comment.contains("| delete | <code>namespace/shop</code> | not-in-build |\n"), "{comment}");
+    assert!(is_whole(&comment), "{comment}");
+    let quiet = render(&plan(changes), &[]);
+    assert!(quiet.starts_with("**2 to delete, 1 kept**"), "{quiet}");
+    assert_eq!(render(&plan(vec![]), &[]).trim(), "**nothing to prune**");
+}
+
+#[test]
+fn five_thousand_rows_stay_below_the_limit_and_what_is_left_out_is_counted() {
+    let rows = |number: usize, owners: usize| -> Vec<Change> {
+        let row = |at: usize| {
+            let name = format!("object-with-a-name-of-some-length-{at}");
+            let action = if at.is_multiple_of(5) { Action::Delete } else { Action::Create };
+            change(action, cm(&name), Some(&format!("owner-{}", at % owners)), None)
+        };
+        (0..number).map(row).collect()
+    };
+    for owners in [1, 7, 5000] {
+        let comment = render(&plan(rows(5000, owners)), &alarm());
+        assert!(comment.len() < LIMIT && comment.len() > LIMIT / 3, "{owners} owners: {} bytes", comment.len());
+        assert!(is_whole(&comment), "{owners} owners");
+        let shown = comment.lines().filter(|line| line.starts_with("| delete") || line.starts_with("| create")).count();
+        let left = format!("**{} rows of 5000 left out here**", 5000 - shown);
+        assert!(comment.contains(&left), "{owners} owners: {shown} rows shown, no {left}");
+        let creations = comment.lines().filter(|line| line.starts_with("| create")).count();
+        let deletions = shown - creations;
+        assert!(creations == 0 || deletions == 1000, "what goes is shown before what comes");
+    }
+    assert!(!render(&plan(rows(50, 3)), &[]).contains("left out"));
+}
+
+#[test]
+fn nothing_from_the_cluster_is_markup() {
+    let hostile = "x|`</details><b>\"@team[l](u)\n| row |";
+    let id = ObjectId::new("", "ConfigMap", hostile, hostile);
+    let mut row = change(Action::Delete, id.clone(), Some(hostile), Some(ObjectId::new("", "Namespace", "", hostile)));
+    row.reason = hostile.to_owned();
+    let outcome = OwnerOutcome {
+        owner: owner(hostile),
+        outcome: Outcome::Blocked,
+        reason: hostile.to_owned(),
+        fidelity: Fidelity::Unknown,
+    };
+    let gap = Gap { kind: GapKind::Failed, subject: hostile.to_owned(), namespace: None, message: hostile.to_owned() };
+    let mut plan = Plan::new(ClusterIdentity::default(), vec![gap], vec![outcome], vec![row]);
+    plan.diffs = vec![Diff { object: id, text: "+```\n+</details>\n+\u{1b}[31m".to_owned() }];
+    let violation = ExceededLimit { message: hostile.to_owned(), hint: hostile.to_owned() };
+    let comment = render(&plan, &[violation]);
+    let (before, rest) = comment.split_once("````diff\n").expect("a fence longer than the one inside");
+    let (block, after) = rest.split_once("\n````\n").unwrap();
+    assert_eq!(block, "+```\n+</details>\n+^[[31m");
+    for part in [before, after] {
+        assert!(
+            !part.contains("<b>") && !part.contains("@team") && !part.contains("[l]") && !part.contains("| row |"),
+            "{part}"
+        );
+    }
+    assert_eq!(before.matches("<details>").count(), 2);
+    assert_eq!(after.matches("</details>").count(), 2);
+    assert!(before.lines().filter(|line| line.starts_with('|')).all(|row| row.matches('|').count() == 4), "{before}");
+}
+
+#[test]
+fn a_row_that_is_longer_than_everything_is_left_out_whole() {
+    let long = "`".repeat(50_000);
+    let mut row = change(Action::Delete, cm(&long), Some("apps"), None);
+    row.reason = long;
+    let comment = render(&plan(vec![row, change(Action::Delete, cm("short"), Some("apps"), None)]), &alarm());
+    assert!(comment.len() < LIMIT && is_whole(&comment), "{}", comment.len());
+}
+
+#[test]
+fn a_comment_tells_of_when_the_cluster_is_and_what_two_owners_apply() {
+    let object = ObjectId::new("", "ConfigMap", "shop", "web");
+    let contested = Contested { object, owners: vec![owner("one"), owner("two")] };
+    let recorded = Some(chrono::DateTime::UNIX_EPOCH);
+    let comment = render(&Plan { contested: vec![contested], recorded, ..plan(vec![]) }, &[]);
+    assert!(comment.contains("Planned on the cluster as it was at 1970-01-01 00:00 UTC."), "{comment}");
+    assert!(
+        comment.contains("web -n shop is applied by") && comment.contains("each undoes what the other does"),
+        "{comment}"
+    );
+    assert!(!render(&plan(vec![]), &[]).contains("Planned on"));
+}

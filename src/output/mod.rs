@@ -1,0 +1,23 @@
+//! How answers look: tables as kubectl prints them, documents for programs, and the guard against terminal escapes.
+//!
+//! Every function here gives back text; [`terminal::Terminal`] alone writes it.
+
+pub mod document;
+pub mod duration;
+pub mod inventory;
+pub mod labels;
+pub mod markdown;
+pub mod plan;
+pub mod sanitize;
+pub mod source_change;
+pub mod suspensions;
+pub mod table;
+pub mod terminal;
+
+use gitops_core::ownership::OwnerId;
+
+/// `flux-system/kustomization/apps`: the form in which owners are typed.
+pub fn owner(owner: &OwnerId) -> String {
+    let prefix = if owner.namespace.is_empty() { String::new() } else { format!("{}/", owner.namespace) };
+    format!("{prefix}{}/{}", owner.kind.to_lowercase(), owner.name)
+}

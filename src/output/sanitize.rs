@@ -1,0 +1,95 @@
+//! Text written by others, made safe for a terminal: names, messages and annotations can carry escape sequences that
+//! rewrite what was printed before, or characters that reverse the reading order.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// The longest line that [`one_line`] gives back, in characters: one annotation may hold 256 KiB, and the table crate
+/// measures columns in 16 bits.
+const LONGEST_LINE: usize = 2000;
+
+/// Escapes what a terminal would act on; keeps line breaks and tabs. ESC becomes `^[` and CR `\r`, as in kubectl
+/// (reference kubectl-and-krew 3.2); C1 and bidirectional controls become `\u009b`, `\u202e`.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\r' => safe.push_str("\\r"),
+            '\u{7f}' => safe.push_str("^?"),
+            c if c.is_ascii_control() && is_unsafe(c) => safe.extend(['^', char::from(c as u8 + b'@')]),
+            c if is_unsafe(c) => write!(safe, "\\u{:04x}", u32::from(c)).expect("a String takes any text"),
+            c => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// One safe line, for a table cell or a sentence: cut at the first line break with `…`, tabs become spaces.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end_matches(['\r', '\n']);
+    let end = text.find(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
+    let line = &text[..end.unwrap_or(text.len())];
+    let long = line.char_indices().nth(LONGEST_LINE).map(|(at, _)| at);
+    let cut = end.is_some() || long.is_some();
+    let line = escape(&line[..long.unwrap_or(line.len())]);
+    if !cut && !line.contains('\t') {
+        return line;
+    }
+    let mut line = line.replace('\t', " ");
+    if cut {
+        line.truncate(line.trim_end().len());
+        line.push('…');
+    }
+    Cow::Owned(line)
+}
+
+/// Whether a terminal acts on a character, or it changes the order in which others are read.
+pub(crate) fn is_unsafe(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        other => other.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_passes() {
+        for (name, text, expected) in [
+            ("plain text is untouched", "Applied revision: main@sha1:1234", "Applied revision: main@sha1:1234"),
+            ("colour", "\u{1b}[31mred\u{1b}[0m", "^[[31mred^[[0m"),
+            ("carriage return", "all fine\rfailed", "all fine\\rfailed"),
+            ("bell, backspace and delete", "a\u{7}\u{8}\u{7f}", "a^G^H^?"),
+            ("C1 control sequence introducer", "\u{9b}2J", "\\u009b2J"),
+            ("right-to-left override", "abc\u{202e}fed", "abc\\u202efed"),
+            ("isolates", "\u{2066}x\u{2069}", "\\u2066x\\u2069"),
+            ("line breaks and tabs stay", "a\n\tb", "a\n\tb"),
+            ("other scripts stay", "größer 世界 עברית", "größer 世界 עברית"),
+        ] {
+            assert_eq!(escape(text), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_cell_is_one_line() {
+        for (name, text, expected) in [
+            ("one line", "ready", "ready"),
+            ("a final line break is nothing", "ready\n", "ready"),
+            ("cut at the first line break", "first\nsecond", "first…"),
+            ("cut at a carriage return", "first\rsecond", "first…"),
+            ("cut at a Unicode line separator", "first\u{2028}second", "first…"),
+            ("tabs would break columns", "a\tb", "a b"),
+            ("escapes before the cut", "\u{1b}]0;title\nmore", "^[]0;title…"),
+        ] {
+            assert_eq!(one_line(text), expected, "{name}");
+        }
+        let long = one_line(&"ä".repeat(300_000)).into_owned();
+        assert_eq!((long.chars().count(), long.ends_with("ä…")), (LONGEST_LINE + 1, true));
+    }
+}

@@ -1,0 +1,115 @@
+//! The table of `get`.
+
+use chrono::{DateTime, Utc};
+
+use super::duration;
+use super::table::Table;
+use gitops_core::flux::suspension::view::FluxObject;
+
+/// Hexadecimal digits of a revision that are shown; more never help a person.
+const DIGITS: usize = 8;
+
+/// One row for each item; wide adds who, since when, why, the last run and the source.
+pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table {
+    let header = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE"];
+    let more = ["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"].into_iter().filter(|_| wide);
+    let mut table = Table::new(header.into_iter().chain(more).chain(["MESSAGE"]));
+    for item in items {
+        let more = wide_cells(item, now).into_iter().filter(|_| wide);
+        table.row(cells(item, now).into_iter().chain(more).chain([message(item)]));
+    }
+    table
+}
+
+/// The cells that every table has, but for the message, which stands last because it is long.
+fn cells(item: &FluxObject<'_>, now: DateTime<Utc>) -> [String; 7] {
+    [
+        item.object.namespace.to_string(),
+        item.object.kind.to_string(),
+        item.object.name.to_string(),
+        or_none(item.revision.map(short).as_deref()),
+        item.suspended(),
+        or_none(item.ready),
+        duration::age(item.created, now),
+    ]
+}
+
+fn message(item: &FluxObject<'_>) -> String {
+    match (item.deleted, item.deleting) {
+        (true, _) => "DELETED".to_owned(),
+        (false, Some(_)) => format!("being deleted; {}", item.message),
+        (false, None) => item.message.to_owned(),
+    }
+}
+
+fn wide_cells(item: &FluxObject<'_>, now: DateTime<Utc>) -> [String; 5] {
+    let suspension = item.suspension.as_ref();
+    let sources: Vec<_> = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name)).collect();
+    [
+        or_none(item.suspended_by()),
+        suspension.map_or("<none>".to_owned(), |suspension| duration::age(suspension.since, now)),
+        or_none(suspension.and_then(|suspension| suspension.message)),
+        or_none(item.last_reconciled.map(|time| duration::human(now - time)).as_deref()),
+        or_none(Some(&*sources.join(","))),
+    ]
+}
+
+fn or_none(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or("<none>").to_owned()
+}
+
+/// A revision with its hashes cut: `main@sha1:1234567890…` becomes `main@sha1:12345678`.
+fn short(revision: &str) -> String {
+    let mut text = String::new();
+    for part in revision.split_inclusive([':', '@', '/']) {
+        let digits = part.trim_end_matches([':', '@', '/']);
+        let hash = (40..=128).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        text.push_str(if hash { &digits[..DIGITS] } else { digits });
+        text.push_str(&part[digits.len()..]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use gitops_core::flux::suspension::view::{Known, item};
+    use gitops_core::flux::suspension::{ANNOTATION, FIELD_MANAGER, SUSPENDED_BY};
+    use gitops_core::testing::{flux_object, noon, owner_of};
+
+    #[test]
+    fn revisions_are_cut_at_their_hashes() {
+        let hash = "0123456789abcdef0123456789abcdef01234567";
+        for (revision, expected) in [
+            (format!("main@sha1:{hash}"), "main@sha1:01234567"),
+            (format!("refs/heads/{hash}"), "refs/heads/01234567"),
+            (format!("latest@sha256:{hash}{hash}"), "latest@sha256:01234567"),
+            ("1.2.3".to_owned(), "1.2.3"),
+            ("main@sha1:abc".to_owned(), "main@sha1:abc"),
+        ] {
+            assert_eq!(short(&revision), expected);
+        }
+    }
+
+    #[test]
+    fn who_since_when_and_why_stand_in_the_wide_table() {
+        let ready = json!({"type": "Ready", "status": "False", "message": "no\nsuch path"});
+        let content =
+            json!({"spec": {"sourceRef": {"kind": "Bucket", "name": "b"}}, "status": {"conditions": [ready]}});
+        let mut full = flux_object("Kustomization", content, &[(ANNOTATION, "drill\u{1b}[2J"), (SUSPENDED_BY, "ada")]);
+        full.object.writers = vec![owner_of(FIELD_MANAGER, false, 60, &[ANNOTATION])];
+        let items = [item(&full, &Known::new(), &[])];
+        let now = noon() + chrono::TimeDelta::minutes(11);
+        assert_eq!(
+            table(&items, now, false).render(true),
+            "NAMESPACE   KIND            NAME   REVISION   SUSPENDED    READY   AGE   MESSAGE\n\
+             shop        Kustomization   apps   <none>     annotation   False   11m   no…\n"
+        );
+        assert_eq!(
+            table(&items, now, true).render(false),
+            "shop   Kustomization   apps   <none>   annotation   False   11m   ada   10m   drill^[[2J   <none>   Bucket/shop/b   no…\n"
+        );
+    }
+}
