@@ -61,8 +61,8 @@ fn fluxd_leaves_out_charts_json_and_what_has_no_kind() {
     assert_eq!(names(&read), ["configmap/a -n shop"]);
     let warnings = read.warnings.join("\n").replace(&root.path().display().to_string(), "FOLDER");
     assert_snapshot!(warnings, @"
-    FOLDER/chart is a Helm chart: left out, as fluxd does
-    FOLDER/values.yaml, document 1 has no kind: left out, as fluxd does
+    FOLDER/chart is a Helm chart: skipped, as fluxd does
+    FOLDER/values.yaml, document 1 has no kind: skipped, as fluxd does
     ");
 }
 

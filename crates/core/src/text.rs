@@ -7,6 +7,11 @@ pub fn pluralize(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Returns lower-case hexadecimal text.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Returns `and 2 more` if a list of `total` items is cut at `limit`.
 pub fn and_more(total: usize, limit: usize) -> Option<String> {
     (total > limit).then(|| format!("and {} more", total - limit))

@@ -1,7 +1,6 @@
 //! From flags and kubeconfig to a client: every choice that kube would make differently from kubectl is made here
 //! (reference rust-and-kube 2.2).
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine;
@@ -69,7 +68,7 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.accept_invalid_certs = chosen.cluster.insecure_skip_tls_verify.unwrap_or(false);
     config.tls_server_name = chosen.cluster.tls_server_name;
     // On loopback, packing and unpacking takes longer than sending what it saves.
-    let on_loopback = proxy.is_none() && is_loopback(&server);
+    let on_loopback = proxy.is_none() && proxy::is_loopback(&server);
     config.disable_compression =
         on_loopback || args.disable_compression || chosen.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
@@ -122,12 +121,6 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
         let error = Error::failed(format!("the server's address {server:?} is not a URL"));
         error.hint("it looks like https://api.example.com:6443")
     })
-}
-
-/// Whether the server is on this machine.
-pub(crate) fn is_loopback(server: &Uri) -> bool {
-    let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// The certificates that the server's may be signed by, in DER; `None` leaves the system's.

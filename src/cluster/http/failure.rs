@@ -8,8 +8,6 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 
-use super::hint;
-use crate::error::Error;
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 
 /// Classes of failure that callers act on.
@@ -237,13 +235,3 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        let error = Self::failed(failure.to_string());
-        match hint::for_failure(&failure) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
-}

@@ -11,7 +11,8 @@ use futures::stream::{self, FuturesUnordered};
 use futures::{StreamExt, future};
 use tokio::signal::ctrl_c;
 
-use super::delete::{Gone, is_path_segment};
+use super::delete::DeletionProgress;
+use crate::cluster::read::fetch::is_path_segment;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::kubernetes::deletion::order::waves;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
@@ -141,8 +142,8 @@ impl Cluster {
 
     async fn finish(&self, kind: &ResourceType, object: &ObjectMetadata, timeout: Duration) -> DeletionResult {
         match self.wait_until_gone(kind, object, timeout).await {
-            Ok(Gone::Yes) => DeletionResult::Deleted,
-            Ok(Gone::Terminating(finalizers)) => DeletionResult::Terminating(finalizers),
+            Ok(DeletionProgress::Gone) => DeletionResult::Deleted,
+            Ok(DeletionProgress::Terminating(finalizers)) => DeletionResult::Terminating(finalizers),
             Err(failure) => {
                 DeletionResult::Failed(format!("deleted, but it cannot be seen whether it is gone: {failure}"))
             }

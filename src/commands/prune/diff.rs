@@ -99,7 +99,7 @@ impl DryRunSender<'_> {
         let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else { return Ok(DryRunResult::Unchanged) };
         // The controller sends, and compares in, the version of the manifest.
         let kind = ResourceType { version: applied.built.version.as_str().into(), ..kind.clone() };
-        let live = self.cluster.fetch_whole(&kind, id).await?;
+        let live = self.cluster.fetch_json(&kind, id).await?;
         let mut manifest = manifest_to_apply(applied);
         let failure = match self.apply(&kind, id, &mut manifest).await {
             Ok(merged) => return Ok(DryRunResult::of_accepted(applied, self.snapshot, live.as_ref(), &merged)),

@@ -266,7 +266,7 @@ fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()>
         let question = format!(
             "This takes along what cannot be restored from Git. Type {total} to delete {objects} from {server}"
         );
-        session.terminal.confirm_typed(&question, &total.to_string())?
+        session.terminal.confirm_by_typing(&question, &total.to_string())?
     } else {
         session.terminal.confirm(&format!("Delete {objects} from {server}?"))?
     };

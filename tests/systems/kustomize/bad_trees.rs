@@ -198,7 +198,7 @@ fn a_program_that_is_missing_too_old_or_silent_is_named() {
     assert_snapshot!(old, @"
     exit code 1
     --- stderr
-    error: HOME/kubectl does not tell its kustomize version
+    error: HOME/kubectl does not print its kustomize version
     hint: kubectl 1.25 or newer is needed, or a kustomize program with --kustomize
     ");
     let other =
@@ -235,7 +235,7 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let folder = Folder::new("tree-input");
     let program = folder.script("kustomize", "exec sleep 600");
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
-    let kustomize = kustomize.within(Duration::from_secs(1));
+    let kustomize = kustomize.with_limit(Duration::from_secs(1));
     let run = Run { key: "k".to_owned(), artifact, generated };
     let start = Instant::now();
     let answers = kustomize.run_all("v5", [run], 1).await.unwrap();
