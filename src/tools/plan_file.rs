@@ -11,7 +11,6 @@ pub struct ReviewedPlan(Plan);
 
 /// Writes a plan to a file.
 ///
-/// # Errors
 /// Fails when the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> Result<()> {
     let failed = |error: std::io::Error| Error::failed(format!("cannot write plan {}: {error}", path.display()));
@@ -22,7 +21,6 @@ pub fn write(path: &Path, plan: &Plan) -> Result<()> {
 
 /// Reads a plan from a file.
 ///
-/// # Errors
 /// Fails when the file is missing, is not a plan, or was written by an incompatible version.
 pub fn read(path: &Path) -> Result<ReviewedPlan> {
     let unreadable = |why: String| {
@@ -44,7 +42,6 @@ pub fn read(path: &Path) -> Result<ReviewedPlan> {
 impl ReviewedPlan {
     /// Restricts the present plan to the changes that were reviewed: the same objects, by uid, and nothing else.
     ///
-    /// # Errors
     /// Fails when the plan was made for another cluster, or when a cascade would delete more than it shows.
     pub fn restrict(self, present: &mut Plan) -> Result<()> {
         let reviewed = self.0;

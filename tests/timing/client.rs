@@ -104,7 +104,7 @@ async fn the_request_timeout_bounds_a_silent_server() {
         let failure = answer.unwrap_or_else(|_| panic!("{name}: still waiting after 5 s")).expect_err(name);
         assert_took(name, begin.elapsed(), Duration::from_millis(500), Duration::from_millis(1500));
         assert_eq!((failure.kind, failure.code), (FailureKind::Timeout, None), "{name}");
-        let expected = format!("Unable to connect to the server: {} gave no answer within 500ms", api.host());
+        let expected = format!("Unable to connect to the server: {} did not answer within 500ms", api.host());
         assert_eq!(failure.to_string(), expected, "{name}");
         let error = Error::from(failure);
         assert!(error.hint.expect("a hint").contains("--request-timeout"), "{name}");

@@ -111,7 +111,7 @@ async fn cluster_information_is_given_to_plugins_that_ask() {
     // The authority is no certificate, so that connecting ends after the plugin, which ran beside the kubeconfig.
     let error =
         plugin.connect_to(&config, &["-s", "https://other.example"], unchanged).await.err().expect("no certificate");
-    assert!(error.contains("holds no PEM certificate"), "{error}");
+    assert!(error.contains("contains no PEM certificate"), "{error}");
     let info: Value = serde_json::from_str(&plugin.read("info")).expect("KUBERNETES_EXEC_INFO");
     let expected = json!({"server": "https://other.example", "certificate-authority-data": "UEVNCg==",
         "proxy-url": "http://proxy.example:3128", "config": {"audience": "a"}});

@@ -105,7 +105,7 @@ fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<
         Contender::new('p', "plan, no cache", move || {
             cold(cold_caches.join(fresh.fetch_add(1, Ordering::Relaxed).to_string()))
         }),
-        Contender::new('w', "plan, warm cache", move || warm(caches.join("warm"))),
+        Contender::new('w', "plan, cached", move || warm(caches.join("warm"))),
         Contender::new('d', "the same, --diff", move || {
             let mut command = diff(caches_of_diff.join("warm"));
             command.arg("--diff");
