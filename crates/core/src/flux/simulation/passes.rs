@@ -14,6 +14,7 @@ use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
+use crate::plan::{Reason, ReasonCode};
 
 /// A spec that a pass of a Kustomization applies.
 pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
@@ -231,12 +232,13 @@ impl Preview<'_> {
         round: &mut Round<'_, '_>,
     ) -> (PassOutcome, bool) {
         let source = spec.source(&key.namespace);
-        let elsewhere = |why: String| (PassOutcome::Elsewhere(why), true);
+        let elsewhere = |code, detail: String| (PassOutcome::Elsewhere(Reason::new(code, detail)), true);
         if let Some(reason) = self.world.pinned.get(&source) {
-            return elsewhere(format!("{source} is not deployed from this ref but from {reason}"));
+            let detail = format!("{source} is not deployed from this ref but from {reason}");
+            return elsewhere(ReasonCode::OtherSource, detail);
         }
         let Some(artifact) = self.world.trees.get(&source) else {
-            return elsewhere(format!("{source} is not this tree"));
+            return elsewhere(ReasonCode::OtherSource, format!("{source} is not this tree"));
         };
         let hindrance = self.blocked(key, spec);
         if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
@@ -244,20 +246,25 @@ impl Preview<'_> {
         }
         let answers = (round.answers, replaced);
         let built = match build::build(artifact, key, spec, self.world.features, answers, &mut round.needs) {
-            None => return elsewhere("it is not built yet".to_owned()),
+            None => return elsewhere(ReasonCode::NotBuilt, "it is not built yet".to_owned()),
             Some(Err(reason)) => {
                 return match build::needs_key(artifact, spec, self.world.features) {
-                    Some(file) => elsewhere(format!("without keys it cannot be built: {file} hides what it patches")),
-                    None => (PassOutcome::Blocked(reason), true),
+                    Some(file) => {
+                        let detail = format!("without keys it cannot be built: {file} hides what it patches");
+                        elsewhere(ReasonCode::Encrypted, detail)
+                    }
+                    None => (PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, reason)), true),
                 };
             }
             Some(Ok(_)) if spec.is_remote() => {
-                return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
+                let detail = "its objects are in another cluster (spec.kubeConfig)";
+                return elsewhere(ReasonCode::OtherCluster, detail.to_owned());
             }
             Some(Ok(built)) => built,
         };
         let Some(built) = self.unveiled(key, built, round) else {
-            return elsewhere("what it applied last is not built yet".to_owned());
+            let detail = "the revision that it applied last is not built yet";
+            return elsewhere(ReasonCode::NotBuilt, detail.to_owned());
         };
         (self.judged(key, round.scopes.place(built)), hindrance.is_none())
     }
