@@ -229,7 +229,8 @@ fn a_remote_base_without_a_network_blocks_in_bounded_time() {
 #[tokio::test]
 async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     use gitops_core::flux::build::{Run, generator};
-    use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+    use gitops_core::flux::source::artifact::Artifact;
+    use gitops_core::flux::source::options::SourceOptions;
     let files = [("apps/kustomization.yaml", "resources: ['https://example.invalid/base.yaml']")];
     let artifact = std::sync::Arc::new(Artifact::pack(&files.into_iter().collect(), &SourceOptions::default()));
     let generated = generator::generate(&artifact, &json!({"path": "apps"}), false).unwrap();

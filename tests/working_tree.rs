@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gitops_core::flux::build;
-use gitops_core::flux::build::{Answers, Needs};
-use gitops_core::flux::features::Features;
-use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+use gitops_core::flux::build::{Answers, BuildContext, Needs};
+use gitops_core::flux::kustomize_controller::Features;
+use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::source::tree::{File, Tree};
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use kubectl_gitops::tools::git::WorktreeState;
@@ -160,12 +161,12 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
     let (spec, mut answers) = (KustomizationSpec::new(&json!({"path": "./"})), Answers::default());
     loop {
         let mut needs = Needs::default();
-        let built = build::text(artifact, &owner, &spec, Features::default(), &answers, &mut needs);
-        if let Some(built) = built {
+        let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
+        if let Some(built) = build::build_text(artifact, &owner, &spec, &mut context) {
             return built.unwrap();
         }
         for (key, output) in kustomize.run_all(&version, needs.runs.into_values(), 2).await.unwrap() {
-            answers.ran(key, output);
+            answers.record_run(key, output);
         }
     }
 }

@@ -130,7 +130,7 @@ impl Kustomize {
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::leaving(artifact, &run.generated) {
+            let output = match references::reference_outside(artifact, &run.generated) {
                 Some(reference) => Err(format!("{reference} is outside of the artifact")),
                 None => self.run_one(&place, artifact, &run).await?,
             };
@@ -155,7 +155,7 @@ impl Kustomize {
             None => place.remove(&run.generated.file)?,
         }
         let Ok(output) = output else {
-            let remote = references::remote(artifact, &run.generated).join(", ");
+            let remote = references::remote_references(artifact, &run.generated).join(", ");
             let fetching = if remote.is_empty() { remote } else { format!(", fetching {remote}") };
             return Ok(Err(format!("kustomize did not finish within {} s{fetching}", self.limit.as_secs())));
         };

@@ -93,7 +93,7 @@ impl DryRuns {
 /// What is left out, as the keys to it are not here.
 pub(crate) fn uncompared(applications: &[Application]) -> Option<String> {
     let veiled: BTreeSet<String> =
-        applications.iter().filter(|application| application.built.veil.is_some()).map(|a| a.id.to_string()).collect();
+        applications.iter().filter(|application| application.built.undecrypted.is_some()).map(|a| a.id.to_string()).collect();
     let more = if veiled.len() > NAMED { format!(" and {} more", veiled.len() - NAMED) } else { String::new() };
     let names: Vec<String> = veiled.iter().take(NAMED).cloned().collect();
     let what = "encrypted, or name what has a hash of encrypted content";
@@ -112,8 +112,8 @@ impl DryRunJudge<'_> {
         if application.is_skipped(seen) {
             return DryRunResult::Same;
         }
-        if let Some(veil) = &built.veil {
-            return DryRunResult::Unvalidated(veil.why().to_owned());
+        if let Some(undecrypted) = &built.undecrypted {
+            return DryRunResult::Unvalidated(undecrypted.reason().to_owned());
         }
         let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else {
             return DryRunResult::Unvalidated("its kind is new".to_owned());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::MANAGER;
+use crate::flux::kustomize_controller;
 
 /// The steps to a field as managedFields writes them: `f:spec`, `k:{"name":"c"}`, `v:"x"`, `i:0`.
 pub(crate) type Path = Vec<String>;
@@ -19,12 +19,12 @@ pub(crate) struct Entry<'a> {
 impl Entry<'_> {
     /// Whether it is the controller's own.
     pub(crate) fn is_ours(&self) -> bool {
-        self.manager == MANAGER && self.applies
+        self.manager == kustomize_controller::NAME && self.applies
     }
 
     /// Whether the controller moves its fields to itself before it applies: all of these are prefixes.
     pub(crate) fn is_taken_over(&self) -> bool {
-        let updates = ["before-first-apply", MANAGER].iter().any(|prefix| self.manager.starts_with(prefix));
+        let updates = ["before-first-apply", kustomize_controller::NAME].iter().any(|prefix| self.manager.starts_with(prefix));
         self.manager.starts_with("kubectl") || (updates && !self.applies)
     }
 }

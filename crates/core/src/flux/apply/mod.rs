@@ -11,15 +11,11 @@ pub mod update;
 pub use manifest::{drop_unknown, to_send};
 pub use update::{Update, update};
 
-use super::build::objects::Built;
-use super::simulation::outcomes::{RECONCILE, SSA};
+use super::annotations::{FORCE, RECONCILE, SSA};
+use super::build::objects::BuiltObject;
 use super::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
-/// The field manager of the controller; its name is fixed.
-pub const MANAGER: &str = "kustomize-controller";
-/// Mark that lets the controller delete and create again what cannot be changed.
-const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
 
 /// One object that a Kustomization applies in the end.
 #[derive(Clone, Debug)]
@@ -31,7 +27,7 @@ pub struct Application {
     /// Identity in the cluster.
     pub id: ObjectId,
     /// What was built.
-    pub built: Built,
+    pub built: BuiltObject,
 }
 
 impl Application {
@@ -53,8 +49,8 @@ impl Application {
     }
 
     fn is_built(&self, key: &str, value: &str) -> bool {
-        let common = self.spec.common_mark(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
-        common || self.built.is_marked(key, value)
+        let common = self.spec.common_label_or_annotation(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
+        common || self.built.has_label_or_annotation(key, value)
     }
 
     fn is_marked(&self, live: Option<&ObjectMetadata>, key: &str, value: &str) -> bool {

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::flux::kustomize_controller::NAME as MANAGER;
 use crate::kubernetes::object::ObjectId;
 
 fn application(manifest: Value, spec: &Value) -> Application {
@@ -8,7 +9,7 @@ fn application(manifest: Value, spec: &Value) -> Application {
     let (version, kind) = (text("/apiVersion"), text("/kind"));
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
     let id = ObjectId::new(group, &kind, &text("/metadata/namespace"), &text("/metadata/name"));
-    let built = Built { id: id.clone(), version: version.to_owned(), manifest, veil: None };
+    let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
     Application { owner, spec: KustomizationSpec::new(spec), id, built }
 }
