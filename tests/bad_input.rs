@@ -215,7 +215,7 @@ fn snapshots_that_are_none_are_refused_with_their_fault() {
         ("cut.json", &good.as_bytes()[..40], 1, "it is truncated"),
         ("cut.json.gz", &packed[..20], 1, "it is damaged or truncated"),
         ("other.json", br#"{"schema": "someone/else/v2"}"#, 1, "its schema is \"someone/else/v2\""),
-        ("text.json", b"hello", 1, "it is not JSON of a snapshot"),
+        ("text.json", b"hello", 1, "it is not a JSON document"),
     ];
     for (name, content, code, words) in cases {
         let file = folder.path().join(name);

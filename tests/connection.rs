@@ -6,9 +6,9 @@ mod support;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use gitops_core::error::Error;
 use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::cluster::{Cluster, Environment, Failure, FailureKind};
+use kubectl_gitops::error::Error;
 use serde_json::json;
 use support::fake_api::{Answer, FakeApi, Recorded};
 use support::folder::Folder;
@@ -651,7 +651,7 @@ async fn answers_that_are_failures() {
         assert_eq!(failure, expected, "{name}");
         assert!(failure.to_string().starts_with(&text), "{name}: {failure}");
         let error = Error::from(failure);
-        assert_eq!(error.exit, gitops_core::exit::ExitCode::Error, "{name}");
+        assert_eq!(error.exit, kubectl_gitops::exit::ExitCode::Error, "{name}");
         assert!(error.hint.unwrap_or_default().contains(hint), "{name}");
         assert_eq!(api.requests().len(), 1, "{name}: sent once");
     }

@@ -253,7 +253,7 @@ fn with_force_what_cannot_change_is_made_again_and_what_is_invalid_stays_away() 
     write(&tree, "web.yaml", &service(99999, FORCE));
     let run = plan(cluster, namespace, &tree, &["--diff"]);
     let found = rows(&run);
-    assert!(found["delete Service/web"].starts_with("forced: it is deleted and does not come back"), "{found:?}");
+    assert!(found["delete Service/web"].starts_with("forced: it is deleted and not recreated"), "{found:?}");
     assert_eq!((owner(&run).0.as_str(), run.code), ("blocked", 6), "{}", run.stderr);
     publish_failing(cluster, namespace, &tree);
     let gone = || Ok(uid(cluster, namespace, "service").is_empty());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use gitops_core::exit::ExitCode;
+use kubectl_gitops::exit::ExitCode;
 use kubectl_gitops::tools::manifests::{Loader, Manifests, read};
 
 /// A directory of this test's own.
@@ -19,7 +19,7 @@ fn directory(name: &str, files: &[(&str, &str)]) -> PathBuf {
     root
 }
 
-fn load(root: &std::path::Path, loader: Loader) -> gitops_core::error::Result<Manifests> {
+fn load(root: &std::path::Path, loader: Loader) -> kubectl_gitops::error::Result<Manifests> {
     read(&[root.display().to_string()], loader, &mut std::io::empty())
 }
 

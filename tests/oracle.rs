@@ -31,7 +31,7 @@ fn plans_equal_what_the_controller_does() {
     let cluster = oracle::cluster().unwrap();
     let outcomes = oracle::run(&cluster, Path::new(env!("CARGO_BIN_EXE_kubectl-gitops")), &scenarios);
     for (scenario, outcome) in scenarios.iter().zip(outcomes) {
-        let verdict = outcome.unwrap_or_else(|error| panic!("{}: {error:#}", scenario.name)).verdict;
-        assert!(verdict.mismatches.is_empty(), "{scenario}{}", verdict.mismatches.join("\n"));
+        let comparison = outcome.unwrap_or_else(|error| panic!("{}: {error:#}", scenario.name)).comparison;
+        assert!(comparison.mismatches.is_empty(), "{scenario}{}", comparison.mismatches.join("\n"));
     }
 }

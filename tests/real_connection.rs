@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Parser;
-use gitops_core::error::Error;
 use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::cluster::{Cluster, Environment, FailureKind};
+use kubectl_gitops::error::Error;
 use serde_json::{Value, json};
 use xtask::cluster::Options;
 

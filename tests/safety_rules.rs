@@ -6,10 +6,11 @@ mod support;
 use std::sync::Arc;
 
 use chrono::DateTime;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{
     ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType,
 };
-use gitops_core::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind, Snapshot};
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::document::{Action, Plan};
 use gitops_core::plan::limits;

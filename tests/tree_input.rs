@@ -237,7 +237,7 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let folder = Folder::new("tree-input");
     let program = folder.script("kustomize", "exec sleep 600");
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
-    let kustomize = kustomize.within(Duration::from_secs(1));
+    let kustomize = kustomize.with_limit(Duration::from_secs(1));
     let run = Run { key: "k".to_owned(), artifact, generated };
     let start = Instant::now();
     let answers = kustomize.run_all("v5", [run], 1).await.unwrap();

@@ -4,26 +4,24 @@
 //! modules beside this one.
 
 pub mod config;
-pub mod http;
-pub mod read;
-pub mod write;
+mod http;
+mod read;
+mod write;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::http::{HeaderValue, Method, Request, header};
+use ::http::{HeaderValue, Request, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 
+use crate::error::Result;
 use config::args::ConnectionArgs;
-use gitops_core::error::Result;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
-pub use read::list::{Listing, Query};
-pub use read::resources::Discovered;
-pub use read::watch::Sight;
+pub use read::{Discovered, Listing, Query, Sight};
 pub use write::execute::{Execution, Reevaluate};
 pub use write::patch::{Mode, PatchResult};
 
@@ -158,9 +156,4 @@ impl Cluster {
     pub fn take_warnings(&self) -> Vec<String> {
         self.warnings.take()
     }
-}
-
-/// Whether sending a request twice is the same as sending it once (RFC 9110 9.2.2). Our deletes are pinned to a uid.
-fn is_idempotent(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD | Method::PUT | Method::DELETE)
 }

@@ -1,7 +1,7 @@
 //! Owners and systems as people type them.
 
+use crate::error::{Error, Result};
 use crate::suggest::nearest;
-use gitops_core::error::{Error, Result};
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::{OwnerId, SCHEMES};
 

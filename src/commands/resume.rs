@@ -10,13 +10,13 @@ use super::Session;
 use super::change::{ChangeArgs, DryRun};
 use super::outcome::ChangeResult;
 use crate::cluster::{Cluster, PatchResult};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::{document, sanitize};
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::flux::kinds::FluxKind;
-use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::patch;
 use gitops_core::flux::suspension::patch::PatchStep;
+use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::wait::WaitProgress;
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 

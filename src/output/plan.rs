@@ -5,12 +5,12 @@ use clap::ValueEnum;
 use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
-use gitops_core::error::Result;
+use crate::error::Result;
 use gitops_core::kubernetes::deletion::finalizers::BlockedByFinalizers;
 use gitops_core::plan::document::{Action, Certainty, Change, Contested, Plan};
 use gitops_core::plan::limits::ExceededLimit;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// What `-o` of `prune` takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -126,7 +126,7 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
 
 fn some<T>(all: &[T], line: impl Fn(&T) -> String, what: &str) -> Vec<String> {
     let rest = all.len().saturating_sub(TOLD);
-    let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", count(rest, "object")));
+    let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", pluralize(rest, "object")));
     all.iter().take(TOLD).map(line).chain(more).collect()
 }
 
@@ -173,6 +173,6 @@ pub fn step(row: &StepResult) -> String {
 pub fn outcome(result: &PruneResult) -> String {
     let (deleted, all) = (result.deleted(), result.steps.len());
     let interrupted = result.steps.iter().any(|row| row.step == DeletionResult::NotTried);
-    let text = format!("{deleted} of {} deleted", count(all, "object"));
+    let text = format!("{deleted} of {} deleted", pluralize(all, "object"));
     if interrupted { format!("interrupted: {text}; plan again to see what is left") } else { text }
 }

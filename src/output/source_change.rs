@@ -2,7 +2,7 @@
 
 use super::plan::PlanFormat;
 use super::table::Table;
-use gitops_core::error::Result;
+use crate::error::Result;
 use gitops_core::plan::document::{Change, Plan};
 
 /// The word for what no sync ever finds again.

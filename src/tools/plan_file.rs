@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::plan::document::{Plan, SCHEMA};
 
 /// A plan that was read from a file.

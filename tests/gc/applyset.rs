@@ -1,7 +1,7 @@
 //! ApplySets as kubectl prunes them, row by row (reference ownership-and-prune 1.3).
 
 use crate::support::{Live, live, local, snapshot, table};
-use gitops_core::exit::ExitCode;
+use gitops_core::error::ErrorKind;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
@@ -91,29 +91,29 @@ fn a_parent_that_kubectl_refuses_is_refused() {
     let bare = || live("v1", "Secret", "shop/my-set");
     let other = || live("v1", "Secret", "shop/other");
     let rows = [
-        ("no parent", other(), ExitCode::Error, "there is no ApplySet parent secret/my-set -n shop"),
+        ("no parent", other(), ErrorKind::Failed, "there is no ApplySet parent secret/my-set -n shop"),
         (
             "no parent's marks",
             bare(),
-            ExitCode::Error,
+            ErrorKind::Failed,
             "secret/my-set -n shop is no ApplySet parent: it does not say which tool made it",
         ),
         (
             "another tool",
             bare().annotation("applyset.kubernetes.io/tooling", "example.com/tool/why"),
-            ExitCode::Refused,
+            ErrorKind::Refused,
             "refused: the ApplySet secret/my-set -n shop belongs to \"example.com/tool\", not to kubectl",
         ),
         (
             "another ID",
             parent().label("applyset.kubernetes.io/id", "somethingelse"),
-            ExitCode::Refused,
+            ErrorKind::Refused,
             "refused: secret/my-set -n shop does not carry its own ApplySet ID",
         ),
     ];
-    for (name, parent, exit, message) in rows {
+    for (name, parent, kind, message) in rows {
         let error = collect(parent, &[], vec![]).unwrap_err();
-        assert_eq!(error.exit, exit, "{name}");
+        assert_eq!(error.kind, kind, "{name}");
         assert!(error.message.starts_with(message), "{name}: {}", error.message);
     }
 }

@@ -77,7 +77,10 @@ fn marks_are_told_apart(repository: &Repository, config: &Config, url: &str) {
         run
     };
     let without = say("table");
-    assert!(without.stderr.contains("no fluxd runs in this cluster: 6 marked object(s) are orphans"), "{without:?}");
+    assert!(
+        without.stderr.contains("no fluxd runs in this cluster to collect 6 marked objects (orphaned)"),
+        "{without:?}"
+    );
     let rows = |run: &Run| -> Vec<String> {
         let words =
             |line: &str| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("|");

@@ -1,7 +1,6 @@
 //! From flags and kubeconfig to a client: every choice that kube would make differently from kubectl is made here
 //! (reference rust-and-kube 2.2).
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine;
@@ -16,7 +15,8 @@ use super::environment::Environment;
 use super::kubeconfig::{Chosen, given};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
+use gitops_core::flux::suspension::FIELD_MANAGER;
 
 /// How long a connection may take to come up, TLS included: a server that is down is said within 5 seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
@@ -68,7 +68,7 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.accept_invalid_certs = chosen.cluster.insecure_skip_tls_verify.unwrap_or(false);
     config.tls_server_name = chosen.cluster.tls_server_name;
     // On loopback, packing and unpacking takes longer than sending what it saves.
-    let on_loopback = proxy.is_none() && is_loopback(&server);
+    let on_loopback = proxy.is_none() && proxy::is_loopback(&server);
     config.disable_compression =
         on_loopback || args.disable_compression || chosen.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
@@ -123,12 +123,6 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
     })
 }
 
-/// Whether the server is on this machine.
-pub(crate) fn is_loopback(server: &Uri) -> bool {
-    let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
 /// The certificates that the server's may be signed by, in DER; `None` leaves the system's.
 fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
     let (cluster, name) = (&chosen.cluster, &chosen.cluster_name);
@@ -166,8 +160,8 @@ fn user_agent() -> HeaderValue {
         "aarch64" => "arm64",
         other => other,
     };
-    let text = format!("gitops-suspend/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("gitops-suspend"))
+    let text = format!("{FIELD_MANAGER}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(FIELD_MANAGER))
 }
 
 /// What kube could not make a client of. Its errors name the flaw of a certificate, key or header, not its content.

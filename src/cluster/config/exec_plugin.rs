@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::environment::Environment;
 use super::kubeconfig::{Chosen, io_words};
 use super::plugin_policy;
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 const V1BETA1: &str = "client.authentication.k8s.io/v1beta1";

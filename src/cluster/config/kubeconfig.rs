@@ -1,6 +1,7 @@
 //! Which API server and which user: the kubeconfig files, merged and chosen from as client-go does it (reference
 //! kubectl-and-krew 3.1 and 3.5), with the flags on top.
 
+use gitops_core::text::join_limited;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,8 @@ use secrecy::ExposeSecret;
 
 use super::args::ConnectionArgs;
 use super::environment::Environment;
+use crate::error::{Error, Result};
 use crate::suggest::nearest;
-use gitops_core::error::{Error, Result};
 
 /// An API server, a user and the namespace to begin in.
 #[derive(Clone, Debug, Default)]
@@ -92,11 +93,9 @@ fn list<'a>(what: &str, known: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 10;
     let mut names: Vec<&str> = known.collect();
     names.sort_unstable();
-    let more = if names.len() > SHOWN { ", …" } else { "" };
-    names.truncate(SHOWN);
     match names.as_slice() {
         [] => format!("the kubeconfig has no {what}s"),
-        names => format!("the kubeconfig has the {what}s: {}{more}", names.join(", ")),
+        names => format!("the kubeconfig has the {what}s: {}", join_limited(names, SHOWN)),
     }
 }
 

@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::args::ConnectionArgs;
 use super::kubeconfig::{Chosen, given, io_words};
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The cluster's flags, with client-go's side effects: `--server` drops the kubeconfig's tls-server-name;
 /// `--certificate-authority` and `--insecure-skip-tls-verify` each drop both of the kubeconfig's settings.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::environment::Environment;
 use super::kubeconfig::io_words;
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The parts of a kuberc that matter here (`kubectl.config.k8s.io/v1beta1 Preference`).
 #[derive(Default, Deserialize)]

@@ -1,11 +1,13 @@
 //! Which proxy, if any, leads to the API server. kube matches NO_PROXY against the proxy's own address, and lets it
 //! overrule the kubeconfig (reference rust-and-kube 2.2 trap 2), so the choice is made here.
 
+use std::net::IpAddr;
+
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
 use super::environment::Environment;
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The proxy for a server: the kubeconfig's `proxy-url` whatever NO_PROXY says, else HTTPS_PROXY or HTTP_PROXY by the
 /// server's scheme unless NO_PROXY covers the server. A loopback server is never reached through a proxy of the
@@ -14,9 +16,8 @@ pub(crate) fn choose(server: &Uri, kubeconfig: Option<&str>, environment: &Envir
     if let Some(url) = kubeconfig {
         return usable(url).map(Some).ok_or_else(|| unusable("the kubeconfig's proxy-url"));
     }
-    let host = server.host().unwrap_or_default();
     let name = if server.scheme_str() == Some("https") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
-    let Some(url) = either_case(environment, name).filter(|_| !is_loopback(host)) else {
+    let Some(url) = either_case(environment, name).filter(|_| !is_loopback(server)) else {
         return Ok(None);
     };
     let exceptions = either_case(environment, "NO_PROXY").unwrap_or_default();
@@ -51,9 +52,10 @@ fn exception(entry: &str, port: u16) -> Option<&str> {
     Some(entry.trim_start_matches('[').trim_end_matches(']'))
 }
 
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+/// Returns true if the server is on this machine.
+pub(crate) fn is_loopback(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// A proxy URL of a scheme that can be used; without a scheme it is HTTP, `socks5h` is `socks5` (both let the proxy
@@ -85,7 +87,7 @@ pub(crate) fn address(proxy: &Uri) -> String {
 #[cfg(test)]
 mod tests {
     use super::{address, choose};
-    use crate::cluster::Environment;
+    use crate::cluster::config::environment::Environment;
 
     #[test]
     fn proxies() {

@@ -8,9 +8,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 
-use super::hint;
-use gitops_core::error::Error;
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 
 /// Classes of failure that callers act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,13 +235,3 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        let error = Self::failed(failure.to_string());
-        match hint::for_failure(&failure) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
-}

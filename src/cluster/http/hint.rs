@@ -1,9 +1,20 @@
-//! What to do about a failure, for the `hint:` line.
+//! Conversion of a [`Failure`] to the error shown to the user, with the next step as its hint.
 
 use super::failure::{Failure, FailureKind};
+use crate::error::Error;
 
-/// The hint for a failure, where there is one.
-pub(crate) fn for_failure(failure: &Failure) -> Option<String> {
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let error = Self::failed(failure.to_string());
+        match hint(&failure) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// Returns the next step for the user, if there is one.
+fn hint(failure: &Failure) -> Option<String> {
     match failure.kind {
         FailureKind::Unauthorized => {
             Some("the credentials were not accepted; log in again, or check them with `kubectl auth whoami`".to_owned())
@@ -24,10 +35,10 @@ pub(crate) fn for_failure(failure: &Failure) -> Option<String> {
     }
 }
 
-/// The `kubectl auth can-i` line for the API server's sentence
+/// Returns the `kubectl auth can-i` command for the API server's message
 /// `User "u" cannot VERB resource "R" in API group "G" [in the namespace "N"]`.
 ///
-/// The line is meant to be pasted into a shell, so nothing but plain words goes into it.
+/// The user may paste it into a shell, so it contains plain words only; `None` if the message has others.
 fn can_i(message: &str) -> Option<String> {
     let (verb, rest) = message.split_once(" cannot ")?.1.split_once(" resource \"")?;
     let (resource, rest) = rest.split_once('"')?;

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use super::failure::Failure;
-use crate::cluster::is_idempotent;
 
 /// How often a request is sent at most.
 const TRIES: u32 = 4;
@@ -44,4 +43,10 @@ impl Retries {
         self.pause *= 4;
         Some(wait)
     }
+}
+
+/// Returns true if sending a request twice has the effect of sending it once (RFC 9110 9.2.2). A DELETE here is pinned to
+/// a uid.
+fn is_idempotent(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::PUT | Method::DELETE)
 }

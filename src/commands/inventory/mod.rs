@@ -8,12 +8,12 @@ use clap::Args;
 
 use super::Session;
 use super::{filters, owners, targets};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::inventory as show;
 use crate::output::inventory::Format;
 use crate::output::labels;
 use crate::output::sanitize;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership;

@@ -4,9 +4,10 @@ use super::InventoryArgs;
 use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::commands::{Session, owners};
+use crate::error::{Error, Result};
 use crate::output::inventory::Format;
-use gitops_core::error::{Error, Result};
-use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::{ExtraOwners, Index};
 use gitops_core::ownership::read_scope::ReadScope;
 
@@ -44,7 +45,7 @@ pub(crate) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
     let narrowed = match &args.owners[..] {
         [owner] if marked_only => cluster.snapshot_by_owners(session.now, |first| of_owner(owner, first)).await?,
         [] if marked_only && let Some(reading) = system.as_deref().and_then(ReadScope::of_system) => {
-            (cluster.snapshot_of(session.now, &reading).await?, Some(reading))
+            (cluster.snapshot_in_scope(session.now, &reading).await?, Some(reading))
         }
         _ => return Ok(Read::whole(session.snapshot_of(&cluster).await?)),
     };

@@ -3,7 +3,6 @@
 pub mod args;
 pub mod collect;
 pub mod diff;
-pub mod diff_rows;
 pub mod sources;
 pub mod tree;
 
@@ -11,12 +10,12 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Session;
 use crate::cluster::{Cluster, Execution};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::duration::human;
 use crate::output::{plan as show, sanitize, source_change};
 use crate::tools::plan_file;
 use args::{Include, PruneArgs};
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::kubernetes::deletion::finalizers;
 use gitops_core::kubernetes::deletion::volumes;
 use gitops_core::kubernetes::object::ObjectId;
@@ -32,7 +31,7 @@ use gitops_core::prune::collectors::request::{CollectorPlan, Request};
 use gitops_core::prune::collectors::safety::Allow;
 use gitops_core::prune::leaked;
 use gitops_core::prune::leaked::{LeakDecision, PruneOptions};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// What a plan is made from.
 enum PlanSource {
@@ -47,7 +46,7 @@ impl PlanSource {
     fn plan(&self, snapshot: &Snapshot) -> Result<CollectorPlan> {
         match self {
             Self::Cluster(wishes) => Ok(CollectorPlan::of(leaked::plan(snapshot, wishes))),
-            Self::Marks(request) => request.answer(snapshot),
+            Self::Marks(request) => Ok(request.answer(snapshot)?),
         }
     }
 
@@ -246,7 +245,7 @@ async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, parallel
     }
     let lines: Vec<_> =
         refused.iter().map(|(id, why)| sanitize::one_line(&format!("{id}: {why}")).into_owned()).collect();
-    let number = count(refused.len(), "deletion");
+    let number = pluralize(refused.len(), "deletion");
     Err(Error::refused(format!("refused, nothing was deleted: the server would refuse {number}: {}", lines.join("; ")))
         .hint("plan again; if it stays, look at your rights and at admission policies"))
 }
@@ -254,7 +253,7 @@ async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, parallel
 /// Rule 8: without a terminal there is no question and no deletion.
 fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()> {
     let total = plan.deletions().count();
-    let objects = count(total, "object");
+    let objects = pluralize(total, "object");
     if args.yes {
         return Ok(());
     }
@@ -267,7 +266,7 @@ fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()>
         let question = format!(
             "This takes along what cannot be restored from Git. Type {total} to delete {objects} from {server}"
         );
-        session.terminal.confirm_typed(&question, &total.to_string())?
+        session.terminal.confirm_by_typing(&question, &total.to_string())?
     } else {
         session.terminal.confirm(&format!("Delete {objects} from {server}?"))?
     };

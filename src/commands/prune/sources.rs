@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::tree::TreeArgs;
+use crate::error::{Error, Result};
 use crate::tools::git::Checkout;
-use gitops_core::error::{Error, Result};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::matching::CheckoutSources;
@@ -14,7 +14,8 @@ use gitops_core::flux::source::options;
 use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::SourceId;
-use gitops_core::kubernetes::snapshot::{Gap, GapKind, Snapshot};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
+use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Returns the directory of each source, and the sources of the same repository that follow another ref.
 pub(crate) fn find(

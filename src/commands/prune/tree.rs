@@ -9,11 +9,11 @@ use clap::Args;
 use super::{diff, sources};
 use crate::cluster::{Cluster, FailureKind};
 use crate::commands::Session;
+use crate::error::{Error, Result};
 use crate::output::sanitize;
 use crate::tools::git::WorktreeState;
 use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
-use gitops_core::error::{Error, Result};
 use gitops_core::flux::build::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::fidelity::RecordedBuild;
 use gitops_core::flux::build::{Answers, BuildContext, Needs};
@@ -107,18 +107,19 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity, applied });
     let plan = answering.settle(&mut preview).await?;
     let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else { return Ok(plan.with_gaps(gaps)) };
-    let applications = preview.applications();
-    if let Some(warning) = diff::uncompared(&applications) {
+    let objects = preview.applied_objects();
+    if let Some(warning) = diff::encrypted_warning(&objects) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
-    let dry_runs = diff::ask(cluster, snapshot, applications).await;
+    let answers = diff::send(cluster, snapshot, objects).await;
     session.print_warnings(cluster);
-    preview.refuse(dry_runs.refusals());
+    preview.refuse(answers.dry_runs.refusals());
+    gaps.extend(answers.gaps());
+    if let Some(hint) = answers.hint() {
+        session.terminal.hint(&sanitize::one_line(&hint));
+    }
     let plan = answering.settle(&mut preview).await?.with_gaps(gaps);
-    let (plan, hint) = dry_runs.extend(plan, snapshot, &preview.applications());
-    // Missing rights.
-    hint.iter().for_each(|hint| session.terminal.hint(&sanitize::one_line(hint)));
-    Ok(plan)
+    Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
 
 /// What answers a preview's questions.
@@ -205,7 +206,8 @@ async fn self_check(
 /// The version that was given, or what the controller's Deployment tells.
 async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<KustomizeController> {
     if let Some(text) = &args.controller_version {
-        let version = kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
+        let version =
+            kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
         return Ok(KustomizeController::of(version));
     }
     let deployment = kustomize_controller::deployment(snapshot);

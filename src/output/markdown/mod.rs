@@ -13,7 +13,7 @@ use super::plan::{action, reason, summary, warnings};
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::document::{Action, Change, Outcome, Plan};
 use gitops_core::plan::limits::ExceededLimit;
-use gitops_core::text::count;
+use gitops_core::text::{and_more, pluralize};
 
 /// The longest comment, in bytes: the forges take some 64 KiB, and a job may add a line of its own.
 pub const LIMIT: usize = 60_000;
@@ -59,14 +59,14 @@ pub fn render(plan: &Plan, alarm: &[ExceededLimit]) -> String {
             comment += &section.shown;
         }
         if section.number < section.rows.len() {
-            comment += &format!("\n{} not shown\n", count(section.rows.len() - section.number, "row"));
+            comment += &format!("\n{} not shown\n", pluralize(section.rows.len() - section.number, "row"));
         }
         comment += &section.diffs;
         comment += "\n</details>\n\n";
     }
     if left + diffs_left > 0 {
-        let diffs = if diffs_left > 0 { format!(" and {}", count(diffs_left, "diff")) } else { String::new() };
-        let rows = count(left, "row");
+        let diffs = if diffs_left > 0 { format!(" and {}", pluralize(diffs_left, "diff")) } else { String::new() };
+        let rows = pluralize(left, "row");
         comment += &format!("**{rows}{diffs} of {} left out here**: `-o json` has them all.\n", plan.changes.len());
     }
     comment
@@ -100,8 +100,8 @@ fn head(plan: &Plan, alarm: &[ExceededLimit]) -> String {
         head += "\nThe plan is incomplete; these could not be read:\n\n";
         let gaps = plan.gaps.iter().take(LISTED);
         gaps.for_each(|gap| head += &format!("- {}: {}\n", prose(&gap.subject), prose(&gap.message)));
-        if plan.gaps.len() > LISTED {
-            head += &format!("- and {} more\n", plan.gaps.len() - LISTED);
+        if let Some(more) = and_more(plan.gaps.len(), LISTED) {
+            head += &format!("- {more}\n");
         }
     }
     let warnings: String = warnings(plan).iter().map(|warning| format!("- {}\n", prose(warning))).collect();
@@ -154,7 +154,7 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
         let state = state.filter(|state| !state.reason.is_empty()).map(|state| prose(&state.reason));
         let state = state.map(|reason| format!("{reason}\n\n")).unwrap_or_default();
         rows.sort_by_key(|change| change.action);
-        let (all, going) = (count(rows.len(), "row"), going(&rows));
+        let (all, going) = (pluralize(rows.len(), "row"), going(&rows));
         let heading = format!("<details><summary>{name}: {going} to go, {all}{blocked}</summary>\n\n{state}");
         Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
     };

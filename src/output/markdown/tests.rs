@@ -1,6 +1,7 @@
 use super::*;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind};
+use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::document::{Actor, Certainty, Contested, Diff, Fidelity, OwnerOutcome, PinnedObject};
 

@@ -1,20 +1,20 @@
-//! What the API server counted itself: requests and bytes, whoever the client was and whatever it says of itself.
+//! Counters of the API server: requests and bytes of every client.
 
 use anyhow::Result;
 
 use crate::cluster::Cluster;
 
-/// Lists and what they answered, since the server started or between two readings.
+/// List requests since the server started, or between two reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
-    /// List requests.
+    /// Number of list requests.
     pub lists: u64,
-    /// Bytes of their bodies as they were sent, after compression.
+    /// Size of the response bodies after compression.
     pub bytes: u64,
 }
 
 impl Traffic {
-    /// The counters now.
+    /// Reads the current counters.
     pub(crate) fn read(cluster: &Cluster) -> Result<Self> {
         let metrics = cluster.kubectl(&["get", "--raw=/metrics"])?;
         let sum = |name: &str| {
@@ -25,7 +25,7 @@ impl Traffic {
         Ok(Self { lists: sum("apiserver_request_total{"), bytes: sum("apiserver_response_sizes_sum{") })
     }
 
-    /// What was added since `earlier`.
+    /// Returns the difference to `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self { lists: self.lists - earlier.lists, bytes: self.bytes - earlier.bytes }
     }

@@ -4,7 +4,6 @@
 //! them, and `suspension` stands apart. Nothing here does I/O: files come in as a [`source::tree::Tree`], and a build
 //! asks for a run of kustomize as a value.
 
-pub mod annotations;
 pub mod apply;
 pub mod build;
 pub mod kinds;

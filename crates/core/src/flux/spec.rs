@@ -70,7 +70,7 @@ impl KustomizationSpec {
 
     /// Returns the spec of a Kustomization.
     pub fn of(kustomization: &Resource) -> Self {
-        Self::new(kustomization.at("/spec").unwrap_or(&Value::Null))
+        Self::new(kustomization.spec())
     }
 
     /// Returns the spec as a JSON object.

@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::kubernetes::deletion::finalizers::BlockedByFinalizers;
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
+use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
 /// Schema name.

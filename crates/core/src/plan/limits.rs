@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::document::Plan;
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId};
-use crate::text::count;
+use crate::text::pluralize;
 
 /// What the user set, or the defaults.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ pub fn totals(plan: &Plan, limits: &Limits) -> Vec<ExceededLimit> {
     let mut broken = vec![];
     if !plan.complete && !limits.allow_incomplete {
         broken.push(ExceededLimit {
-            message: format!("the plan is incomplete: {} could not be read", count(plan.gaps.len(), "thing")),
+            message: format!("the plan is incomplete: {} could not be read", pluralize(plan.gaps.len(), "thing")),
             hint: "get the missing rights, or pass --allow-incomplete".to_owned(),
         });
     }

@@ -1,68 +1,48 @@
-//! What happened to each step of a plan that was executed. Schema `kubectl-gitops/result/v1`.
-
-use serde::{Deserialize, Serialize};
+//! Result of the execution of a plan.
 
 use super::document::PinnedObject;
 
-/// What became of one object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "result", content = "detail", rename_all = "kebab-case")]
+/// Result of one deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletionResult {
-    /// Deleted and gone.
+    /// The object was deleted and is gone.
     Deleted,
-    /// The deletion was accepted; these finalizers still hold the object.
+    /// The API server accepted the deletion; these finalizers keep the object.
     Terminating(Vec<String>),
-    /// It was gone already.
+    /// The object did not exist any more.
     Gone,
-    /// It does not qualify any more; nothing was sent.
+    /// The object does not qualify any more, so no request was sent; the reason.
     Changed(String),
-    /// The server refused or did not answer.
+    /// The API server refused or did not answer.
     Failed(String),
-    /// An interrupt came first.
+    /// The run was interrupted before.
     NotTried,
 }
 
-/// One row of a result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Object and result of one deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepResult {
-    /// The object.
     pub object: PinnedObject,
-    /// What became of it.
-    #[serde(flatten)]
     pub step: DeletionResult,
 }
 
-/// The result of a prune.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Result of a prune.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PruneResult {
-    /// Always `kubectl-gitops/result/v1`.
-    pub schema: String,
-    /// What happened, in the order of deletion.
+    /// Results in the order of deletion.
     pub steps: Vec<StepResult>,
-    /// Whether Ctrl-C ended it early.
-    #[serde(default)]
+    /// True if Ctrl-C ended the run early.
     pub interrupted: bool,
 }
 
 impl PruneResult {
-    /// An empty result.
-    pub fn new() -> Self {
-        Self { schema: "kubectl-gitops/result/v1".to_owned(), steps: vec![], interrupted: false }
-    }
-
-    /// Whether every object is gone.
+    /// Returns true if every object is gone.
     pub fn is_complete(&self) -> bool {
         self.steps.iter().all(|row| matches!(row.step, DeletionResult::Deleted | DeletionResult::Gone))
     }
 
-    /// How many objects this run deleted for good.
+    /// Returns the number of objects that this run deleted and that are gone.
     pub fn deleted(&self) -> usize {
         self.steps.iter().filter(|row| row.step == DeletionResult::Deleted).count()
-    }
-}
-
-impl Default for PruneResult {
-    fn default() -> Self {
-        Self::new()
     }
 }

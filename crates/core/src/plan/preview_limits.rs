@@ -2,6 +2,7 @@
 //!
 //! Source: design 3.4, rule 6, read for a preview: nothing is refused by Flux, so this is what makes a merge stop.
 
+use crate::text::join_limited;
 use std::collections::BTreeMap;
 
 use super::document::{Action, Plan};
@@ -42,10 +43,8 @@ pub fn check(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<ExceededLim
         }
     }
     if !gone.is_empty() {
-        let more = if gone.len() > NAMED { format!(" and {} more", gone.len() - NAMED) } else { String::new() };
         let what = if gone.len() == 1 { "owner and everything it has" } else { "owners and everything they have" };
-        let names = gone.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let message = format!("this deletes {} {what}: {names}{more}", gone.len());
+        let message = format!("this deletes {} {what}: {}", gone.len(), join_limited(&gone, NAMED));
         broken.push((2, ExceededLimit { message, hint: MEANT.to_owned() }));
     }
     let total = plan.deletions().count();

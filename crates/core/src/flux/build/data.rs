@@ -99,7 +99,11 @@ mod tests {
 
     #[test]
     fn an_apply_removes_dropped_keys_and_keeps_those_of_other_managers() {
-        let fields = [manager(kustomize_controller::NAME, &["a", "b"]), manager("kubectl-edit", &["c"]), manager("operator", &["b", "d"])];
+        let fields = [
+            manager(kustomize_controller::NAME, &["a", "b"]),
+            manager("kubectl-edit", &["c"]),
+            manager("operator", &["b", "d"]),
+        ];
         let live = json!({"kind": "ConfigMap", "data": {"a": "1", "b": "2", "c": "3", "d": "4"},
             "metadata": {"managedFields": fields}});
         let after = Data::read(&live).after_apply(&json!({"kind": "ConfigMap", "data": {"a": "9"}}));

@@ -12,10 +12,11 @@ use super::generator::GeneratedFile;
 use super::objects::BuiltObject;
 use super::undecrypted::{Undecrypted, UnknownName};
 use super::{kustomization_file, sops, yaml};
-use crate::flux::annotations::DECRYPT;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
+/// Annotation that opts an object out of decryption with the value `disabled`.
+const DECRYPT: &str = "kustomize.toolkit.fluxcd.io/decrypt";
 /// Fields that make up the identity of an object.
 const IDENTITY: [&str; 4] = ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"];
 
@@ -223,9 +224,7 @@ mod tests {
     #[test]
     fn an_encrypted_name_is_an_unknown_identity() {
         let cipher = "ENC[AES256_GCM,data:x,iv:i,tag:t,type:str]";
-        let object = |name: &str| {
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "sops": {"mac": MAC}})
-        };
+        let object = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "sops": {"mac": MAC}});
         let none = BTreeSet::new();
         assert_eq!(undecrypted_part(&object("a"), &none), Some(Undecrypted::Content));
         assert_eq!(undecrypted_part(&object(cipher), &none), Some(Undecrypted::Identity));

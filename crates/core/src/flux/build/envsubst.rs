@@ -255,9 +255,8 @@ fn reversed(value: &str) -> String {
 
 /// Removes the shortest or longest non-empty prefix that a glob matches.
 fn trim_prefix(value: &str, pattern: &str, longest: bool) -> String {
-    let mut matching = (1..=value.len()).filter(|end| {
-        value.is_char_boundary(*end) && glob::matches(pattern, &value[..*end]).unwrap_or(false)
-    });
+    let mut matching = (1..=value.len())
+        .filter(|end| value.is_char_boundary(*end) && glob::matches(pattern, &value[..*end]).unwrap_or(false));
     let end = if longest { matching.next_back() } else { matching.next() };
     value[end.unwrap_or_default()..].to_owned()
 }

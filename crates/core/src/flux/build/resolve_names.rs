@@ -99,11 +99,7 @@ fn replace_text(value: &mut Value, old: &str, new: &str) {
 }
 
 /// Returns the objects of the inventory that neither this build nor the last applied one identifies.
-fn unclaimed(
-    inventory: &BTreeSet<ObjectId>,
-    built: &[BuiltObject],
-    last_applied: &[BuiltObject],
-) -> Vec<ObjectId> {
+fn unclaimed(inventory: &BTreeSet<ObjectId>, built: &[BuiltObject], last_applied: &[BuiltObject]) -> Vec<ObjectId> {
     let mut known = known_ids(last_applied);
     known.extend(built.iter().map(|object| object.id.clone()));
     let mut unclaimed: Vec<ObjectId> = inventory.difference(&known).cloned().collect();
@@ -139,8 +135,7 @@ fn known_ids(objects: &[BuiltObject]) -> BTreeSet<ObjectId> {
 
 fn encrypted_texts(objects: &[BuiltObject]) -> Vec<String> {
     let encrypted = objects.iter().filter(|object| has_encrypted_identity(object));
-    let mut texts: Vec<String> =
-        encrypted.map(|object| sops::manifest_without_recipients(&object.manifest)).collect();
+    let mut texts: Vec<String> = encrypted.map(|object| sops::manifest_without_recipients(&object.manifest)).collect();
     texts.sort();
     texts
 }
@@ -199,7 +194,12 @@ mod tests {
         let rows = [
             ("another text", Some("xy"), &[OLD][..], UnknownName { candidates: live.clone(), content_changed: true }),
             ("unknown last applied text", None, &[OLD], UnknownName { candidates: live, content_changed: false }),
-            ("two candidates", Some("x"), &[OLD, "a-ccdfghkmt2"], UnknownName { candidates: both, content_changed: false }),
+            (
+                "two candidates",
+                Some("x"),
+                &[OLD, "a-ccdfghkmt2"],
+                UnknownName { candidates: both, content_changed: false },
+            ),
             ("no candidate", None, &[], UnknownName::default()),
         ];
         for (what, before, live, expected) in rows {

@@ -10,11 +10,9 @@ use sha2::{Digest, Sha256};
 use super::generator::GeneratedFile;
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
-use super::substitute::{Variables, resolve_variables, variable_sources};
+use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
 use super::yaml::YamlDocument;
 use super::{decryption, generator, objects, references, yaml};
-use crate::flux::annotations::SUBSTITUTE;
-use crate::flux::source::artifact;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 
@@ -148,7 +146,7 @@ fn run_key(artifact: &Artifact, generated: &GeneratedFile) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    artifact::hex(&hash.finalize())
+    crate::text::hex(&hash.finalize())
 }
 
 fn read_objects(
@@ -235,7 +233,7 @@ mod tests {
         assert!(run(json!({}), secret, &[]).unwrap_err().contains("encrypted"));
         let decrypted = run(json!({"decryption": {"provider": "sops"}}), secret, &[]).unwrap();
         assert_eq!(decrypted[0].undecrypted, Some(Undecrypted::Content));
-        let dropped = secret.replace("data", "stringData");
+        let dropped = secret.replace("\ndata", "\nstringData");
         let applied = run(json!({}), &dropped, &[]).expect("the controller applies the encrypted text");
         assert_eq!(applied[0].undecrypted, None, "it is not decrypted at all");
     }

@@ -141,8 +141,7 @@ mod tests {
             content_without_recipients(&json!({"kind": "Secret", "type": "Opaque", "data": data}))
         };
         let file = |value: &str, recipient: &str| {
-            let text =
-                format!("a: {value}\nsops:\n    age:\n        - enc: {recipient}\n    mac: {MAC}\n");
+            let text = format!("a: {value}\nsops:\n    age:\n        - enc: {recipient}\n    mac: {MAC}\n");
             content(&[("f.yaml", &text)])
         };
         assert_eq!(file("1", "x"), file("1", "y"));

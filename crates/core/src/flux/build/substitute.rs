@@ -9,6 +9,9 @@ use serde_json::Value;
 use super::data::{DataRef, Lookup};
 use super::envsubst;
 
+/// Label or annotation that opts an object out of substitution with the exact value `disabled`.
+pub(super) const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
+
 /// Variables of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variables {
@@ -163,7 +166,10 @@ mod tests {
     #[test]
     fn a_missing_source_or_an_invalid_name_fails_the_build() {
         let from = |kind: &str, name: &str| json!({"substituteFrom": [{"kind": kind, "name": name}]});
-        assert_eq!(substituted(from("ConfigMap", "none"), ""), Err(SubstituteError::Missing("ConfigMap/none".to_owned())));
+        assert_eq!(
+            substituted(from("ConfigMap", "none"), ""),
+            Err(SubstituteError::Missing("ConfigMap/none".to_owned()))
+        );
         assert_eq!(substituted(from("ConfigMap", "odd"), ""), Err(SubstituteError::Name("my-key".to_owned())));
         assert!(matches!(substituted(from("Secret", "closed"), ""), Err(SubstituteError::Unreadable(..))));
         let optional = json!({"substituteFrom": [{"kind": "Secret", "name": "none", "optional": true}]});

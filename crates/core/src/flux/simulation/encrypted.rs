@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Preview;
 use super::model::{Node, Pass};
 use super::passes::Round;
 use super::rows::owner_id;
-use super::Preview;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::objects::BuiltObject;
@@ -16,7 +16,7 @@ use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::inventory_members;
 use crate::plan::document::{Action, Actor, Certainty, Change, PinnedObject};
-use crate::text::count;
+use crate::text::pluralize;
 
 /// Of an object that may have another name.
 const RENAMED: &str = "renamed (hash unknown): its encrypted content changed, and its name has a hash of what is \
@@ -120,13 +120,14 @@ impl Preview<'_> {
 
 /// Why what a Kustomization builds is not compared with anything; empty where it is.
 pub(crate) fn reason(node: &Node) -> String {
-    let encrypted = |object: &&BuiltObject| object.undecrypted.as_ref().is_some_and(|veil| *veil != Undecrypted::Reference);
+    let encrypted =
+        |object: &&BuiltObject| object.undecrypted.as_ref().is_some_and(|veil| *veil != Undecrypted::Reference);
     let objects = node.last().and_then(Pass::desired).into_iter().flat_map(|desired| desired.values());
     match objects.filter(encrypted).count() {
         0 => String::new(),
         number => format!(
             "{} encrypted: without the keys their content, and so the build as a whole, is compared with nothing",
-            count(number, "object")
+            pluralize(number, "object")
         ),
     }
 }

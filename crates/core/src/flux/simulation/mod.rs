@@ -7,6 +7,7 @@
 
 pub mod applied;
 pub mod blockers;
+pub mod dry_run;
 pub mod encrypted;
 pub mod explore;
 pub mod helm;

@@ -7,12 +7,11 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::explore::Graph;
 use super::model::{Finalization, Node, PassOutcome, SimulationEvent};
-use crate::flux::annotations::{PRUNE, RECONCILE, SSA};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
-use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
+use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE, PRUNE, RECONCILE, SSA};
 
 /// How an object ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -338,7 +337,9 @@ fn guard_is_foreign(object: &ObjectMetadata) -> bool {
 }
 
 fn applied(built: &BuiltObject, spec: &KustomizationSpec, owner: &NamespacedName, features: Features) -> Applied {
-    let common = |key: &str, value: &str| spec.common_label_or_annotation(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
+    let common = |key: &str, value: &str| {
+        spec.common_label_or_annotation(key).is_some_and(|found| found.eq_ignore_ascii_case(value))
+    };
     let marked = |key: &str, value: &str| built.has_label_or_annotation(key, value) || common(key, value);
     let ignored = marked(SSA, "ignore");
     let label = NamespacedName {

@@ -7,14 +7,13 @@ use super::outcomes::{FinalState, PossibleOutcomes};
 use super::scope;
 use super::scope::Scopes;
 use super::{Consequences, Preview, Refusal, outcomes};
-use crate::flux::annotations::{RECONCILE, SSA};
 use crate::flux::build;
 use crate::flux::build::{Answers, BuildContext, BuildError, DataOverrides, Needs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
 
 /// A spec that a pass of a Kustomization applies.
 pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
@@ -40,7 +39,8 @@ impl Preview<'_> {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
                     // Of what is encrypted as a whole only the live spec is known.
                     if !outcomes::is_skipped(built) && built.manifest.is_object() {
-                        let spec = KustomizationSpec::new(&built.manifest["spec"]);
+                        let spec =
+                            KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&serde_json::Value::Null));
                         changes.entry(NamespacedName::of(id)).or_default().push((node.id.clone(), number, spec));
                     }
                 }
@@ -62,7 +62,9 @@ impl Preview<'_> {
         let live_spec = KustomizationSpec::of(live);
         let object = &live.object;
         let frozen = [RECONCILE, SSA].iter().any(|mark| {
-            object.mark(mark).is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
+            object
+                .label_or_annotation(mark)
+                .is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
         });
         let foreign = object.writers.iter().any(|writer| {
             writer.suspend && &*writer.manager != "kustomize-controller" && !writer.manager.starts_with("kubectl")

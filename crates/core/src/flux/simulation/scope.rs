@@ -91,7 +91,7 @@ impl<'a> Scopes<'a> {
 
     /// Whether discovery has a gap where this kind may be.
     fn may_be_unread(&self, kind: &GroupKind) -> bool {
-        self.snapshot.gaps.iter().any(|gap| gap.subject.starts_with(&format!("{}/", kind.group)))
+        self.snapshot.gaps_hiding(kind).next().is_some()
     }
 }
 

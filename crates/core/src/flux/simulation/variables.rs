@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use super::model::{Node, NodeId, Pass};
 use super::outcomes::{FinalState, is_skipped};
 use super::{Consequences, Preview};
-use crate::flux::annotations::SSA;
 use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::build::{Answers, DataOverrides};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::SSA;
 
 /// What the variables of one Kustomization will be.
 #[derive(Default)]

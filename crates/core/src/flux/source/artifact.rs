@@ -12,6 +12,7 @@ use super::ignore::Patterns;
 use super::options::{IgnoreFilter, SourceOptions};
 use super::path;
 use super::tree::{File, Tree};
+use crate::text::hex;
 
 /// Regular files and directories of a source that its ignore rules keep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,11 +141,6 @@ fn hash<'a>(
     }
     directories.into_iter().for_each(|directory| hash.update(directory));
     hex(&hash.finalize())
-}
-
-/// Writes bytes as lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

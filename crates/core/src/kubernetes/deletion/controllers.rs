@@ -18,8 +18,8 @@ use chrono::TimeDelta;
 
 use crate::flux::kinds::{FluxKind, KINDS, find};
 use crate::kubernetes::duration;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
-use crate::kubernetes::snapshot::{GapKind, Snapshot};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::document::Plan;
 
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -76,14 +76,8 @@ impl<'a> ControllerLookup<'a> {
 
     /// Whether every Deployment of the cluster is known.
     fn saw_deployments(&self) -> bool {
-        let kind = self.snapshot.types.iter().find(|kind| kind.is("apps", "Deployment")).map(ResourceType::resource);
-        kind.is_some_and(|resource| {
-            let hides = |kind: GapKind, subject: &str| match kind {
-                GapKind::StaleGroup => subject.starts_with("apps/"),
-                _ => subject == resource,
-            };
-            !self.snapshot.gaps.iter().any(|gap| hides(gap.kind, &gap.subject))
-        })
+        let deployment = GroupKind::new("apps", "Deployment");
+        self.snapshot.resource_type(&deployment).is_some() && self.snapshot.gaps_hiding(&deployment).next().is_none()
     }
 
     /// Whether a controller wrote the status of an object of such a kind within two of its intervals.

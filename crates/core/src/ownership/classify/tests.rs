@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::{ObjectMetadata, Resource, parse_time};
-use crate::kubernetes::snapshot::GapKind;
-use crate::kubernetes::snapshot::{Gap, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
 use crate::ownership::schemes::flux_v1;
 use crate::ownership::{OwnerStatus, identity};
@@ -521,7 +522,7 @@ fn an_owner_that_moved_between_its_two_readings_changed() {
     let mut before = owner.object.clone();
     before.resource_version = "0".into();
     let mut snapshot = snapshot(vec![before], vec![]);
-    snapshot.take_full(vec![owner], |_| true);
+    snapshot.add_resources(vec![owner], |_| true);
     snapshot.normalise();
     assert_eq!(
         snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,

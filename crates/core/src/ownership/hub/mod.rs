@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::index::Index;
 use super::schemes::{argocd, flux_helmrelease, flux_kustomization};
 use super::{Members, SCHEMES, owner_status};
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, Resource};
-use crate::kubernetes::snapshot::Gap;
 
 /// Kinds of a hub's owners that can apply to another cluster.
 pub const KINDS: [(&str, &str); 3] = [

@@ -2,7 +2,7 @@
 //! lists may be listed by one that is not known.
 
 use super::Index;
-use crate::kubernetes::snapshot::GapKind;
+use crate::kubernetes::object::GroupKind;
 use crate::ownership::SCHEMES;
 use crate::ownership::resolve::ResolvedClaim;
 
@@ -18,7 +18,7 @@ impl Index<'_> {
                 scheme.owner_kinds.iter().copied().chain(records.map(|source| (source.group, source.kind)))
             });
             let mut listers = listers;
-            listers.any(|(group, kind)| self.hides(gap.kind, &gap.subject, group, kind))
+            listers.any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
         })?;
         Some(format!("{} could not be read whole, and one of them may list it", gap.subject))
     }
@@ -36,21 +36,9 @@ impl Index<'_> {
         let namespace = &found.claim.owner.namespace;
         let gap = self.snapshot.gaps.iter().find(|gap| {
             let elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
-            !elsewhere && kinds.iter().any(|(group, kind)| self.hides(gap.kind, &gap.subject, group, kind))
+            !elsewhere
+                && kinds.iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
         })?;
         Some(format!("{} could not be read: {}", gap.subject, gap.message))
-    }
-
-    /// Whether a gap's subject, a resource or an API group version, covers a kind.
-    fn hides(&self, gap: GapKind, subject: &str, group: &str, kind: &str) -> bool {
-        if gap == GapKind::StaleGroup {
-            return subject.split_once('/').map_or("", |(group, _)| group) == group;
-        }
-        let known = self.snapshot.types.iter().find(|known| known.is(group, kind)).map(|known| known.resource());
-        let plural = format!("{}s", kind.to_lowercase());
-        let guess = || {
-            if group.is_empty() { plural } else { format!("{plural}.{group}") }
-        };
-        known.unwrap_or_else(guess) == subject
     }
 }

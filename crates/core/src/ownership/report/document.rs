@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use super::labels::LabelReport;
 use super::{explain, tree};
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
+use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::readiness::Readiness;
 use crate::ownership::{OwnerId, OwnerStatus, Protection, Strength};
 

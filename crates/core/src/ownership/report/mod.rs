@@ -16,7 +16,6 @@ use std::collections::{HashMap, HashSet};
 use super::index::Index;
 use super::{OwnerId, OwnershipStatus};
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource};
-use crate::kubernetes::snapshot::{Gap, GapKind};
 
 pub use document::{
     Body, Filtered, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind, SCHEMA,
@@ -71,7 +70,7 @@ impl<'i, 'a> Views<'i, 'a> {
         for full in snapshot.full.iter().chain(contents) {
             index.position(&full.object.id).into_iter().for_each(|at| content_at[at] = Some(full));
         }
-        let unread = snapshot.types.iter().filter(|kind| snapshot.gaps.iter().any(|gap| covers(gap, kind)));
+        let unread = snapshot.types.iter().filter(|kind| snapshot.gaps_hiding(&kind.group_kind()).next().is_some());
         let unread = unread.map(crate::kubernetes::object::ResourceType::group_kind).collect();
         Self { index, standings, by_mark, astray, contents: content_at, unread }
     }
@@ -116,13 +115,5 @@ impl<'i, 'a> Views<'i, 'a> {
 
     fn standings(&self) -> impl Iterator<Item = (&'a ObjectMetadata, &OwnershipStatus)> {
         self.index.snapshot().objects.iter().zip(&self.standings)
-    }
-}
-
-/// Whether a gap hides objects of a type.
-fn covers(gap: &Gap, kind: &crate::kubernetes::object::ResourceType) -> bool {
-    match gap.kind {
-        GapKind::StaleGroup => gap.subject == kind.api_version(),
-        _ => gap.subject == kind.resource(),
     }
 }

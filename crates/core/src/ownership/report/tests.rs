@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectMetadata, parse_time};
-use crate::kubernetes::snapshot::{Gap, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::testing::{Make, object, resource_type, snapshot};
 
 fn ready(mut content: Value) -> Value {
@@ -283,10 +284,7 @@ fn the_document_has_its_schema_and_names_its_answer() {
     let text = serde_json::to_value(views.document(Body::Owners(views.owners()), &InventoryFilter::default())).unwrap();
     assert_eq!((&text["schema"], &text["complete"]), (&json!(SCHEMA), &json!(true)));
     let apps = &text["owners"][0];
-    assert_eq!(
-        (&apps["system"], &apps["name"], &apps["state"]),
-        (&json!("flux"), &json!("podinfo"), &json!("ready"))
-    );
+    assert_eq!((&apps["system"], &apps["name"], &apps["state"]), (&json!("flux"), &json!("podinfo"), &json!("ready")));
     let findings = serde_json::to_value(
         views.document(Body::Findings(views.findings(Question::Leaked, |_, _| true)), &InventoryFilter::default()),
     )

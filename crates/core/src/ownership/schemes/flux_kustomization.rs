@@ -17,12 +17,14 @@ pub const NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
 pub const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// Kind of the owner.
 pub const KIND: &str = "Kustomization";
+/// Key that turns pruning of an object off.
+pub const PRUNE: &str = "kustomize.toolkit.fluxcd.io/prune";
+/// Key that turns applying and pruning of an object off.
+pub const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
+/// Key that sets the mode of server-side apply.
+pub const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
 /// Keys that protect from pruning, with the value that does (compared without case; label or annotation).
-const KEEP: [(&str, &str); 3] = [
-    ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
-    ("kustomize.toolkit.fluxcd.io/reconcile", "disabled"),
-    ("kustomize.toolkit.fluxcd.io/ssa", "ignore"),
-];
+const KEEP: [(&str, &str); 3] = [(PRUNE, "disabled"), (RECONCILE, "disabled"), (SSA, "ignore")];
 
 /// The scheme record.
 pub const SCHEME: Scheme = Scheme {

@@ -13,7 +13,7 @@ use super::safety::Allow;
 use super::type_aliases;
 use super::type_aliases::Kinds;
 use super::{Collected, Collector, Decision, NativeAction, PlannedAction, Reason};
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::order;
 use crate::kubernetes::deletion::order::delete_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
@@ -57,8 +57,7 @@ impl<'a> ApplySetCollector<'a> {
         index: &'a Index<'a>,
         allow: Allow,
     ) -> Result<Self> {
-        let hint = "name the parent that `kubectl apply --applyset` was given, and its namespace with -n";
-        let missing = || Error::failed(format!("there is no ApplySet parent {parent}")).hint(hint);
+        let missing = || Error::failed(format!("there is no ApplySet parent {parent}")).hint(Hint::ApplySetParent);
         let found = snapshot.object(parent).ok_or_else(missing)?;
         let (kinds, namespaces) = scope(found)?;
         let served = Kinds::of(snapshot);

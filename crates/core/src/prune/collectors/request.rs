@@ -14,7 +14,7 @@ use super::qbec::scope::QbecApp;
 use super::rows;
 use super::safety::Allow;
 use super::type_aliases::Kinds;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
@@ -205,7 +205,7 @@ impl Request {
     /// The parent of an ApplySet, by the resource that the user named.
     fn parent(&self, snapshot: &Snapshot) -> Result<ObjectId> {
         let System::ApplySet { kind, name, namespace } = &self.system else {
-            return Err(Error::usage("only an ApplySet has a parent"));
+            return Err(Error::invalid("only an ApplySet has a parent"));
         };
         let lower = kind.to_lowercase();
         let named = |served: &&crate::kubernetes::object::ResourceType| {
@@ -214,11 +214,13 @@ impl Request {
             lower == singular || lower == full || lower == *served.plural || lower == served.resource()
         };
         let Some(served) = snapshot.types.iter().find(named) else {
-            return Err(Error::usage(format!("the cluster serves no kind {kind:?} (--applyset)"))
+            return Err(Error::invalid(format!("the cluster serves no kind {kind:?} (--applyset)"))
                 .hint("write NAME, configmap/NAME or RESOURCE.GROUP/NAME"));
         };
         if served.namespaced && namespace.is_empty() {
-            return Err(Error::usage("a namespace is needed: the ApplySet's parent lives in one").hint("pass -n"));
+            return Err(
+                Error::invalid("a namespace is needed: the ApplySet's parent lives in one").hint(Hint::Namespace)
+            );
         }
         let namespace = if served.namespaced { namespace } else { "" };
         Ok(ObjectId::new(&served.group, &served.kind, namespace, name))

@@ -1,5 +1,6 @@
 use super::*;
-use crate::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind};
+use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::plan::document::{Action, Actor, Certainty, PinnedObject};
 use crate::testing;
 

@@ -9,8 +9,9 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
-use crate::kubernetes::snapshot::{Gap, GapKind, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::document::{Action, Actor, Change, PinnedObject, Plan};
 
 /// The kind whose objects are read with their content: the policy stands in the spec.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::variants::variants;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::args::FluxdArgs;
 use crate::ownership::schemes::flux_v1::{GitSource, LEGACY_MARK, MARK, SCHEME, is_well_formed, mark, resource_id};
@@ -77,7 +77,7 @@ pub fn marks(index: &Index<'_>, wanted: &dyn Fn(&ObjectMetadata) -> bool) -> Mar
             Err(why) => unreadable.push(format!("{}: {why}", full.object.id)),
         }
     }
-    let unread = snapshot.gaps.iter().any(|gap| gap.subject == "deployments.apps");
+    let unread = snapshot.gaps_hiding(&GroupKind::new("apps", "Deployment")).next().is_some();
     let fluxd = if any { Some(true) } else { (!unread).then_some(false) };
     let known: Vec<(String, String)> =
         sources.iter().map(|source| (source.record().id.name, source.sync_set())).collect();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::FluxV1Collector;
 use super::config::{SyncChange, change};
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
@@ -26,11 +26,11 @@ pub fn of(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, 
     if let Some(source) = named {
         return Ok((source.clone(), vec![]));
     }
-    let hint = "name the source with --git-url, --git-branch and --git-path";
+    let hint = Hint::FluxV1Source;
     let fluxds = snapshot.full.iter().filter_map(|full| Some((&full.object.id, FluxdArgs::find(&full.content)?)));
     let fluxds: Vec<_> = fluxds.collect();
     match &fluxds[..] {
-        [] => Err(Error::usage("the cluster runs no fluxd, so its source is not known").hint(hint)),
+        [] => Err(Error::invalid("the cluster runs no fluxd, so its source is not known").hint(hint)),
         [(id, args)] => {
             let read = |args: &FluxdArgs| {
                 let namespaces = args.namespaces().unwrap_or_default().into_iter().map(str::to_owned).collect();
@@ -41,7 +41,7 @@ pub fn of(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, 
         }
         several => {
             let names: Vec<_> = several.iter().map(|(id, _)| id.to_string()).collect();
-            Err(Error::usage(format!("the cluster runs several fluxds: {}", names.join(", "))).hint(hint))
+            Err(Error::invalid(format!("the cluster runs several fluxds: {}", names.join(", "))).hint(hint))
         }
     }
 }

@@ -1,13 +1,13 @@
-//! What the process tells the shell when it ends; the same table stands in every man page.
+//! Exit codes of the process. Every man page has the same table.
 
-/// How a run ended. The numbers are a contract (see EXIT STATUS in the man pages).
+/// Result of a run, as the shell sees it. The numbers are a contract (EXIT STATUS in the man pages).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitCode {
     /// Done, or nothing to do.
     Done = 0,
-    /// Something failed.
+    /// An error.
     Error = 1,
-    /// The command line is wrong; nothing was sent.
+    /// Wrong usage; nothing was sent.
     Usage = 2,
     /// The plan deletes something (only with `--detailed-exitcode`).
     PlanDeletes = 3,
@@ -21,7 +21,7 @@ pub enum ExitCode {
     Interrupted = 130,
 }
 
-/// The EXIT STATUS table of the man pages: code and meaning.
+/// Rows of EXIT STATUS in the man pages.
 pub const EXIT_STATUS: [(ExitCode, &str); 8] = [
     (ExitCode::Done, "done, or nothing to do"),
     (ExitCode::Error, "an error"),

@@ -1,31 +1,33 @@
-//! Which types the API server has: two requests of aggregated discovery, or one per group version on old servers.
+//! Discovery of the types that the API server has: two requests of aggregated discovery, or one per group version on
+//! older servers.
 //!
-//! Read directly, because client libraries hide stale groups and answer "no groups" for servers older than 1.26
-//! (reference rust-and-kube 2.4).
+//! Not kube's discovery: it hides stale groups, and finds no groups on servers before 1.26 (docs/reference/kubectl-plugin.md
+//! 6.4).
 
 use std::sync::Arc;
 
 use futures::stream::{StreamExt, iter};
 use serde::Deserialize;
 
-use crate::cluster::{Cluster, Failure};
+use crate::cluster::{Cluster, Failure, Response};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{GroupKind, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind, OtherVersion};
+use gitops_core::kubernetes::snapshot::OtherVersion;
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
-/// Types that exist for the moment only and are nobody's to manage.
+/// Short-lived types that no owner manages.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
-/// What discovery found.
+/// Result of discovery.
 #[derive(Debug, Default)]
 pub struct Discovered {
     /// Every type that can be listed and deleted, each in one version.
     pub types: Vec<ResourceType>,
     /// Further versions of kinds that can be listed and deleted.
     pub other_versions: Vec<OtherVersion>,
-    /// Groups whose types are not known.
+    /// One gap for each group version whose types are unknown.
     pub gaps: Vec<Gap>,
 }
 
@@ -38,19 +40,15 @@ impl Cluster {
     pub async fn discover(&self) -> Result<Discovered, Failure> {
         let (core, groups) = futures::join!(self.get("/api", ACCEPT), self.get("/apis", ACCEPT));
         let (core, groups) = (core?, groups?);
-        let aggregated = |content_type: &str| content_type.contains("apidiscovery.k8s.io");
-        if aggregated(&core.content_type) && aggregated(&groups.content_type) {
-            let parse = |body: &[u8]| serde_json::from_slice::<AggregatedList>(body).ok();
-            if let (Some(core), Some(groups)) = (parse(&core.body), parse(&groups.body))
-                && !core.items.is_empty()
-            {
-                return Ok(from_aggregated(core.items.into_iter().chain(groups.items)));
-            }
+        if let (Some(core), Some(groups)) = (parse_aggregated(&core), parse_aggregated(&groups))
+            && !core.items.is_empty()
+        {
+            return Ok(from_aggregated(core.items.into_iter().chain(groups.items)));
         }
         self.discover_each(&core.body, &groups.body).await
     }
 
-    /// One request per group version; each may fail on its own.
+    /// Sends one request per group version; a failure is a gap.
     async fn discover_each(&self, core: &[u8], groups: &[u8]) -> Result<Discovered, Failure> {
         let core: Versions = serde_json::from_slice(core).unwrap_or_default();
         let groups: GroupList = serde_json::from_slice(groups).unwrap_or_default();
@@ -90,6 +88,13 @@ impl Cluster {
     }
 }
 
+fn parse_aggregated(response: &Response) -> Option<AggregatedList> {
+    if !response.content_type.contains("apidiscovery.k8s.io") {
+        return None;
+    }
+    serde_json::from_slice(&response.body).ok()
+}
+
 fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Discovered {
     let mut found = Discovered::default();
     for group in groups {
@@ -125,8 +130,9 @@ fn add(found: &mut Discovered, group: &str, version: &str, resource: ApiResource
         return;
     }
     if found.types.iter().rev().any(|known| &*known.group == group && *known.plural == resource.name) {
-        let what = GroupKind::new(group, &resource.kind);
-        found.other_versions.push(OtherVersion { what, version: version.into() });
+        found
+            .other_versions
+            .push(OtherVersion { what: GroupKind::new(group, &resource.kind), version: version.into() });
         return;
     }
     found.types.push(ResourceType {
@@ -213,7 +219,7 @@ struct ApiGroup {
 }
 
 impl ApiGroup {
-    /// The preferred version first.
+    /// Returns the versions, the preferred one first.
     fn ordered(self) -> Vec<String> {
         let preferred = self.preferred_version.map(|preferred| preferred.version);
         let others = self.versions.into_iter().map(|version| version.version);

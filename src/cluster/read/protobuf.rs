@@ -1,57 +1,55 @@
-//! `PartialObjectMetadataList` as protobuf: half the bytes of JSON, and far cheaper to read.
+//! Decoder of `PartialObjectMetadataList` in protobuf, which has half the bytes of JSON and is far cheaper to read.
 //!
-//! Field numbers: the published `generated.proto` of `k8s.io/apimachinery/pkg/apis/meta/v1` and `pkg/runtime`. Fields
-//! that this tool does not read are skipped. Read by hand, because a generated decoder copies every field of every object
-//! into values of its own first; here all text stays where it is in the response.
+//! The field numbers are those of `generated.proto` in `k8s.io/apimachinery/pkg/apis/meta/v1` and `pkg/runtime`. Other
+//! fields are skipped. A generated decoder would copy every field of every object; this one borrows text from the response.
 
 use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 
-use super::wire::{Fields, Value};
-use crate::cluster::read::metadata::{ManagedFields, MetadataVisitor, OwnerReferenceVisitor};
+use super::metadata::{RawManagedFields, RawMetadata, RawOwnerReference};
+use super::wire::{FieldValue, Fields};
 
-/// Every protobuf body of the API server begins with these bytes.
+/// First bytes of every protobuf body of the API server.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The list that the API server answers with; its items are decoded one by one, so only one is held decoded.
+/// A list response, whose items are decoded one at a time.
 pub(crate) struct PartialList<'a> {
-    /// Token of the next page, empty on the last one.
+    /// Token of the next page; empty on the last page.
     pub(crate) continue_token: Cow<'a, str>,
     items: Vec<&'a [u8]>,
 }
 
 impl<'a> PartialList<'a> {
-    /// Finds the items of a response body.
+    /// Splits a response body into its items.
     ///
     /// # Errors
-    /// What is wrong with the body.
+    /// When the body is not protobuf, damaged or truncated.
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, String> {
         let envelope = body.strip_prefix(MAGIC).ok_or("the body is not protobuf of the API server")?;
         let mut list = Self { continue_token: Cow::default(), items: vec![] };
         for field in Fields::find(envelope, 2)?.fields() {
             match field? {
-                (1, Value::Bytes(meta)) => list.continue_token = Fields::find(meta, 3)?.text(),
-                (2, Value::Bytes(item)) => list.items.push(item),
+                (1, FieldValue::Bytes(meta)) => list.continue_token = Fields::find(meta, 3)?.text(),
+                (2, FieldValue::Bytes(item)) => list.items.push(item),
                 _ => {}
             }
         }
         Ok(list)
     }
 
-    /// How many items there are.
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// The metadata of every item.
-    pub(crate) fn items(&self) -> impl Iterator<Item = Result<MetadataVisitor<'a>, String>> {
+    /// Decodes the items.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Result<RawMetadata<'a>, String>> {
         self.items.iter().map(|item| metadata(Fields::find(item, 1)?))
     }
 }
 
-fn metadata(value: Value<'_>) -> Result<MetadataVisitor<'_>, String> {
-    let mut found = MetadataVisitor::default();
+fn metadata(value: FieldValue<'_>) -> Result<RawMetadata<'_>, String> {
+    let mut found = RawMetadata::default();
     for field in value.fields() {
         match field? {
             (1, value) => found.name = value.text(),
@@ -72,8 +70,8 @@ fn metadata(value: Value<'_>) -> Result<MetadataVisitor<'_>, String> {
     Ok(found)
 }
 
-/// A map entry.
-fn pair(value: Value<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), String> {
+/// Decodes a map entry.
+fn pair(value: FieldValue<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), String> {
     let mut pair = (Cow::default(), Cow::default());
     for field in value.fields() {
         match field? {
@@ -85,8 +83,8 @@ fn pair(value: Value<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), String> {
     Ok(pair)
 }
 
-fn owner_reference(value: Value<'_>) -> Result<OwnerReferenceVisitor<'_>, String> {
-    let mut found = OwnerReferenceVisitor::default();
+fn owner_reference(value: FieldValue<'_>) -> Result<RawOwnerReference<'_>, String> {
+    let mut found = RawOwnerReference::default();
     for field in value.fields() {
         match field? {
             (1, value) => found.kind = value.text(),
@@ -101,8 +99,8 @@ fn owner_reference(value: Value<'_>) -> Result<OwnerReferenceVisitor<'_>, String
     Ok(found)
 }
 
-fn managed_fields(value: Value<'_>) -> Result<ManagedFields<'_>, String> {
-    let mut found = ManagedFields::default();
+fn managed_fields(value: FieldValue<'_>) -> Result<RawManagedFields<'_>, String> {
+    let mut found = RawManagedFields::default();
     for field in value.fields() {
         match field? {
             (1, value) => found.manager = value.text(),
@@ -110,7 +108,7 @@ fn managed_fields(value: Value<'_>) -> Result<ManagedFields<'_>, String> {
             (4, value) => found.time = time(value)?,
             (7, value) => {
                 for field in value.fields() {
-                    if let (1, Value::Bytes(raw)) = field? {
+                    if let (1, FieldValue::Bytes(raw)) = field? {
                         found.fields = raw;
                     }
                 }
@@ -122,7 +120,7 @@ fn managed_fields(value: Value<'_>) -> Result<ManagedFields<'_>, String> {
     Ok(found)
 }
 
-fn time(value: Value<'_>) -> Result<Option<DateTime<Utc>>, String> {
+fn time(value: FieldValue<'_>) -> Result<Option<DateTime<Utc>>, String> {
     let (mut seconds, mut nanos) = (0, 0);
     for field in value.fields() {
         match field? {
@@ -161,7 +159,7 @@ mod tests {
             field(6, b"7"),
             number(7, 2),
             field(8, &number(1, 5)),
-            // A fixed64, a fixed32 and a number of several bytes that nobody asked for.
+            // A fixed64, a fixed32 and a multi-byte number, all of which the decoder skips.
             vec![20 << 3 & 0x7f | 0x80 | 1, 1, 0, 0, 0, 0, 0, 0, 0, 0],
             vec![10 << 3 | 5, 0, 0, 0, 0],
             vec![10 << 3, 0xff, 0x01],
@@ -175,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_field_by_field() {
+    fn list_is_decoded() {
         let body = body();
         let list = PartialList::read(&body).unwrap();
         assert_eq!((list.continue_token.as_ref(), list.len()), ("next", 1));
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_ends_anywhere_is_an_error_and_never_half_a_list() {
+    fn truncated_body_is_an_error() {
         let body = body();
         let count = |bytes: &[u8]| {
             let list = PartialList::read(bytes)?;

@@ -1,5 +1,5 @@
-//! Users with few rights: types that may not be listed in the whole cluster are listed namespace by namespace. What stays
-//! unread stays a gap.
+//! Namespace by namespace reads, for users who may not list a type in the whole cluster. Namespaces that cannot be read
+//! leave the gap in place.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use tokio::task::JoinSet;
 
 use super::list::{Listing, Query};
 use crate::cluster::Cluster;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
-/// The namespaces in which to look: the one of `-n`, else all that are known, else the context's.
+/// The namespaces to read: the one of `-n`, else all known ones, else the context's.
 #[derive(Debug)]
-pub(crate) struct Namespaces {
+pub(super) struct Namespaces {
     names: Vec<Arc<str>>,
-    /// Whether these are all there are.
+    /// `true` if the cluster has no other namespace.
     all: bool,
 }
 
 impl Namespaces {
-    /// By what could be listed of them.
-    pub(crate) fn of(cluster: &Cluster, objects: &[ObjectMetadata]) -> Self {
+    /// Chooses the namespaces to read, given the objects listed so far.
+    pub(super) fn to_read(cluster: &Cluster, objects: &[ObjectMetadata]) -> Self {
         let known = objects.iter().filter(|object| object.id.is("", "Namespace"));
         let names: Vec<Arc<str>> = known.map(|object| Arc::from(&*object.id.name)).collect();
         if cluster.namespace_given || names.is_empty() {
@@ -30,28 +30,31 @@ impl Namespaces {
         Self { names, all: true }
     }
 
-    /// Puts what is known now of a type into its gap: it goes when every namespace was read.
-    fn settle(&self, kind: &ResourceType, unread: usize, gaps: &mut Vec<Gap>) {
+    /// Removes the gaps of a type that was read in every namespace; otherwise adds to them what was read.
+    fn update_gaps(&self, kind: &ResourceType, unread: usize, gaps: &mut Vec<Gap>) {
         let resource = kind.resource();
         if self.all && unread == 0 {
             gaps.retain(|gap| gap.subject != resource);
             return;
         }
         let read = self.names.len() - unread;
-        let which = match &self.names[..] {
+        if read == 0 {
+            return;
+        }
+        let namespaces = match &self.names[..] {
             [one] => one.to_string(),
-            _ => count(read, "namespace"),
+            _ => pluralize(read, "namespace"),
         };
         // A type that was listed in parts has a gap for each part.
-        for gap in gaps.iter_mut().filter(|gap| gap.subject == resource && read > 0) {
-            gap.message.push_str(&format!("; read in {which} only"));
+        for gap in gaps.iter_mut().filter(|gap| gap.subject == resource) {
+            gap.message.push_str(&format!("; read in {namespaces} only"));
         }
     }
 }
 
 impl Cluster {
-    /// Metadata of those of these types that the gaps say are denied.
-    pub(crate) async fn metadata_by_namespace(
+    /// Reads the metadata of those of these types that have a Forbidden gap.
+    pub(super) async fn read_metadata_by_namespace(
         &self,
         types: &[ResourceType],
         namespaces: &Namespaces,
@@ -60,53 +63,52 @@ impl Cluster {
         let list = |cluster: Self, kind: ResourceType, namespace: Arc<str>| async move {
             cluster.list_metadata(&kind, Query { namespace: Some(&namespace), selector: None }).await
         };
-        by_namespace(self, types, namespaces, gaps, list).await
+        read_by_namespace(self, types, namespaces, gaps, list).await
     }
 
-    /// Content of those of these types that the gaps say are denied.
-    pub(crate) async fn content_by_namespace(
+    /// Reads the content of those of these types that have a Forbidden gap.
+    pub(super) async fn read_content_by_namespace(
         &self,
         types: &[ResourceType],
         selector: Option<&str>,
         namespaces: &Namespaces,
         gaps: &mut Vec<Gap>,
     ) -> Vec<Resource> {
+        let selector: Option<Arc<str>> = selector.map(Into::into);
         let list = |cluster: Self, kind: ResourceType, namespace: Arc<str>| {
-            let selector: Option<Arc<str>> = selector.map(Into::into);
+            let selector = selector.clone();
             async move {
                 let query = Query { namespace: Some(&namespace), selector: selector.as_deref() };
                 cluster.list_full(&kind, query).await
             }
         };
-        by_namespace(self, types, namespaces, gaps, list).await
+        read_by_namespace(self, types, namespaces, gaps, list).await
     }
 }
 
-async fn by_namespace<T: Send + 'static, L: Future<Output = Listing<T>> + Send + 'static>(
+async fn read_by_namespace<T: Send + 'static, L: Future<Output = Listing<T>> + Send + 'static>(
     cluster: &Cluster,
     types: &[ResourceType],
     namespaces: &Namespaces,
     gaps: &mut Vec<Gap>,
     list: impl Fn(Cluster, ResourceType, Arc<str>) -> L,
 ) -> Vec<T> {
-    let denied = |kind: &&ResourceType| {
-        let same = |gap: &Gap| gap.kind == GapKind::Forbidden && gap.subject == kind.resource();
-        kind.namespaced && gaps.iter().any(same)
-    };
-    let denied: Vec<&ResourceType> = types.iter().filter(denied).collect();
     let mut items = vec![];
-    for kind in denied {
+    for kind in types.iter().filter(|kind| kind.namespaced) {
+        if !gaps.iter().any(|gap| gap.kind == GapKind::Forbidden && gap.subject == kind.resource()) {
+            continue;
+        }
         let mut lists = JoinSet::new();
         for namespace in &namespaces.names {
             lists.spawn(list(cluster.clone(), kind.clone(), namespace.clone()));
         }
         let mut unread = 0;
-        while let Some(done) = lists.join_next().await {
-            let listing = done.expect("a list does not panic");
+        while let Some(listed) = lists.join_next().await {
+            let listing = listed.expect("a list does not panic");
             items.extend(listing.items);
             unread += usize::from(listing.gap.is_some());
         }
-        namespaces.settle(kind, unread, gaps);
+        namespaces.update_gaps(kind, unread, gaps);
     }
     items
 }

@@ -1,56 +1,56 @@
-//! The fields of a protobuf message, borrowed from its bytes.
+//! Iterator over the fields of a protobuf message, borrowed from its bytes.
 //!
-//! Source: the published encoding of protocol buffers: a key is `number << 3 | type`, and the types are 0 a number, 1 eight
-//! bytes, 2 bytes with their length in front, 5 four bytes.
+//! Encoding (protobuf.dev/programming-guides/encoding): a key is `number << 3 | type`; type 0 is a varint, 1 eight bytes,
+//! 2 length-prefixed bytes, 5 four bytes.
 
 use std::borrow::Cow;
 
 /// The content of one field.
 #[derive(Clone, Copy)]
-pub(crate) enum Value<'a> {
+pub(crate) enum FieldValue<'a> {
     Number(u64),
     /// Text, bytes or a message.
     Bytes(&'a [u8]),
-    /// Of a type that no field this tool reads has.
+    /// A fixed32 or fixed64, which no field read here has.
     Skipped,
 }
 
-/// The fields of one message in the order in which they stand, by number. Ends after the first error.
+/// The fields of one message in order, with their numbers. Ends after the first error.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(&'a [u8]);
 
-impl<'a> Value<'a> {
-    /// The fields of a message.
+impl<'a> FieldValue<'a> {
+    /// Returns the fields of an embedded message.
     pub(crate) fn fields(self) -> Fields<'a> {
         Fields(self.bytes())
     }
 
-    /// Text; what is not UTF-8 in it becomes replacement characters.
+    /// Returns the text; bytes that are not UTF-8 become replacement characters.
     pub(crate) fn text(self) -> Cow<'a, str> {
         let bytes = self.bytes();
         std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
     }
 
-    /// An int64, an int32 or a bool.
+    /// Returns an int64, an int32 or a bool; 0 for other types.
     pub(crate) fn number(self) -> i64 {
         match self {
-            Value::Number(number) => number.cast_signed(),
+            FieldValue::Number(number) => number.cast_signed(),
             _ => 0,
         }
     }
 
     fn bytes(self) -> &'a [u8] {
         match self {
-            Value::Bytes(bytes) => bytes,
+            FieldValue::Bytes(bytes) => bytes,
             _ => &[],
         }
     }
 }
 
 impl<'a> Fields<'a> {
-    /// Field `number` of a message, empty when it is missing.
-    pub(crate) fn find(message: &'a [u8], number: u32) -> Result<Value<'a>, String> {
-        let mut found = Value::Bytes(&[]);
+    /// Returns the last field `number` of a message; empty bytes if it has none.
+    pub(crate) fn find(message: &'a [u8], number: u32) -> Result<FieldValue<'a>, String> {
+        let mut found = FieldValue::Bytes(&[]);
         for field in Fields(message) {
             match field? {
                 (at, value) if at == number => found = value,
@@ -79,16 +79,16 @@ impl<'a> Fields<'a> {
         None
     }
 
-    fn field(&mut self) -> Option<(u32, Value<'a>)> {
+    fn field(&mut self) -> Option<(u32, FieldValue<'a>)> {
         let key = self.varint()?;
         let value = match key & 7 {
-            0 => Value::Number(self.varint()?),
-            1 => self.take(8).map(|_| Value::Skipped)?,
+            0 => FieldValue::Number(self.varint()?),
+            1 => self.take(8).map(|_| FieldValue::Skipped)?,
             2 => {
                 let length = self.varint()?;
-                Value::Bytes(self.take(length)?)
+                FieldValue::Bytes(self.take(length)?)
             }
-            5 => self.take(4).map(|_| Value::Skipped)?,
+            5 => self.take(4).map(|_| FieldValue::Skipped)?,
             _ => return None,
         };
         Some((u32::try_from(key >> 3).ok()?, value))
@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), String>;
+    type Item = Result<(u32, FieldValue<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
