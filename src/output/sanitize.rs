@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Maximum length of [`one_line`], in characters: an annotation may have 256 KiB, and the table crate measures columns in
-/// 16 bits.
+/// Maximum length of [`one_line`], in characters: an annotation may have 256 KiB, and the table crate measures columns
+/// with a `u16`.
 const MAX_LINE_LENGTH: usize = 2000;
 
 /// Escapes terminal control characters; keeps line breaks and tabs. ESC becomes `^[` and CR `\r`, as in kubectl

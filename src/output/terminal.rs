@@ -26,9 +26,7 @@ impl Terminal {
     }
 
     /// Writes data to stdout unchanged and flushes it.
-    ///
-    /// # Errors
-    /// [`Error::closed_pipe`] when the reader closed the pipe, an ordinary error when writing fails.
+    /// A closed pipe is [`Error::closed_pipe`].
     pub fn data(&mut self, text: &str) -> Result<()> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => Error::closed_pipe(),
@@ -68,16 +66,14 @@ impl Terminal {
 
     /// Asks a yes-or-no question on stderr; the default is no.
     ///
-    /// # Errors
-    /// When the terminal is closed.
+    /// Fails when the terminal is closed.
     pub fn confirm(&mut self, question: &str) -> Result<bool> {
         Confirm::new().with_prompt(question).default(false).show_default(true).interact().map_err(no_answer)
     }
 
     /// Asks the user to type a text. Returns true if the answer is `expected`.
     ///
-    /// # Errors
-    /// When the terminal is closed.
+    /// Fails when the terminal is closed.
     pub fn confirm_by_typing(&mut self, question: &str, expected: &str) -> Result<bool> {
         let input = Input::<String>::new().with_prompt(question).allow_empty(true);
         Ok(input.interact().map_err(no_answer)?.trim() == expected)

@@ -14,7 +14,7 @@ use gitops_core::flux::source::tree::{File, Tree};
 pub enum WorktreeState {
     /// Tracked and untracked files as they are in the directory, without ignored ones.
     Worktree,
-    /// The staged files.
+    /// The files in git's index.
     Index,
     /// A commit, branch or tag.
     Revision(String),
@@ -29,8 +29,7 @@ pub struct Checkout {
 impl Checkout {
     /// Finds the checkout that contains a directory.
     ///
-    /// # Errors
-    /// When no checkout contains it, or `git` cannot be run.
+    /// Fails when no checkout contains it, or `git` cannot be run.
     pub fn find(directory: &Path) -> Result<Self> {
         let here = Self { directory: directory.to_path_buf() };
         let top = here.text(&["rev-parse", "--show-toplevel"]).map_err(|error| {
@@ -58,8 +57,7 @@ impl Checkout {
 
     /// Returns the fetch and push URLs of all remotes.
     ///
-    /// # Errors
-    /// When `git` fails.
+    /// Fails when `git` fails.
     pub fn remotes(&self) -> Result<Vec<String>> {
         // `git config` fails when nothing matches, as in a checkout without remotes.
         let urls = self.run(&["config", "--get-regexp", r"^remote\..*\.(url|pushurl)$"], None).unwrap_or_default();
@@ -69,8 +67,7 @@ impl Checkout {
 
     /// Returns the branch that is checked out.
     ///
-    /// # Errors
-    /// When the head is detached.
+    /// Fails when the head is detached.
     pub fn branch(&self) -> Result<String> {
         self.text(&["symbolic-ref", "--short", "HEAD"]).map_err(|_| {
             Error::usage("no branch is checked out").hint("name the branch that Flux deploys with --branch")
@@ -84,8 +81,7 @@ impl Checkout {
 
     /// Returns the files of a state.
     ///
-    /// # Errors
-    /// When `git` fails or a file cannot be read.
+    /// Fails when `git` fails or a file cannot be read.
     pub fn tree(&self, state: &WorktreeState) -> Result<Tree> {
         match state {
             WorktreeState::Index => {
@@ -142,8 +138,8 @@ impl Checkout {
         Ok(File::Regular(std::fs::read(&at).map_err(failed)?.into()))
     }
 
-    /// Returns the content of a file after git's conversion. Git writes its objects to a temporary directory, so the
-    /// checkout stays unchanged.
+    /// Returns the content of a file after git's conversion. Git writes objects to a temporary directory, not to the
+    /// repository of the checkout.
     fn convert(&self, path: &str) -> Result<Vec<u8>> {
         let temporary = super::temporary_directory()?;
         let objects = self.directory.join(self.text(&["rev-parse", "--git-path", "objects"])?);

@@ -42,7 +42,6 @@ impl Kustomize {
         Self { program, standalone: name.starts_with("kustomize"), cache, limit: LIMIT }
     }
 
-    /// Disables the cache.
     #[must_use]
     pub fn without_cache(self) -> Self {
         Self { cache: None, ..self }
@@ -56,8 +55,7 @@ impl Kustomize {
 
     /// Returns the version of kustomize; part of every cache key.
     ///
-    /// # Errors
-    /// When the program cannot be run.
+    /// Fails when the program cannot be run.
     pub async fn version(&self) -> Result<String> {
         let mut command = tokio::process::Command::new(&self.program);
         if self.standalone {
@@ -84,8 +82,7 @@ impl Kustomize {
 
     /// Runs the builds, `parallel` at a time. Returns the output or kustomize's error message of each, by key.
     ///
-    /// # Errors
-    /// When the program cannot be started or the artifact cannot be written to the temporary directory.
+    /// Fails when the program cannot be started or the artifact cannot be written to the temporary directory.
     pub async fn run_all(
         &self,
         version: &str,

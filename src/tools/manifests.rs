@@ -23,7 +23,7 @@ pub enum Loader {
     /// Every document must be a manifest.
     Strict,
     /// As fluxd: reads only `*.yaml` and `*.yml` in directories, and skips charts and documents without a kind
-    /// (reference qbec-and-flux-v1 B5, last paragraph).
+    /// (docs/reference/qbec-and-flux-v1.md 10).
     Fluxd,
 }
 
@@ -38,8 +38,7 @@ pub struct Manifests {
 
 /// Reads files, directories and, for `-`, standard input.
 ///
-/// # Errors
-/// When something cannot be read, is not YAML or JSON, or is not a manifest.
+/// Fails when something cannot be read, is not YAML or JSON, or is not a manifest.
 pub fn read(paths: &[String], loader: Loader, stdin: &mut dyn Read) -> Result<Manifests> {
     let mut manifests = Manifests::default();
     if paths.iter().filter(|path| *path == "-").count() > 1 {

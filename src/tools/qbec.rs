@@ -66,8 +66,7 @@ struct QbecRow {
 
 /// Renders an environment with the `qbec` on PATH.
 ///
-/// # Errors
-/// When qbec or qbec.yaml is missing, or qbec fails; the message contains the last line of qbec's standard error.
+/// Fails when qbec or qbec.yaml is missing, or qbec fails; the message contains the last line of qbec's standard error.
 pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result<QbecEnvironment> {
     let file = root.join("qbec.yaml");
     let app =

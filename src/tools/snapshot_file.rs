@@ -11,10 +11,7 @@ use tempfile::NamedTempFile;
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::snapshot::{SCHEMA, Snapshot};
 
-/// Reads a snapshot.
-///
-/// # Errors
-/// When the file is missing, truncated, not JSON, or has another schema.
+/// Reads a snapshot file. Fails if it is missing, truncated, not JSON, or has another schema.
 pub fn read(path: &Path) -> Result<Snapshot> {
     let shown = path.display();
     let file = File::open(path).map_err(|error| {
@@ -54,11 +51,10 @@ fn other_schema(path: &Path, found: &str) -> Error {
     }
 }
 
-/// Writes a snapshot that only this user may read, and returns its size in bytes. Replaces an existing file only when all
-/// is written.
+/// Writes a snapshot that only this user may read, and returns its size in bytes. Replaces an existing file only after
+/// success.
 ///
-/// # Errors
-/// When the file cannot be written.
+/// Fails when the file cannot be written.
 pub fn write(path: &Path, snapshot: &Snapshot) -> Result<u64> {
     write_atomically(path, snapshot)
         .map_err(|error| Error::failed(format!("cannot write snapshot {}: {error}", path.display())))

@@ -11,8 +11,7 @@ const MAX_FILE_SIZE: u64 = 64 << 20;
 
 /// Returns the files of a directory: in a checkout those that git would commit, unless git ignores the directory.
 ///
-/// # Errors
-/// When the directory cannot be read, or is not in a checkout and `state` is not the work tree.
+/// Fails when the directory cannot be read, or is not in a checkout and `state` is not the work tree.
 pub fn read(directory: &Path, state: &WorktreeState) -> Result<Tree> {
     let directory = directory.canonicalize().map_err(|error| cannot_read(directory, &error))?;
     if !directory.is_dir() {

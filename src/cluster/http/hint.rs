@@ -17,19 +17,19 @@ impl From<Failure> for Error {
 fn hint(failure: &Failure) -> Option<String> {
     match failure.kind {
         FailureKind::Unauthorized => {
-            Some("the credentials were not accepted; log in again, or check them with `kubectl auth whoami`".to_owned())
+            Some("log in again, or check the credentials with `kubectl auth whoami`".to_owned())
         }
         FailureKind::Denied => Some(match can_i(&failure.message) {
             Some(question) => format!("check with: {question}"),
             None => "check with: kubectl auth can-i --list".to_owned(),
         }),
         FailureKind::Throttled => Some(match failure.retry_after {
-            Some(wait) => format!("the server is overloaded and asks to wait {} s", wait.as_secs()),
+            Some(wait) => format!("the server is overloaded; try again in {} s", wait.as_secs()),
             None => "the server is overloaded; try again later".to_owned(),
         }),
         FailureKind::Timeout => Some("give the server more time with --request-timeout".to_owned()),
         FailureKind::Unreachable => {
-            Some("check the address with `kubectl config view --minify`, and that this network reaches it".to_owned())
+            Some("check the address with `kubectl config view --minify`, and the network connection to it".to_owned())
         }
         _ => None,
     }
@@ -45,8 +45,7 @@ fn can_i(message: &str) -> Option<String> {
     let (group, rest) = rest.split_once("in API group \"")?.1.split_once('"')?;
     let namespace = rest.split_once("in the namespace \"").and_then(|(_, rest)| Some(rest.split_once('"')?.0));
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let plain = |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
-    if ![verb, resource, subresource, group, namespace.unwrap_or_default()].into_iter().all(plain) {
+    if ![verb, resource, subresource, group, namespace.unwrap_or_default()].into_iter().all(is_plain_word) {
         return None;
     }
     let mut line = format!("kubectl auth can-i {verb} {resource}");
@@ -61,6 +60,10 @@ fn can_i(message: &str) -> Option<String> {
         None => line += " -A",
     }
     Some(line)
+}
+
+fn is_plain_word(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')
 }
 
 #[cfg(test)]

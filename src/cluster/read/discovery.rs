@@ -20,7 +20,7 @@ const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDis
 /// Short-lived types that no owner manages.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
-/// Result of discovery.
+/// The types that the API server has, and the groups that could not be discovered.
 #[derive(Debug, Default)]
 pub struct Discovered {
     /// Every type that can be listed and deleted, each in one version.
@@ -35,8 +35,7 @@ impl Cluster {
     /// Finds every type that can be listed and deleted: for each plural of a group the first version, in the server's
     /// order of preference, that serves it so.
     ///
-    /// # Errors
-    /// When neither `/api` nor `/apis` can be read.
+    /// Fails when neither `/api` nor `/apis` can be read.
     pub async fn discover(&self) -> Result<Discovered, Failure> {
         let (core, groups) = futures::join!(self.get("/api", ACCEPT), self.get("/apis", ACCEPT));
         let (core, groups) = (core?, groups?);

@@ -16,26 +16,16 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 
 impl Cluster {
     /// Returns the object with its content, or `None` if it does not exist.
-    ///
-    /// # Errors
-    /// Any failure but 404.
     pub async fn fetch(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Resource>, Failure> {
         self.fetch_as(kind, id, JSON).await
     }
 
     /// Returns the metadata of the object, or `None` if it does not exist. Never requests the data of a Secret.
-    ///
-    /// # Errors
-    /// Any failure but 404.
     pub async fn fetch_metadata(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<ObjectMetadata>, Failure> {
         Ok(self.fetch_as(kind, id, METADATA).await?.map(|full| full.object))
     }
 
-    /// Returns the object as stored, `metadata.managedFields` included, in the version of `kind`; `None` if it does not
-    /// exist.
-    ///
-    /// # Errors
-    /// Any failure but 404.
+    /// Returns the object as stored in the version of `kind`, with `metadata.managedFields`, or `None` if it does not exist.
     pub async fn fetch_json(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Value>, Failure> {
         match self.get_object(kind, id, JSON).await? {
             Some(response) => serde_json::from_slice(&response.body).map(Some).map_err(Failure::unreadable),

@@ -19,8 +19,7 @@ impl Cluster {
     /// Returns the owners in this cluster that may apply to the cluster at `target`. Reads the Secrets that grant access
     /// to other clusters only if `read_secrets` is set, and keeps only addresses from them.
     ///
-    /// # Errors
-    /// When discovery fails.
+    /// Fails when discovery fails.
     pub async fn hub(&self, target: &str, read_secrets: bool) -> Result<Hub, Failure> {
         let discovered = self.discover().await?;
         let owners = discovered.types.iter().filter(|kind| KINDS.iter().any(|(group, name)| kind.is(group, name)));

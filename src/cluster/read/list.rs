@@ -159,9 +159,6 @@ fn read_full(
 }
 
 /// Reads one object with its content from JSON.
-///
-/// # Errors
-/// The parser's message.
 pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Interner) -> Result<Resource, String> {
     let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let mut content: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(|error| error.to_string())?;

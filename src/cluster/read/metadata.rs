@@ -42,7 +42,7 @@ pub(crate) struct RawMetadata<'a> {
     pub(crate) managed_fields: Vec<RawManagedFields<'a>>,
 }
 
-/// `metadata.ownerReferences[]`.
+/// One entry of `metadata.ownerReferences`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RawOwnerReference<'a> {
@@ -167,8 +167,8 @@ fn trim_reference(reference: &RawOwnerReference<'_>, interner: &mut Interner) ->
     }
 }
 
-/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status, which prove that
-/// a controller ran.
+/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status: they are evidence of
+/// a controller's run.
 pub(crate) fn writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {

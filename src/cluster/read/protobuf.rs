@@ -23,8 +23,7 @@ pub(crate) struct PartialList<'a> {
 impl<'a> PartialList<'a> {
     /// Splits a response body into its items.
     ///
-    /// # Errors
-    /// When the body is not protobuf, damaged or truncated.
+    /// Fails when the body is not protobuf, damaged or truncated.
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, String> {
         let envelope = body.strip_prefix(MAGIC).ok_or("the body is not protobuf of the API server")?;
         let mut list = Self { continue_token: Cow::default(), items: vec![] };

@@ -25,8 +25,7 @@ use gitops_core::ownership::read_scope::ReadScope;
 impl Cluster {
     /// Reads the metadata of every object and the content of every owner and source. Types that cannot be read are gaps.
     ///
-    /// # Errors
-    /// When discovery fails.
+    /// Fails when discovery fails.
     pub async fn snapshot(&self, now: DateTime<Utc>) -> Result<Snapshot, Failure> {
         let discovered = self.discover().await?;
         Ok(self.read_snapshot(discovered, now, None, None).await)
@@ -34,8 +33,7 @@ impl Cluster {
 
     /// Reads as [`Cluster::snapshot`], but only the objects in `scope`.
     ///
-    /// # Errors
-    /// When discovery fails.
+    /// Fails when discovery fails.
     pub async fn snapshot_in_scope(&self, now: DateTime<Utc>, scope: &ReadScope) -> Result<Snapshot, Failure> {
         let discovered = self.discover().await?;
         Ok(self.read_snapshot(discovered, now, Some(scope), None).await)
@@ -44,8 +42,7 @@ impl Cluster {
     /// Reads the owners, lets `choose` derive the scope from them, and reads the rest as [`Cluster::snapshot_in_scope`].
     /// Returns the snapshot and its scope; `None` is the whole cluster.
     ///
-    /// # Errors
-    /// When discovery fails.
+    /// Fails when discovery fails.
     pub async fn snapshot_by_owners(
         &self,
         now: DateTime<Utc>,
@@ -172,8 +169,7 @@ impl Cluster {
         snapshot.objects.extend(objects);
     }
 
-    /// Returns all objects of these types with their content, sorted by identity, and a gap for each type that could not
-    /// be read.
+    /// Returns all objects of these types with their content, sorted by identity, and a gap for each unreadable type.
     pub async fn read_full(&self, types: &[ResourceType], query: Query<'_>) -> (Vec<Resource>, Vec<Gap>) {
         let namespace: Option<Arc<str>> = query.namespace.map(Into::into);
         let selector: Option<Arc<str>> = query.selector.map(Into::into);

@@ -8,8 +8,7 @@ use crate::cluster::{Cluster, Failure};
 impl Cluster {
     /// Returns the authenticated user name, by a SelfSubjectReview (Kubernetes 1.28 and later).
     ///
-    /// # Errors
-    /// When the server has no such API or gives no name.
+    /// Fails when the server has no such API or gives no name.
     pub async fn user_name(&self) -> Result<String, Failure> {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")

@@ -20,11 +20,8 @@ pub enum DeletionProgress {
 }
 
 impl Cluster {
-    /// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Leaves finalizers to their
-    /// controllers.
-    ///
-    /// # Errors
-    /// 409 if the object changed since it was read; any other failure.
+    /// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Never removes finalizers.
+    /// Fails with 409 if the object changed since it was read.
     pub async fn delete(&self, kind: &ResourceType, read: &ObjectMetadata, dry_run: bool) -> Result<(), Failure> {
         let mut options = json!({
             "apiVersion": "v1",
@@ -42,11 +39,7 @@ impl Cluster {
         self.send(request).await.map(|_| ())
     }
 
-    /// Polls until the object of this uid is gone or `limit` has passed: first after 50 ms, then ever slower, up to once
-    /// a second.
-    ///
-    /// # Errors
-    /// Any failure to read the object but 404.
+    /// Polls until the object of this uid is gone or `limit` has passed: after 50 ms, then slower, up to once a second.
     pub async fn wait_until_gone(
         &self,
         kind: &ResourceType,

@@ -10,9 +10,6 @@ use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 impl Cluster {
     /// Returns the object as it would be after kustomize-controller applied the manifest. Stores nothing.
-    ///
-    /// # Errors
-    /// Any failure of the server, its validation or its admission.
     pub async fn apply_dry_run(&self, kind: &ResourceType, id: &ObjectId, manifest: &Value) -> Result<Value, Failure> {
         let path = object_path(kind, id);
         let request = Request::patch(format!("{path}?dryRun=All&fieldManager={NAME}&force=true"))

@@ -103,8 +103,7 @@ impl Cluster {
 
     /// Waits until a reconcile that was asked for is done, or can't be; [`WaitProgress::Pending`] when the time is up.
     ///
-    /// # Errors
-    /// When the object cannot be read any more.
+    /// Fails when the object cannot be read any more.
     pub async fn wait_until_reconciled(
         &self,
         kind: &ResourceType,

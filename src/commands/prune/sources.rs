@@ -42,8 +42,7 @@ pub(crate) fn find(
     }
     for text in &args.source {
         let parsed = text.split_once('=').and_then(|(id, folder)| Some((SourceId::parse(id)?, folder)));
-        let (id, folder) =
-            parsed.ok_or_else(|| Error::usage(format!("{text:?} does not have the form KIND/NAMESPACE/NAME=DIR")))?;
+        let (id, folder) = parsed.ok_or_else(|| Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR")))?;
         if matching::source(snapshot, &id).is_none() {
             return Err(Error::failed(format!("no source {id} in this cluster"))
                 .hint("write the kind as in sourceRef, for example GitRepository"));

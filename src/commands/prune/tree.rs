@@ -24,7 +24,7 @@ use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
-use gitops_core::plan::document::{Fidelity, Plan};
+use gitops_core::plan::{Fidelity, Plan};
 
 /// The kustomize that Flux 2.9 links; the self-check tells whether another one makes a difference.
 const FLUX_KUSTOMIZE: &str = "5.8";
@@ -105,8 +105,11 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let (features, workers) = (controller.features, controller.workers);
     let (fidelity, applied) = (checked.fidelity, checked.applied);
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity, applied });
-    let plan = answering.settle(&mut preview).await?;
-    let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else { return Ok(plan.with_gaps(gaps)) };
+    let mut plan = answering.settle(&mut preview).await?;
+    let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else {
+        plan.add_gaps(gaps);
+        return Ok(plan);
+    };
     let objects = preview.applied_objects();
     if let Some(warning) = diff::encrypted_warning(&objects) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -118,7 +121,8 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     if let Some(hint) = answers.hint() {
         session.terminal.hint(&sanitize::one_line(&hint));
     }
-    let plan = answering.settle(&mut preview).await?.with_gaps(gaps);
+    let mut plan = answering.settle(&mut preview).await?;
+    plan.add_gaps(gaps);
     Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
 

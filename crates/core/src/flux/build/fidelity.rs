@@ -12,7 +12,7 @@ use super::run::{build, build_text};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::Resource;
-use crate::plan::document::Fidelity;
+use crate::plan::Fidelity;
 
 /// The newest build in the status of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]

@@ -33,7 +33,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use crate::plan::document::{Fidelity, Plan};
+use crate::plan::{Fidelity, Plan};
 use explore::Graph;
 use model::{Finalization, Node, NodeId, Pass, Removal, SimulationEvent};
 use outcomes::PossibleOutcomes;

@@ -14,6 +14,7 @@ use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
+use crate::plan::{Reason, ReasonCode};
 
 /// A spec that a pass of a Kustomization applies.
 pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
@@ -231,12 +232,13 @@ impl Preview<'_> {
         round: &mut Round<'_, '_>,
     ) -> (PassOutcome, bool) {
         let source = spec.source(&key.namespace);
-        let elsewhere = |why: String| (PassOutcome::Elsewhere(why), true);
+        let elsewhere = |code, detail: String| (PassOutcome::Elsewhere(Reason::new(code, detail)), true);
         if let Some(reason) = self.world.pinned.get(&source) {
-            return elsewhere(format!("{source} is not deployed from this ref but from {reason}"));
+            let detail = format!("{source} is not deployed from this ref but from {reason}");
+            return elsewhere(ReasonCode::OtherSource, detail);
         }
         let Some(artifact) = self.world.trees.get(&source) else {
-            return elsewhere(format!("{source} is not this tree"));
+            return elsewhere(ReasonCode::OtherSource, format!("{source} is not this tree"));
         };
         let hindrance = self.blocked(key, spec);
         if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
@@ -245,16 +247,22 @@ impl Preview<'_> {
         let mut context = BuildContext::new(self.world.features, round.answers, &mut round.needs);
         context.overrides = replaced;
         let built = match build::build(artifact, key, spec, &mut context) {
-            None => return elsewhere("it is not built yet".to_owned()),
-            Some(Err(error @ BuildError::EncryptedPatch(_))) => return elsewhere(error.to_string()),
-            Some(Err(BuildError::Failed(reason))) => return (PassOutcome::Blocked(reason), true),
+            None => return elsewhere(ReasonCode::NotBuilt, "it is not built yet".to_owned()),
+            Some(Err(error @ BuildError::EncryptedPatch(_))) => {
+                return elsewhere(ReasonCode::Encrypted, error.to_string());
+            }
+            Some(Err(BuildError::Failed(message))) => {
+                return (PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, message)), true);
+            }
             Some(Ok(_)) if spec.is_remote() => {
-                return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
+                let detail = "its objects are in another cluster (spec.kubeConfig)";
+                return elsewhere(ReasonCode::OtherCluster, detail.to_owned());
             }
             Some(Ok(built)) => built,
         };
         let Some(built) = self.unveiled(key, built, round) else {
-            return elsewhere("what it applied last is not built yet".to_owned());
+            let detail = "the revision that it applied last is not built yet";
+            return elsewhere(ReasonCode::NotBuilt, detail.to_owned());
         };
         (self.judged(key, round.scopes.place(built)), hindrance.is_none())
     }
