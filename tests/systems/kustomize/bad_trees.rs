@@ -104,10 +104,11 @@ impl Recording {
         let run = self.source(tree, &["-o", "json"]);
         assert_eq!(run.code, 0, "{run:?}");
         let plan: Value = serde_json::from_str(&run.stdout).unwrap();
-        let text = |key: &str| plan["owners"][0][key].as_str().unwrap().to_owned();
+        let owner = &plan["owners"][0];
+        let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
         let going = plan["changes"].as_array().unwrap().iter().filter(|row| row["action"] == "delete");
         let names = going.map(|row| row["object"]["name"].as_str().unwrap().to_owned()).collect();
-        (text("outcome"), text("reason"), names)
+        (text("/outcome"), text("/reason/detail"), names)
     }
 }
 
