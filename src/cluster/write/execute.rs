@@ -14,12 +14,12 @@ use tokio::signal::ctrl_c;
 use super::delete::DeletionProgress;
 use crate::cluster::read::fetch::is_path_segment;
 use crate::cluster::{Cluster, Failure, FailureKind};
-use gitops_core::kubernetes::deletion::order::waves;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Change, Plan};
+use gitops_core::plan::execution::waves;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
+use gitops_core::plan::{Change, Plan};
 
 /// How often a deletion is tried again when the object changed between its last reading and the DELETE.
 const CONFLICTS: usize = 3;
@@ -125,10 +125,10 @@ impl Cluster {
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             };
             if *fresh.uid != *change.object.uid {
-                return DeletionResult::Changed("another object has taken its name".to_owned());
+                return DeletionResult::Skipped("another object has taken its name".to_owned());
             }
             if let Some(why) = judge(&snapshot.borrow(), id) {
-                return DeletionResult::Changed(why);
+                return DeletionResult::Skipped(why);
             }
             match self.delete(&kind, &fresh, false).await {
                 Ok(()) => return self.finish(&kind, &fresh, timeout).await,
@@ -137,7 +137,7 @@ impl Cluster {
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             }
         }
-        DeletionResult::Changed(format!("it changed {CONFLICTS} times while it was being deleted"))
+        DeletionResult::Skipped(format!("it changed {CONFLICTS} times while it was being deleted"))
     }
 
     async fn finish(&self, kind: &ResourceType, object: &ObjectMetadata, timeout: Duration) -> DeletionResult {
