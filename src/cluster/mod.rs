@@ -23,9 +23,9 @@ pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
 pub use read::list::{Listing, Query};
 pub use read::resources::Discovered;
-pub use read::watch::Sight;
+pub use read::watch::WatchedChange;
 pub use write::execute::{Execution, Reevaluate};
-pub use write::patch::{Mode, PatchResult};
+pub use write::patch::{DryRun, PatchResult};
 
 /// How many requests may be in flight at once. Each is a connection of its own (HTTP/1.1): enough of them to fill the
 /// wait for a server that is far away, and no more than its limits on one user's requests bear.
