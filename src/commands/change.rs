@@ -15,7 +15,7 @@ use gitops_core::flux::suspension::Suspension;
 use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
-use gitops_core::text::count;
+use gitops_core::text::{and_more, pluralize};
 
 const SCHEMA: &str = "kubectl-gitops/result/v1";
 
@@ -126,10 +126,10 @@ impl ChangeArgs {
         for full in objects.iter().take(LISTED_OBJECTS) {
             session.terminal.status(&format!("  {}", sanitize::one_line(&full.object.id.to_string())));
         }
-        if objects.len() > LISTED_OBJECTS {
-            session.terminal.status(&format!("  and {} more", objects.len() - LISTED_OBJECTS));
+        if let Some(more) = and_more(objects.len(), LISTED_OBJECTS) {
+            session.terminal.status(&format!("  {more}"));
         }
-        let number = count(objects.len(), "object");
+        let number = pluralize(objects.len(), "object");
         if !session.terminal.can_ask() {
             let error = Error::refused(format!("refusing to {} {number}: no terminal to ask on", verb.infinitive()));
             return Err(error.hint("review with --dry-run=client, then pass --yes"));

@@ -17,7 +17,7 @@ use gitops_core::ownership::report::tree::TreeNode;
 use gitops_core::ownership::report::{
     Body, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
 };
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// What `-o` takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -86,7 +86,7 @@ pub fn summary(answer: &InventoryDocument) -> String {
     let parts: Vec<String> =
         parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
     let read = answer.narrowed.as_ref().map(|what| format!(" (only {} were read)", one_line(what)));
-    format!("{}{}: {}", count(totals.objects, "object"), read.unwrap_or_default(), parts.join(", "))
+    format!("{}{}: {}", pluralize(totals.objects, "object"), read.unwrap_or_default(), parts.join(", "))
 }
 
 /// One line that says what a filter hides; none where there is no filter.
@@ -98,8 +98,8 @@ pub fn hidden(answer: &InventoryDocument) -> Option<String> {
     flags.extend(filter.selector.as_ref().map(|selector| format!("-l {selector}")));
     let flags = one_line(&flags.join(" ")).into_owned();
     Some(match filter.hidden {
-        0 => format!("{flags} hides nothing of {}", count(filter.shown, noun)),
-        hidden => format!("{flags} hides {hidden} of {}", count(filter.shown + hidden, noun)),
+        0 => format!("{flags} hides nothing of {}", pluralize(filter.shown, noun)),
+        hidden => format!("{flags} hides {hidden} of {}", pluralize(filter.shown + hidden, noun)),
     })
 }
 
@@ -275,7 +275,7 @@ fn label(node: &TreeNode) -> String {
     if let Some(row) = &node.owner {
         let state = state(row);
         let state = if state == "Ready" { String::new() } else { format!(", {state}") };
-        write!(label, " ({}{state})", count(row.objects, "object")).expect("a String takes any text");
+        write!(label, " ({}{state})", pluralize(row.objects, "object")).expect("a String takes any text");
     }
     if let Some(row) = node.object.as_ref().filter(|row| row.exists == Some(false) || row.terminating.is_some()) {
         write!(label, " [{}]", live(row)).expect("a String takes any text");

@@ -6,6 +6,7 @@ use super::table::Table;
 use gitops_core::ownership::report::labels::LabelReport;
 use gitops_core::ownership::report::labels::flux_v1::{Class, Marked, Marks};
 use gitops_core::ownership::report::labels::qbec::{QbecGroup, Worth};
+use gitops_core::text::pluralize;
 
 /// What stands for a value that is not there, as in kubectl.
 const NONE: &str = "<none>";
@@ -30,8 +31,9 @@ pub fn notes(census: &LabelReport) -> Vec<String> {
     notes.extend(match marks.fluxd {
         None => Some("Deployments could not be read: whether a fluxd runs is not known".to_owned()),
         Some(false) if orphans > 0 => Some(format!(
-            "no fluxd runs in this cluster: {orphans} marked object(s) are orphans, which nothing will ever collect; \
-             `prune --plan --by flux-v1 --git-url URL -f MANIFESTS` finds those of a source"
+            "no fluxd runs in this cluster to collect {} (orphaned); \
+             `prune --plan --by flux-v1 --git-url URL -f MANIFESTS` finds those of a source",
+            pluralize(orphans, "marked object")
         )),
         Some(_) => None,
     });

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use http::{Request, header};
 use tokio::time::sleep;
 
-use super::delete::object_path;
+use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::full_object;
 use crate::cluster::read::metadata::Interner;
 use crate::cluster::{Cluster, Failure, FailureKind};

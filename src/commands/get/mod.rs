@@ -11,6 +11,7 @@ use super::Session;
 use crate::cluster::{Cluster, Query};
 use crate::error::Result;
 use crate::exit::ExitCode;
+use gitops_core::text::join_limited;
 use read::GetData;
 
 pub use args::GetArgs;
@@ -52,8 +53,7 @@ async fn hint_other_namespaces(args: &GetArgs, session: &mut Session, cluster: &
     if found.is_empty() {
         return;
     }
-    let named = found.iter().take(NAMED_NAMESPACES).map(|(namespace, count)| format!("{namespace} ({count})"));
-    let named = named.collect::<Vec<_>>().join(", ");
-    let more = if found.len() > NAMED_NAMESPACES { ", …" } else { "" };
-    session.terminal.hint(&format!("there are some in {named}{more}: use -n or -A"));
+    let namespaces = found.iter().map(|(namespace, count)| format!("{namespace} ({count})"));
+    let namespaces = join_limited(namespaces, NAMED_NAMESPACES);
+    session.terminal.hint(&format!("there are some in {namespaces}: use -n or -A"));
 }

@@ -12,6 +12,7 @@ use crate::output::document::OutputFormat;
 use crate::output::{document, sanitize, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
 use gitops_core::kubernetes::gap::Gap;
+use gitops_core::text::and_more;
 
 const SCHEMA: &str = "kubectl-gitops/get/v1";
 
@@ -99,9 +100,8 @@ fn print_evidence(session: &mut Session, items: &[FluxObject<'_>]) {
         );
         session.terminal.warning(&warning);
     }
-    if ignored.len() > EXPLAINED_OBJECTS {
-        let more = ignored.len() - EXPLAINED_OBJECTS;
-        session.terminal.warning(&format!("and {more} more; -o json has the evidence of all"));
+    if let Some(more) = and_more(ignored.len(), EXPLAINED_OBJECTS) {
+        session.terminal.warning(&format!("{more}; -o json has the evidence of all"));
     }
     if !ignored.is_empty() {
         session.terminal.hint("`kubectl gitops suspend … --spec` stops the controllers of today");

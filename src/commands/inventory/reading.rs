@@ -45,7 +45,7 @@ pub(crate) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
     let narrowed = match &args.owners[..] {
         [owner] if marked_only => cluster.snapshot_by_owners(session.now, |first| of_owner(owner, first)).await?,
         [] if marked_only && let Some(reading) = system.as_deref().and_then(ReadScope::of_system) => {
-            (cluster.snapshot_of(session.now, &reading).await?, Some(reading))
+            (cluster.snapshot_in_scope(session.now, &reading).await?, Some(reading))
         }
         _ => return Ok(Read::whole(session.snapshot_of(&cluster).await?)),
     };

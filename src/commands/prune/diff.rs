@@ -15,11 +15,12 @@ use gitops_core::flux::simulation::dry_run::DryRuns;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::text::join_limited;
 
 /// Number of objects that one message names.
 const NAMED_OBJECTS: usize = 5;
 
-/// DryRunAnswers of the server to all dry-runs.
+/// Answers of the server to all dry-runs.
 #[derive(Default)]
 pub(crate) struct DryRunAnswers {
     pub(crate) dry_runs: DryRuns,
@@ -80,13 +81,8 @@ pub(crate) fn encrypted_warning(objects: &[AppliedObject]) -> Option<String> {
     if encrypted.is_empty() {
         return None;
     }
-    let named: Vec<&str> = encrypted.iter().take(NAMED_OBJECTS).map(String::as_str).collect();
-    let more = match encrypted.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     let reason = "encrypted, or name what has a hash of encrypted content";
-    Some(format!("not compared, as they are {reason}: {}{more}", named.join(", ")))
+    Some(format!("not compared, as they are {reason}: {}", join_limited(encrypted, NAMED_OBJECTS)))
 }
 
 struct DryRunSender<'a> {
@@ -103,7 +99,7 @@ impl DryRunSender<'_> {
         let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else { return Ok(DryRunResult::Unchanged) };
         // The controller sends, and compares in, the version of the manifest.
         let kind = ResourceType { version: applied.built.version.as_str().into(), ..kind.clone() };
-        let live = self.cluster.fetch_whole(&kind, id).await?;
+        let live = self.cluster.fetch_json(&kind, id).await?;
         let mut manifest = manifest_to_apply(applied);
         let failure = match self.apply(&kind, id, &mut manifest).await {
             Ok(merged) => return Ok(DryRunResult::of_accepted(applied, self.snapshot, live.as_ref(), &merged)),

@@ -69,7 +69,7 @@ pub(crate) fn find(
 /// When none is: a plan of nothing would say that nothing goes.
 pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
     let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP_OF_OWNERS, KIND));
-    let spec = |full: &Resource| KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
+    let spec = |full: &Resource| KustomizationSpec::new(full.spec());
     let used: BTreeSet<SourceId> = kustomizations.map(|full| spec(full).source(&full.object.id.namespace)).collect();
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
     if unused.len() < folders.len() {

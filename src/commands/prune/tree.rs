@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::Value;
 
 use super::{diff, sources};
 use crate::cluster::{Cluster, FailureKind};
@@ -28,7 +27,7 @@ use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
-use gitops_core::plan::document::{Fidelity, Plan};
+use gitops_core::plan::{Fidelity, Plan};
 
 /// The kustomize that Flux 2.9 links; the self-check tells whether another one makes a difference.
 const FLUX_KUSTOMIZE: &str = "5.8";
@@ -109,8 +108,11 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let (features, workers) = (controller.features, controller.workers);
     let (fidelity, applied) = (checked.fidelity, checked.applied);
     let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity, applied });
-    let plan = answering.settle(&mut preview).await?;
-    let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else { return Ok(plan.with_gaps(gaps)) };
+    let mut plan = answering.settle(&mut preview).await?;
+    let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else {
+        plan.add_gaps(gaps);
+        return Ok(plan);
+    };
     let objects = preview.applied_objects();
     if let Some(warning) = diff::encrypted_warning(&objects) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -122,7 +124,8 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     if let Some(hint) = answers.hint() {
         session.terminal.hint(&sanitize::one_line(&hint));
     }
-    let plan = answering.settle(&mut preview).await?.with_gaps(gaps);
+    let mut plan = answering.settle(&mut preview).await?;
+    plan.add_gaps(gaps);
     Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
 
@@ -186,7 +189,7 @@ async fn self_check(
         {
             let id = &full.object.id;
             let key = NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() };
-            let spec = KustomizationSpec::new(full.at("/spec").unwrap_or(&Value::Null));
+            let spec = KustomizationSpec::new(full.spec());
             let source = spec.source(&key.namespace);
             let (Some(folder), Some(claimed)) = (folders.get(&source), digest::claimed(full)) else { continue };
             let pack = || {

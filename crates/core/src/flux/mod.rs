@@ -6,6 +6,7 @@
 pub mod apply;
 pub mod build;
 pub mod controller;
+pub mod controllers;
 pub mod features;
 pub mod kinds;
 pub mod order;

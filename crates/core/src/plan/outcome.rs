@@ -1,37 +1,38 @@
-//! Result of the execution of a plan.
+//! Results of the deletions of a plan that was executed.
 
-use super::document::PinnedObject;
+use super::PinnedObject;
 
 /// Result of one deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletionResult {
     /// The object was deleted and is gone.
     Deleted,
-    /// The API server accepted the deletion; these finalizers keep the object.
+    /// The deletion was accepted, and these finalizers keep the object terminating.
     Terminating(Vec<String>),
     /// The object did not exist any more.
     Gone,
-    /// The object does not qualify any more, so no request was sent; the reason.
-    Changed(String),
-    /// The API server refused or did not answer.
+    /// The object no longer qualifies, for this reason; nothing was sent.
+    Skipped(String),
+    /// The server refused or did not answer.
     Failed(String),
     /// The run was interrupted before.
     NotTried,
 }
 
-/// Object and result of one deletion.
+/// One object with the result of its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepResult {
     pub object: PinnedObject,
+    /// Result of its deletion.
     pub step: DeletionResult,
 }
 
-/// Result of a prune.
+/// Results of an execution, in the order of the deletions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PruneResult {
-    /// Results in the order of deletion.
+    /// One row per object that was to be deleted in its own right.
     pub steps: Vec<StepResult>,
-    /// True if Ctrl-C ended the run early.
+    /// Set if an interrupt ended the execution early.
     pub interrupted: bool,
 }
 
@@ -41,7 +42,7 @@ impl PruneResult {
         self.steps.iter().all(|row| matches!(row.step, DeletionResult::Deleted | DeletionResult::Gone))
     }
 
-    /// Returns the number of objects that this run deleted and that are gone.
+    /// Number of objects that this run deleted and that are gone.
     pub fn deleted(&self) -> usize {
         self.steps.iter().filter(|row| row.step == DeletionResult::Deleted).count()
     }

@@ -124,7 +124,7 @@ impl UnknownFieldRetries {
 /// deletion. Returns the new identity.
 pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value) -> ObjectId {
     let digest = Sha256::digest(id.to_string());
-    let suffix: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let suffix = crate::text::hex(&digest[..8]);
     let name = format!("dry-run-{suffix}");
     manifest["metadata"]["name"] = json!(name);
     ObjectId { name: name.into(), ..id.clone() }

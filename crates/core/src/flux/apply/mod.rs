@@ -55,7 +55,7 @@ impl AppliedObject {
     }
 
     fn is_marked(&self, live: Option<&ObjectMetadata>, key: &str, value: &str) -> bool {
-        let found = live.and_then(|object| object.mark(key));
+        let found = live.and_then(|object| object.label_or_annotation(key));
         self.is_built_with(key, value) || found.is_some_and(|found| found.eq_ignore_ascii_case(value))
     }
 }

@@ -72,7 +72,7 @@ fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let applied = with_fields(live.clone(), &entries(&["a"]));
     let plain = applied_object(config_map(json!({"a": "1"})), &json!({}));
     let found = compare(&plain, None, &live, &applied).unwrap();
-    assert_eq!(found.reason, "taken-over: data.kubectl is removed, it was set by kubectl-edit");
+    assert_eq!(found.reason.to_string(), "taken-over: data.kubectl is removed, it was set by kubectl-edit");
     let changed = found.diff.lines().skip(2).filter(|line| line.starts_with(['+', '-']));
     let changed: Vec<&str> = changed.collect();
     assert_eq!(changed, ["-  kubectl: x"]);
@@ -93,7 +93,7 @@ fn annotations_of_kubectl_itself_are_no_change() {
     assert_eq!(compare(&plain, None, &live, &with_fields(live.clone(), &entries)), None);
     let mut after = with_fields(live.clone(), &entries);
     after["data"]["a"] = json!("2");
-    assert_eq!(compare(&plain, None, &live, &after).unwrap().reason, "changed");
+    assert_eq!(compare(&plain, None, &live, &after).unwrap().reason.to_string(), "changed");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_list_item_is_removed_as_a_whole() {
     let object = json!({"kind": "X", "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d"}]}});
     let applied = with_fields(object.clone(), &[(MANAGER, "Apply", ours), ("kubectl", "Update", containers)]);
     let found = compare(&applied_object(config_map(json!({})), &json!({})), None, &object, &applied).unwrap();
-    assert!(found.reason.contains("spec.containers[name=c] is removed"), "{}", found.reason);
+    assert!(found.reason.detail.contains("spec.containers[name=c] is removed"), "{}", found.reason);
     assert!(
         found.diff.contains("-  - image: i\n-    name: c\n") && !found.diff.contains("-  - name: d"),
         "{}",
@@ -121,8 +121,11 @@ fn a_value_of_another_manager_is_drift_and_a_new_value_is_a_change() {
     let after = |values: Value| with_fields(config_map(values), &[(MANAGER, "Apply", data(&["a", "b"]))]);
     let plain = applied_object(config_map(json!({})), &json!({}));
     let drift = compare(&plain, None, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
-    assert_eq!(drift.reason, "drift: data.b was set by operator");
-    assert_eq!(compare(&plain, None, &before, &after(json!({"a": "2", "b": "1"}))).unwrap().reason, "changed");
+    assert_eq!(drift.reason.to_string(), "drift: data.b was set by operator");
+    assert_eq!(
+        compare(&plain, None, &before, &after(json!({"a": "2", "b": "1"}))).unwrap().reason.to_string(),
+        "changed"
+    );
     let ignoring = applied_object(config_map(json!({})), &json!({"ignore": [{"paths": ["/data/b"]}]}));
     assert_eq!(compare(&ignoring, None, &before, &after(json!({"a": "1", "b": "2"}))), None);
 }

@@ -7,6 +7,8 @@ use similar::TextDiff;
 use super::AppliedObject;
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
 use crate::kubernetes::object::ObjectMetadata;
+use crate::plan::{Reason, ReasonCode};
+use crate::text::join_limited;
 
 /// Annotations and labels that the controller removes from every object that it applies.
 const REMOVED_ANNOTATIONS: [&str; 3] =
@@ -22,8 +24,8 @@ const NAMED_FIELDS: usize = 3;
 /// Change of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// Stable code, followed by `: ` and details.
-    pub reason: String,
+    /// Reason of the update.
+    pub reason: Reason,
     /// Unified diff of the YAML.
     pub diff: String,
 }
@@ -59,27 +61,22 @@ pub fn compare(applied: &AppliedObject, seen: Option<&ObjectMetadata>, live: &Va
     })
 }
 
-/// Returns `drift: …` for fields of other managers that the apply overwrites, `taken-over: …` for removed fields of
-/// kubectl, both, or `changed`.
-fn reason(taken_over: &[OwnedField], overwritten: &[OwnedField]) -> String {
-    let drift = format!("drift: {}", list_fields(overwritten, "was set by"));
+/// Returns `drift` for fields of other managers that the apply overwrites, `taken-over` for removed fields of kubectl, or
+/// `changed`.
+fn reason(taken_over: &[OwnedField], overwritten: &[OwnedField]) -> Reason {
+    let drift = list_fields(overwritten, "was set by");
     let removed = list_fields(taken_over, "is removed, it was set by");
     match (taken_over.is_empty(), overwritten.is_empty()) {
-        (true, true) => "changed".to_owned(),
-        (true, false) => drift,
-        (false, true) => format!("taken-over: {removed}"),
-        (false, false) => format!("{drift}; {removed}"),
+        (true, true) => ReasonCode::Changed.into(),
+        (true, false) => Reason::new(ReasonCode::Drift, drift),
+        (false, true) => Reason::new(ReasonCode::TakenOver, removed),
+        (false, false) => Reason::new(ReasonCode::Drift, format!("{drift}; {removed}")),
     }
 }
 
 fn list_fields(fields: &[OwnedField], verb: &str) -> String {
-    let named = fields.iter().take(NAMED_FIELDS);
-    let named = named.map(|field| format!("{} {verb} {}", display_path(&field.path), field.manager));
-    let more = match fields.len().saturating_sub(NAMED_FIELDS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    named.collect::<Vec<_>>().join(", ") + &more
+    let fields = fields.iter().map(|field| format!("{} {verb} {}", display_path(&field.path), field.manager));
+    join_limited(fields, NAMED_FIELDS)
 }
 
 /// Returns true for the annotations of kubectl itself. The controller removes them from every object, so no reason names

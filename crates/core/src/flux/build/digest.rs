@@ -11,7 +11,7 @@ use crate::flux::features::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::Resource;
-use crate::plan::document::Fidelity;
+use crate::plan::Fidelity;
 
 /// What a controller says that it built last.
 #[derive(Clone, Debug, PartialEq, Eq)]

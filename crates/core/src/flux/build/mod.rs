@@ -20,7 +20,6 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::features::Features;
-use super::source::artifact;
 use super::source::artifact::Artifact;
 use super::spec::{KustomizationSpec, NamespacedName};
 use generator::Generated;
@@ -211,7 +210,7 @@ fn run_key(artifact: &Artifact, generated: &Generated) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    artifact::hex(&hash.finalize())
+    crate::text::hex(&hash.finalize())
 }
 
 fn read(

@@ -7,7 +7,7 @@ use super::rows::owner_id;
 use super::{Preview, outcomes};
 use crate::flux::apply::AppliedObject;
 use crate::kubernetes::object::ObjectId;
-use crate::plan::document::Contested;
+use crate::plan::Contested;
 
 impl Preview<'_> {
     /// Every object that a Kustomization which stays applies in its last pass; call it when a plan is done. An object

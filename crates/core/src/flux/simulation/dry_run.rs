@@ -9,11 +9,12 @@ use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::update::Update;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
-use crate::plan::document::{Action, Actor, Certainty, Change, Diff, Outcome, PinnedObject, Plan};
+use crate::plan::{Action, Actor, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
+use crate::text::join_limited;
 
 /// Results of the dry-runs of all objects that the Kustomizations apply.
 #[derive(Debug, Default)]
@@ -74,18 +75,17 @@ impl<'a> Rows<'a> {
                 }
             }
             DryRunResult::Recreated(message) => {
-                self.add_row(applied, Action::Recreate, format!("forced: {message}"));
+                self.add_row(applied, Action::Recreate, Reason::new(ReasonCode::Forced, message));
             }
             DryRunResult::DeletedOnly(message) => {
                 self.add_refusal(applied, &message);
-                let reason =
-                    format!("forced: it is deleted and not recreated, because the server refuses it: {message}");
-                self.add_row(applied, Action::Delete, reason);
+                let detail = format!("it is deleted and not recreated, because the server refuses it: {message}");
+                self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, detail));
             }
             DryRunResult::Refused(message) | DryRunResult::ServerFailed(message) => {
                 self.add_refusal(applied, &message);
-                self.plan.changes.retain(|change| change.action != Action::Create || change.object.id != *id);
-                self.add_row(applied, Action::Unknown, format!("refused: {message}"));
+                self.plan.retain_changes(|change| change.action != Action::Create || change.object.id != *id);
+                self.add_row(applied, Action::Unknown, Reason::new(ReasonCode::Refused, message));
             }
         }
     }
@@ -96,69 +96,67 @@ impl<'a> Rows<'a> {
     }
 
     fn mark_creation_unvalidated(&mut self, id: &ObjectId, reason: &str) {
-        let mut creations = self.plan.changes.iter_mut().filter(|change| change.action == Action::Create);
-        if let Some(row) = creations.find(|change| change.object.id == *id) {
-            row.reason = format!("{}; unvalidated: {reason}", row.reason);
-        }
+        self.plan.update_changes(|change| {
+            if change.action == Action::Create && change.object.id == *id {
+                change.reason.add_detail(&format!("not validated: {reason}"));
+            }
+        });
     }
 
     /// Adds a row unless the plan has one of the object. Returns true if it was added.
-    fn add_row(&mut self, applied: &AppliedObject, action: Action, reason: String) -> bool {
+    fn add_row(&mut self, applied: &AppliedObject, action: Action, reason: Reason) -> bool {
         let id = &applied.id;
-        if self.plan.changes.iter().any(|change| change.object.id == *id) {
+        if self.plan.changes().iter().any(|change| change.object.id == *id) {
             return false;
         }
         let object = match self.snapshot.object(id) {
             Some(object) => PinnedObject::from(object),
-            None => PinnedObject { id: id.clone(), uid: String::new(), resource_version: String::new() },
+            None => PinnedObject::absent(id.clone()),
         };
-        let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
         let owner = Some(owner_id(&applied.owner));
-        self.rows.push(Change { action, certainty, object, owner, by, reason, cause: None });
+        self.rows.push(Change::new(action, object, owner, Actor::KustomizeController, reason));
         true
     }
 
     /// Marks recreations as a race where a refusal of another object may stop the Kustomization before it recreates.
     fn mark_interrupted_recreations(&mut self) {
         for row in &mut self.rows {
-            if !matches!(row.action, Action::Recreate | Action::Delete) {
+            if !row.is_deletion() {
                 continue;
             }
             let refusals = row.owner.as_ref().and_then(|owner| self.refusals.get(owner)).map_or(0, Vec::len);
             let of_object = usize::from(row.action == Action::Delete);
             if refusals > of_object {
                 (row.action, row.certainty) = (Action::Delete, Certainty::Race);
-                row.reason +=
-                    "; race: it may be deleted before the refusal stops its Kustomization, and is then not recreated";
+                row.reason.add_detail(
+                    "race: it may be deleted before the refusal stops its Kustomization, and is then not recreated",
+                );
             }
         }
     }
 
     /// Adds the objects that Kubernetes deletes as a consequence of the forced deletions.
     fn add_cascade(&mut self) {
-        let forced = self.rows.iter().filter(|row| matches!(row.action, Action::Delete | Action::Recreate));
+        let forced = self.rows.iter().filter(|row| row.is_deletion());
         let roots: Vec<&ObjectMetadata> = forced.filter_map(|row| self.snapshot.object(&row.object.id)).collect();
         if roots.is_empty() {
             return;
         }
         let listed: BTreeSet<&ObjectId> =
-            self.plan.changes.iter().chain(&self.rows).map(|change| &change.object.id).collect();
+            self.plan.changes().iter().chain(&self.rows).map(|change| &change.object.id).collect();
         let cascaded = Cascade::new(self.snapshot).closure(roots).into_iter();
-        let rows: Vec<Change> =
-            cascaded.filter(|cascaded| !listed.contains(&cascaded.object.id)).map(cascaded_row).collect();
+        let cascaded = cascaded.filter(|cascaded| !listed.contains(&cascaded.object.id));
+        let rows: Vec<Change> = cascaded.map(|cascaded| Change::cascaded(&cascaded, None)).collect();
         self.rows.extend(rows);
     }
 
     fn block_refused_owners(&mut self) {
         for (owner, refusals) in &self.refusals {
-            let first = refusals.iter().min().map(String::as_str).unwrap_or_default();
-            let more = if refusals.len() > 1 { format!(" (and {} more)", refusals.len() - 1) } else { String::new() };
-            let reason = format!(
-                "the server refuses {first}{more}; until this is fixed, nothing more is applied and nothing is deleted"
+            let refusals = join_limited(refusals.iter().collect::<BTreeSet<_>>(), 1);
+            let detail = format!(
+                "the server refuses {refusals}; until this is fixed, nothing more is applied and nothing is deleted"
             );
-            for row in self.plan.owners.iter_mut().filter(|row| row.owner == *owner) {
-                (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
-            }
+            self.plan.block_owner(owner, &Reason::new(ReasonCode::ApplyRefused, detail));
         }
     }
 
@@ -166,23 +164,9 @@ impl<'a> Rows<'a> {
         self.mark_interrupted_recreations();
         self.add_cascade();
         self.block_refused_owners();
-        self.plan.with_updates(self.rows, self.diffs)
-    }
-}
-
-fn cascaded_row(cascaded: CascadedObject<'_>) -> Change {
-    let reason = match cascaded.by {
-        Actor::PersistentVolumeController => cascaded.reason.to_owned(),
-        _ => "forced: deleted as a consequence".to_owned(),
-    };
-    Change {
-        action: Action::Delete,
-        certainty: if cascaded.is_sure { Certainty::Certain } else { Certainty::Race },
-        object: PinnedObject::from(cascaded.object),
-        owner: None,
-        by: cascaded.by,
-        reason,
-        cause: Some(cascaded.cause),
+        self.plan.add_changes(self.rows);
+        self.plan.add_diffs(self.diffs);
+        self.plan.rehearsed()
     }
 }
 
@@ -194,7 +178,7 @@ mod tests {
     use crate::flux::build::objects::Built;
     use crate::flux::spec::KustomizationSpec;
     use crate::kubernetes::snapshot::ClusterIdentity;
-    use crate::plan::document::{Fidelity, OwnerOutcome};
+    use crate::plan::{Outcome, OwnerOutcome};
     use crate::testing::{Make, object, snapshot};
 
     fn applied(name: &str) -> AppliedObject {
@@ -205,7 +189,7 @@ mod tests {
     }
 
     fn update() -> DryRunResult {
-        DryRunResult::Updated(Update { reason: "changed".to_owned(), diff: "-a\n+b\n".to_owned() })
+        DryRunResult::Updated(Update { reason: ReasonCode::Changed.into(), diff: "-a\n+b\n".to_owned() })
     }
 
     fn text(message: &str) -> String {
@@ -217,26 +201,21 @@ mod tests {
         let live = ["a", "b"].map(|name| object("", "ConfigMap", "shop", name));
         let dependent = object("apps", "ReplicaSet", "shop", "dependent").referring_to(&live[0].uid);
         let snapshot = snapshot(live.into_iter().chain([dependent]).collect(), vec![]);
-        let owner = OwnerOutcome {
-            owner: owner_id(&applied("a").owner),
-            outcome: Outcome::Applies,
-            reason: String::new(),
-            fidelity: Fidelity::Unknown,
-        };
-        let plan = Plan::new(ClusterIdentity::default(), vec![], vec![owner], vec![]);
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_owners([OwnerOutcome::new(owner_id(&applied("a").owner), Outcome::Applies, ReasonCode::NewRevision)]);
         let plan = DryRuns(results).add_to(plan, &snapshot, kept);
         let row = |change: &Change| {
             format!("{} {} {:?}: {}", change.action, change.object.id.name, change.certainty, change.reason)
         };
-        (plan.changes.iter().map(row).collect(), plan)
+        (plan.changes().iter().map(row).collect(), plan)
     }
 
     #[test]
     fn an_update_has_a_row_and_a_diff_while_its_kustomization_applies_it() {
         let (found, plan) = rows(vec![(applied("a"), update()), (applied("b"), update())], &[applied("a")]);
         assert_eq!(found, ["update a Certain: changed"]);
-        assert_eq!(plan.diffs.iter().map(|diff| &*diff.text).collect::<Vec<_>>(), ["-a\n+b\n"]);
-        assert_eq!(plan.owners[0].outcome, Outcome::Applies);
+        assert_eq!(plan.diffs().iter().map(|diff| &*diff.text).collect::<Vec<_>>(), ["-a\n+b\n"]);
+        assert_eq!(plan.owners()[0].outcome, Outcome::Applies);
     }
 
     #[test]
@@ -250,22 +229,19 @@ mod tests {
         assert!(refusals[0].why.ends_with("a -n shop: denied"), "{refusals:?}");
         let (found, plan) = rows(results, &[]);
         assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
-        assert_eq!(plan.owners[0].outcome, Outcome::Blocked);
-        assert!(plan.owners[0].reason.contains("denied (and 1 more)"), "{}", plan.owners[0].reason);
+        assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
+        assert!(plan.owners()[0].reason.detail.contains("denied and 1 more"), "{}", plan.owners()[0].reason.detail);
     }
 
     #[test]
     fn a_forced_recreation_deletes_dependents_and_is_a_race_with_a_refusal() {
         let recreated = || (applied("a"), DryRunResult::Recreated(text("immutable")));
         let (found, _) = rows(vec![recreated()], &[]);
-        assert_eq!(
-            found,
-            ["recreate a Certain: forced: immutable", "delete dependent Certain: forced: deleted as a consequence"]
-        );
+        assert_eq!(found, ["recreate a Certain: forced: immutable", "delete dependent Certain: dependent"]);
         let (found, _) = rows(vec![recreated(), (applied("b"), DryRunResult::Refused(text("denied")))], &[]);
         assert!(found[0].starts_with("delete a Race: forced: immutable; race: "), "{found:?}");
         let (found, plan) = rows(vec![(applied("a"), DryRunResult::DeletedOnly(text("denied")))], &[]);
         assert!(found[0].starts_with("delete a Certain: forced: it is deleted and not recreated"), "{found:?}");
-        assert_eq!(plan.owners[0].outcome, Outcome::Blocked);
+        assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
     }
 }

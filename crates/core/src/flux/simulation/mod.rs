@@ -34,7 +34,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use crate::plan::document::{Fidelity, Plan};
+use crate::plan::{Fidelity, Plan};
 use explore::Graph;
 use model::{Finalization, Node, NodeId, Pass, Removal, SimulationEvent};
 use outcomes::PossibleOutcomes;
@@ -262,18 +262,7 @@ fn key_of(id: &ObjectId) -> NamespacedName {
 }
 
 fn spec_of(live: &Resource) -> KustomizationSpec {
-    KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref())
-}
-
-/// A missing JSON value as `null`.
-trait OrNull<'a> {
-    fn unwrap_or_default_ref(self) -> &'a serde_json::Value;
-}
-
-impl<'a> OrNull<'a> for Option<&'a serde_json::Value> {
-    fn unwrap_or_default_ref(self) -> &'a serde_json::Value {
-        self.unwrap_or(&serde_json::Value::Null)
-    }
+    KustomizationSpec::new(live.spec())
 }
 
 /// Kustomizations by identity.

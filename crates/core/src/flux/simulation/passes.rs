@@ -6,7 +6,7 @@ use super::model::{Finalization, Node, NodeId, Pass, PassOutcome, Removal, Simul
 use super::outcomes::{FinalState, PossibleOutcomes};
 use super::scope;
 use super::scope::Scopes;
-use super::{Consequences, OrNull, Preview, Refusal, key_of, outcomes, spec_of};
+use super::{Consequences, Preview, Refusal, key_of, outcomes, spec_of};
 use crate::flux::build;
 use crate::flux::build::{Answers, Needs, Replaced};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -14,6 +14,7 @@ use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
+use crate::plan::{Reason, ReasonCode};
 
 /// A spec that a pass of a Kustomization applies.
 pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
@@ -39,7 +40,8 @@ impl Preview<'_> {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
                     // Of what is encrypted as a whole only the live spec is known.
                     if !outcomes::is_skipped(built) && built.manifest.is_object() {
-                        let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or_default_ref());
+                        let spec =
+                            KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&serde_json::Value::Null));
                         changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
                     }
                 }
@@ -58,10 +60,12 @@ impl Preview<'_> {
     ) -> Node {
         let id = NodeId { key: key.clone(), fresh: false };
         let removal = self.removal(key, live, round.consequences);
-        let live_spec = KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref());
+        let live_spec = KustomizationSpec::new(live.spec());
         let object = &live.object;
         let frozen = [RECONCILE, SSA].iter().any(|mark| {
-            object.mark(mark).is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
+            object
+                .label_or_annotation(mark)
+                .is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
         });
         let foreign = object.writers.iter().any(|writer| {
             writer.suspend && &*writer.manager != "kustomize-controller" && !writer.manager.starts_with("kubectl")
@@ -228,12 +232,13 @@ impl Preview<'_> {
         round: &mut Round<'_, '_>,
     ) -> (PassOutcome, bool) {
         let source = spec.source(&key.namespace);
-        let elsewhere = |why: String| (PassOutcome::Elsewhere(why), true);
+        let elsewhere = |code, detail: String| (PassOutcome::Elsewhere(Reason::new(code, detail)), true);
         if let Some(reason) = self.world.pinned.get(&source) {
-            return elsewhere(format!("{source} is not deployed from this ref but from {reason}"));
+            let detail = format!("{source} is not deployed from this ref but from {reason}");
+            return elsewhere(ReasonCode::OtherSource, detail);
         }
         let Some(artifact) = self.world.trees.get(&source) else {
-            return elsewhere(format!("{source} is not this tree"));
+            return elsewhere(ReasonCode::OtherSource, format!("{source} is not this tree"));
         };
         let hindrance = self.blocked(key, spec);
         if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
@@ -241,20 +246,25 @@ impl Preview<'_> {
         }
         let answers = (round.answers, replaced);
         let built = match build::build(artifact, key, spec, self.world.features, answers, &mut round.needs) {
-            None => return elsewhere("it is not built yet".to_owned()),
+            None => return elsewhere(ReasonCode::NotBuilt, "it is not built yet".to_owned()),
             Some(Err(reason)) => {
                 return match build::needs_key(artifact, spec, self.world.features) {
-                    Some(file) => elsewhere(format!("without keys it cannot be built: {file} hides what it patches")),
-                    None => (PassOutcome::Blocked(reason), true),
+                    Some(file) => {
+                        let detail = format!("without keys it cannot be built: {file} hides what it patches");
+                        elsewhere(ReasonCode::Encrypted, detail)
+                    }
+                    None => (PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, reason)), true),
                 };
             }
             Some(Ok(_)) if spec.is_remote() => {
-                return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
+                let detail = "its objects are in another cluster (spec.kubeConfig)";
+                return elsewhere(ReasonCode::OtherCluster, detail.to_owned());
             }
             Some(Ok(built)) => built,
         };
         let Some(built) = self.unveiled(key, built, round) else {
-            return elsewhere("what it applied last is not built yet".to_owned());
+            let detail = "the revision that it applied last is not built yet";
+            return elsewhere(ReasonCode::NotBuilt, detail.to_owned());
         };
         (self.judged(key, round.scopes.place(built)), hindrance.is_none())
     }

@@ -11,6 +11,7 @@ use crate::flux::build::objects;
 use crate::flux::build::objects::Built;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::{Reason, ReasonCode};
 
 /// Kinds and namespaces that exist, or will exist because some Kustomization applies them.
 pub(crate) struct Scopes<'a> {
@@ -129,5 +130,5 @@ pub(crate) fn stopped(wanted: Arc<Desired>, at: &ObjectId, why: String) -> PassO
 fn partial(wanted: Arc<Desired>, failing: Stage, why: String) -> PassOutcome {
     let early = wanted.iter().filter(|(id, _)| stage(id) < failing);
     let applied = Arc::new(early.map(|(id, built)| (id.clone(), built.clone())).collect());
-    PassOutcome::Partial { applied, wanted, why }
+    PassOutcome::Partial { applied, wanted, why: Reason::new(ReasonCode::ApplyRefused, why) }
 }

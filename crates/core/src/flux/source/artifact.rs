@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::ignore::Patterns;
 use super::path;
 use super::tree::{File, Tree};
+use crate::text::hex;
 
 /// Which files a kind of source leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,11 +165,6 @@ fn hash<'a>(
     }
     directories.into_iter().for_each(|directory| hash.update(directory));
     hex(&hash.finalize())
-}
-
-/// Lower-case hexadecimal text.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

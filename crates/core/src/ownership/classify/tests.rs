@@ -522,7 +522,7 @@ fn an_owner_that_moved_between_its_two_readings_changed() {
     let mut before = owner.object.clone();
     before.resource_version = "0".into();
     let mut snapshot = snapshot(vec![before], vec![]);
-    snapshot.take_full(vec![owner], |_| true);
+    snapshot.add_resources(vec![owner], |_| true);
     snapshot.normalise();
     assert_eq!(
         snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,

@@ -63,7 +63,7 @@ impl<'a> Index<'a> {
         }
         self.proofs.extend(secret.map(|secret| (n, secret, id.clone())));
         let state = match object {
-            Some(object) => owner_status::during(state, object, self.snapshot.has_moved(object)),
+            Some(object) => owner_status::during(state, object, self.snapshot.changed_while_reading(object)),
             None => state,
         };
         let new = Owner {

@@ -47,8 +47,7 @@ fn key(id: &ObjectId) -> String {
 
 /// The association label of an object.
 fn association(id: &ObjectId) -> String {
-    let hash: String = Md5::digest(key(id)).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("v1.{hash}")
+    format!("v1.{}", crate::text::hex(&Md5::digest(key(id))))
 }
 
 /// `v1;<key>;<apiVersion>` names this object.

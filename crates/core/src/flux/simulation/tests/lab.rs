@@ -16,7 +16,7 @@ use crate::flux::source::artifact::SourceOptions;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
-use crate::plan::document::Action;
+use crate::plan::Action;
 use crate::testing;
 
 pub(crate) const NS: &str = "flux-system";
@@ -209,17 +209,17 @@ impl Lab {
     /// The rows of a plan as `ACTION NAME`, with `?` for a race; creates and updates are left out.
     pub(crate) fn rows(&self, files: &Files) -> BTreeSet<String> {
         let plan = self.plan(files);
-        let shown = |change: &&crate::plan::document::Change| !matches!(change.action, Action::Create | Action::Update);
-        let row = |change: &crate::plan::document::Change| {
-            let race = if change.certainty == crate::plan::document::Certainty::Race { "?" } else { "" };
+        let shown = |change: &&crate::plan::Change| !matches!(change.action, Action::Create | Action::Update);
+        let row = |change: &crate::plan::Change| {
+            let race = if change.certainty == crate::plan::Certainty::Race { "?" } else { "" };
             format!("{}{race} {}", change.action, change.object.id.name)
         };
-        plan.changes.iter().filter(shown).map(row).collect()
+        plan.changes().iter().filter(shown).map(row).collect()
     }
 
     pub(crate) fn outcome(&self, files: &Files, owner: &str) -> String {
         let plan = self.plan(files);
-        let row = plan.owners.iter().find(|row| row.owner.name == owner).unwrap();
+        let row = plan.owners().iter().find(|row| row.owner.name == owner).unwrap();
         format!("{:?}: {}", row.outcome, row.reason)
     }
 }
