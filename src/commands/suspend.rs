@@ -159,11 +159,11 @@ fn print_effect(session: &mut Session, options: &SuspendOptions, results: &[Chan
         );
         return;
     }
-    let mut patches = results.iter().filter_map(|result| match &result.result {
-        PatchResult::Done { patch, .. } => Some(patch),
-        _ => None,
+    let set_spec = results.iter().any(|result| match &result.result {
+        PatchResult::Done { after, patch, .. } => patch.generations == 1 && after.flag("/spec/suspend"),
+        _ => false,
     });
-    if options.spec && patches.any(|patch| patch.generations == 1) {
+    if set_spec {
         session.terminal.status("spec.suspend was set: the generation moved by one");
     }
 }

@@ -71,10 +71,12 @@ pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     };
     let existing = &full.object.annotations;
     let current = existing.get(ANNOTATION);
-    if let (Some(current), Some(new), false) = (current, options.message.as_deref(), options.overwrite) {
-        if is_message(current) && current != new {
-            return PatchDecision::Refused(PatchRefusal::OtherMessage(current.to_owned()));
-        }
+    if let Some(current) = current
+        && is_message(current)
+        && options.message.as_deref().is_some_and(|new| new != current)
+        && !options.overwrite
+    {
+        return PatchDecision::Refused(PatchRefusal::OtherMessage(current.to_owned()));
     }
     let mut annotations = Map::new();
     let value = options.message.as_deref().or(current).unwrap_or(NO_MESSAGE);
@@ -86,10 +88,10 @@ pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     }
     // As in flux-operator, the first user stays recorded, unless the message is replaced too.
     let recorded = existing.get(SUSPENDED_BY);
-    if let Some(user) = options.user.as_deref() {
-        if recorded.is_none() || (options.overwrite && recorded != Some(user)) {
-            annotations.insert(SUSPENDED_BY.to_owned(), json!(user));
-        }
+    if let Some(user) = options.user.as_deref()
+        && (recorded.is_none() || (options.overwrite && recorded != Some(user)))
+    {
+        annotations.insert(SUSPENDED_BY.to_owned(), json!(user));
     }
     let set_spec = options.spec && kind.suspends == Suspends::Spec && !full.flag("/spec/suspend");
     merge_patch(full, annotations, set_spec.then_some(Value::Bool(true)))
