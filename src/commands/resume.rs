@@ -13,9 +13,10 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::{document, sanitize};
 use gitops_core::flux::kinds::FluxKind;
-use gitops_core::flux::order;
+
 use gitops_core::flux::suspension::Mechanism;
 use gitops_core::flux::suspension::patch::{PatchDecision, RemainingCause, remaining_causes, resume};
+use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::wait::WaitProgress;
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
@@ -84,7 +85,7 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
 
 /// Splits objects into stages. Each stage depends on earlier stages only.
 fn split_into_stages(objects: Vec<(ResourceType, Resource)>) -> Vec<Vec<(ResourceType, Resource)>> {
-    let numbers = order::stages(&objects.iter().map(|(_, full)| full).collect::<Vec<_>>());
+    let numbers = resume_order::stages(&objects.iter().map(|(_, full)| full).collect::<Vec<_>>());
     let mut stages: Vec<Vec<_>> = vec![];
     for (number, object) in numbers.into_iter().zip(objects) {
         stages.resize_with(stages.len().max(number + 1), Vec::new);

@@ -10,6 +10,7 @@ pub mod advice;
 pub mod evidence;
 pub mod message;
 pub mod patch;
+pub mod resume_order;
 pub mod view;
 pub mod wait;
 
