@@ -207,7 +207,7 @@ fn volumes_go_or_stay_by_their_policy_and_claims_of_stateful_sets_by_theirs() {
     let words: Vec<&str> = words.iter().map(|word| if word == "json" { "table" } else { word }).collect();
     let table = gitops(cluster, &words);
     assert!(
-        table.stdout.contains("nothing binds it again by itself; persistentvolumeclaim/retained -n stores goes"),
+        table.stdout.contains("no claim can bind it until an administrator acts; persistentvolumeclaim/retained -n stores is deleted"),
         "{table:?}"
     );
 
@@ -334,7 +334,7 @@ fn this_tool_takes_provisioned_volumes_along_and_keeps_claims_of_those_that_some
         ),
         (
             "keep PersistentVolumeClaim/made",
-            "cascade: would take persistentvolume/leaked-made along, which nothing in this plan owns",
+            "cascade: it would also delete persistentvolume/leaked-made, which no owner in this plan manages",
         ),
     ];
     let expected: BTreeMap<_, _> = expected.iter().map(|(row, why)| ((*row).to_owned(), (*why).to_owned())).collect();
@@ -362,7 +362,7 @@ fn a_volume_that_goes_before_its_claim_hangs_until_the_claim_goes_too() {
     std::fs::remove_file(tree.join("volume.yaml")).unwrap();
     let run = plan(cluster, namespace, &tree, &[]);
     assert_eq!(rows(&run).keys().collect::<Vec<_>>(), ["delete PersistentVolume/early-ledger"]);
-    let hangs = "warning: persistentvolume/early-ledger will be terminating until a controller removes \
+    let hangs = "warning: persistentvolume/early-ledger will stay terminating until a controller removes \
                  kubernetes.io/pv-protection; it is bound to persistentvolumeclaim/ledger -n early, which stays";
     assert!(run.stderr.contains(hangs), "{}", run.stderr);
     publish(cluster, namespace, &tree);
