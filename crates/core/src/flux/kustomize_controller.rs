@@ -24,7 +24,7 @@ pub struct Features {
     pub ignore_protects: bool,
     /// An object whose application is skipped leaves the inventory without being pruned.
     pub forgets_skipped: bool,
-    /// `spec.deletionPolicy` is honoured.
+    /// `spec.deletionPolicy` is honoured when a Kustomization is deleted.
     pub deletion_policy: bool,
     /// An image entry of the spec replaces the file's entry as a whole.
     pub whole_images: bool,
@@ -50,7 +50,7 @@ impl Features {
     }
 }
 
-/// A cluster's kustomize-controller.
+/// The kustomize-controller of a cluster, as far as it changes a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KustomizeController {
     /// Version of the image; `None` if it is unknown.

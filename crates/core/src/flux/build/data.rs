@@ -13,7 +13,7 @@ use crate::flux::kustomize_controller;
 /// Reference to a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataRef {
-    /// `ConfigMap` or `Secret`.
+    /// Kind: `ConfigMap` or `Secret`.
     pub kind: String,
     /// Namespace of the Kustomization.
     pub namespace: String,

@@ -41,9 +41,6 @@ pub struct GeneratedFile {
 
 /// Generates the file for a Kustomization's spec. `whole_images` is true for controllers before 1.9.4, which replace an
 /// image entry as a whole.
-///
-/// # Errors
-/// [`GenerateError`].
 pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result<GeneratedFile, GenerateError> {
     let directory = path::secure_join(spec.get("path").and_then(Value::as_str).unwrap_or_default());
     if !artifact.has_directory(&directory) {

@@ -40,8 +40,8 @@ pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -
     })
 }
 
-/// Returns the objects of a manifest. Lists are flattened; entries without version, kind or name are dropped, as are
-/// kustomization files.
+/// Returns the objects of a manifest. Lists are flattened.
+/// Kustomization files and entries without version, kind or name are dropped.
 pub fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec<BuiltObject> {
     let kind = manifest.get("kind").and_then(Value::as_str).unwrap_or_default();
     if let Some(Value::Array(items)) = manifest.get("items").filter(|_| kind.ends_with("List")) {

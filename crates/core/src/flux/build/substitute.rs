@@ -19,7 +19,7 @@ pub struct Variables {
     strict: bool,
 }
 
-/// Reason why variables cannot be resolved; each fails the whole build.
+/// Reason why variables cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubstituteError {
     /// A ConfigMap or Secret that is not optional does not exist.
@@ -36,7 +36,7 @@ pub enum SubstituteError {
 /// An entry of `spec.postBuild.substituteFrom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VariableSource<'a> {
-    /// `ConfigMap` or `Secret`.
+    /// Kind: `ConfigMap` or `Secret`.
     pub kind: &'a str,
     /// Name, in the Kustomization's namespace.
     pub name: &'a str,
@@ -63,9 +63,7 @@ pub fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSource<'_>
 
 /// Resolves the variables of a Kustomization's spec; `None` if nothing is substituted. `found` holds the data of every
 /// [`variable_sources`] entry; `strict` is the controller's rule for variables that are not set.
-///
-/// # Errors
-/// [`SubstituteError`].
+/// Every error fails the whole build.
 pub fn resolve_variables(
     spec: &Value,
     found: &[(VariableSource<'_>, &Lookup)],
@@ -104,9 +102,7 @@ fn is_variable_name(name: &str) -> bool {
 
 impl Variables {
     /// Substitutes the variables in the YAML text of one object.
-    ///
-    /// # Errors
-    /// If a substitution is malformed or, in strict mode, a variable is not set.
+    /// Fails if a substitution is malformed or, in strict mode, a variable is not set.
     pub fn substitute(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
         envsubst::substitute(text, |name| self.values.get(name).cloned(), self.strict)
     }

@@ -14,8 +14,8 @@ pub enum Undecrypted {
     Reference,
     /// Its content and the hash in its name.
     Name(UnknownName),
-    /// Its kind, namespace or name is encrypted. After [`super::resolve_names`], also a live object that may be such an
-    /// object.
+    /// Its kind, namespace or name is encrypted.
+    /// After [`super::resolve_names`], this also marks live objects that may be such an object.
     Identity,
 }
 

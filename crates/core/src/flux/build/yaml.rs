@@ -13,9 +13,7 @@ pub struct YamlDocument {
 }
 
 /// Splits a stream of YAML documents.
-///
-/// # Errors
-/// The parser's message for the first document that is not YAML.
+/// The error is the parser's message for the first document that is not YAML.
 pub fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
     let mut documents = Vec::new();
     let mut current = String::new();
@@ -32,9 +30,7 @@ pub fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
 }
 
 /// Parses one YAML document.
-///
-/// # Errors
-/// The parser's message.
+/// The error is the parser's message.
 pub fn parse(text: &str) -> Result<Value, String> {
     let document = serde_yaml::Deserializer::from_str(text);
     Value::deserialize(document).map_err(|error| error.to_string())
@@ -43,9 +39,6 @@ pub fn parse(text: &str) -> Result<Value, String> {
 /// Parses an object as the controller does after substitution: as YAML 1.1, where plain `yes` and `0123` are not strings.
 /// A name or namespace that is not a string becomes null. The controller drops an object without a name, and prunes it
 /// if it exists (observed).
-///
-/// # Errors
-/// The parser's message.
 pub fn parse_substituted(text: &str) -> Result<Value, String> {
     let mut manifest = parse(text)?;
     for key in ["name", "namespace"] {

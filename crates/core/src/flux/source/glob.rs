@@ -14,9 +14,7 @@ enum GlobPart {
 }
 
 /// Returns true if a pattern matches a whole text.
-///
-/// # Errors
-/// [`BadPattern`] for an unclosed class or a trailing backslash.
+/// Fails for an unclosed class or a trailing backslash.
 pub fn matches(pattern: &str, text: &str) -> Result<bool, BadPattern> {
     let parts = parse(pattern)?;
     let text: Vec<char> = text.chars().collect();

@@ -1,7 +1,7 @@
 //! Paths inside an artifact: relative to its root, `/`-separated, without leading or trailing slash, empty for the root.
 
-/// Joins a path to the artifact's root as `SecureJoin` does: absolute paths and `..` are clamped at the root.
-/// Source: docs/reference/kustomize-controller.md 3.2.
+/// Joins a path to the artifact's root as `SecureJoin` does: absolute paths and `..` are clamped at the root
+/// (docs/reference/kustomize-controller.md 3.2).
 pub fn secure_join(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
