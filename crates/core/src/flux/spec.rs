@@ -164,8 +164,8 @@ impl KustomizationSpec {
         self.common_label(key).or_else(|| self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
     }
 
-    /// Checks that the finalizer of a Kustomization with this spec deletes the objects of its inventory
-    /// (docs/reference/kustomize-controller.md 6).
+    /// Checks that the finalizer of a Kustomization with this spec deletes the objects of its inventory, by the rules of
+    /// docs/reference/kustomize-controller.md 6.
     /// The error is the reason why the objects are left behind, as a predicate: `has prune: false`.
     pub fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
         if self.is_suspended() {
@@ -180,9 +180,9 @@ impl KustomizationSpec {
         }
     }
 
-    /// Returns the live spec after a parent applies `desired`: the fields of `desired`, and of the live spec only a
-    /// suspension that a manager other than kubectl or the controller set (`foreign_suspend`;
-    /// docs/reference/kustomize-controller.md 4.4).
+    /// Returns the live spec after a parent applies `desired` (docs/reference/kustomize-controller.md 4.4): the fields of
+    /// `desired`, and of the live spec only a suspension, if `foreign_suspend` says that a manager other than kubectl or
+    /// the controller set it.
     #[must_use]
     pub fn after_apply(&self, desired: &Self, foreign_suspend: bool) -> Self {
         let mut fields: Map<String, Value> = desired.0.as_object().cloned().unwrap_or_default();

@@ -58,7 +58,7 @@ impl Data {
 
     /// Returns the data after a manifest is applied.
     #[must_use]
-    pub fn after_apply(&self, manifest: &Value) -> Self {
+    pub(crate) fn after_apply(&self, manifest: &Value) -> Self {
         let mut values = self.values.clone();
         values.retain(|key, _| self.foreign_keys.contains(key));
         values.extend(Self::read(manifest).values);

@@ -12,7 +12,7 @@ use crate::flux::source::glob;
 
 /// Reason why a text cannot be substituted; it fails the whole build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EnvsubstError {
+pub(super) enum EnvsubstError {
     /// A line with a `${` outside of the grammar.
     #[error("a substitution is malformed near {0:?}; write $${{ for a plain ${{")]
     Malformed(String),
@@ -29,7 +29,11 @@ enum Fragment {
 /// Replaces every `${…}` of a text. `lookup` returns the value of a variable.
 /// In strict mode, a variable must be set or have a default; otherwise it is empty.
 /// Fails for the first malformed substitution or, in strict mode, for the first unset variable.
-pub fn substitute(text: &str, lookup: impl Fn(&str) -> Option<String>, strict: bool) -> Result<String, EnvsubstError> {
+pub(super) fn substitute(
+    text: &str,
+    lookup: impl Fn(&str) -> Option<String>,
+    strict: bool,
+) -> Result<String, EnvsubstError> {
     let fragments = parse(text).ok_or_else(|| malformed(text))?;
     fragments.iter().map(|fragment| evaluate(fragment, &lookup, strict)).collect()
 }

@@ -15,7 +15,7 @@ use crate::kubernetes::object::ObjectId;
 
 /// Gives the objects of a build the identities that they have in the cluster where these are certain, and placeholders
 /// elsewhere. `last_applied` is the build of the last applied revision, `inventory` the objects that it created.
-pub fn resolve_names(
+pub(crate) fn resolve_names(
     built: Vec<BuiltObject>,
     last_applied: Option<&[BuiltObject]>,
     inventory: &BTreeSet<ObjectId>,
