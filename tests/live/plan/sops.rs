@@ -335,5 +335,5 @@ fn a_patch_that_hides_what_it_patches_makes_the_plan_incomplete() {
     let plan = site.plan(&JSON);
     assert_eq!((plan.code, rows(&plan)), (5, BTreeMap::new()), "{plan:?}");
     let gap = &document(&plan)["gaps"][0];
-    assert!(gap["message"].as_str().unwrap().contains("patch.yaml hides what it patches"), "{gap}");
+    assert!(gap["message"].as_str().unwrap().contains("the target of the patch patch.yaml is encrypted"), "{gap}");
 }
