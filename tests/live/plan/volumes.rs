@@ -207,7 +207,9 @@ fn volumes_go_or_stay_by_their_policy_and_claims_of_stateful_sets_by_theirs() {
     let words: Vec<&str> = words.iter().map(|word| if word == "json" { "table" } else { word }).collect();
     let table = gitops(cluster, &words);
     assert!(
-        table.stdout.contains("no claim can bind it until an administrator acts; persistentvolumeclaim/retained -n stores is deleted"),
+        table.stdout.contains(
+            "no claim can bind it until an administrator acts; persistentvolumeclaim/retained -n stores is deleted"
+        ),
         "{table:?}"
     );
 
