@@ -3,8 +3,8 @@
 use crate::support::{Live, live, local, snapshot, table};
 use gitops_core::exit::ExitCode;
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::last_applied;
 use gitops_core::ownership::schemes::applyset::id_of;
 use gitops_core::prune::collectors::Collector;
 use gitops_core::prune::collectors::applyset::{ApplySetCollector, PART_OF};
@@ -76,7 +76,7 @@ fn every_rule() {
         (
             "a copied label",
             vec![],
-            vec![cm("shop/a").annotation(identity::KUBECTL, "/ConfigMap/shop/b")],
+            vec![cm("shop/a").annotation(last_applied::KUBECTL, "/ConfigMap/shop/b")],
             &["ConfigMap/shop/a deletes copied-claim"],
         ),
         ("terminating", vec![], vec![cm("shop/a").terminating()], &["ConfigMap/shop/a deletes terminating"]),

@@ -3,8 +3,8 @@
 
 use crate::support::{Live, live, local, snapshot, table};
 use gitops_core::kubernetes::object::Resource;
-use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::last_applied;
 use gitops_core::prune::collectors::Collector;
 use gitops_core::prune::collectors::manifest::LocalManifest;
 use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
@@ -17,7 +17,7 @@ pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> Live {
     let bare = labelled(api_version, kind, place);
     let id = &bare.0.id;
     let applied = format!("{}/{}/{}/{}", id.group, id.kind, id.namespace, id.name);
-    bare.annotation(identity::QBEC, &applied).annotation("qbec.io/component", "old")
+    bare.annotation(qbec::LAST_APPLIED, &applied).annotation("qbec.io/component", "old")
 }
 
 /// An object with the labels of app shop, environment dev, and nothing else.
@@ -109,11 +109,11 @@ fn rows() -> Vec<Row> {
             cm("shop-dev/empty").label("qbec.io/tag", ""),
         ]
     };
-    let no_component = || labelled("v1", "ConfigMap", "shop-dev/x").annotation(identity::QBEC, "/ConfigMap//x");
+    let no_component = || labelled("v1", "ConfigMap", "shop-dev/x").annotation(qbec::LAST_APPLIED, "/ConfigMap//x");
     let hpa = || ours("autoscaling/v2", "HorizontalPodAutoscaler", "shop-dev/web");
     let job = |name: &str, created| {
         let place = format!("shop-dev/{name}");
-        labelled("batch/v1", "Job", &place).annotation(identity::QBEC, "batch/Job//job-*").created(created)
+        labelled("batch/v1", "Job", &place).annotation(qbec::LAST_APPLIED, "batch/Job//job-*").created(created)
     };
     vec![
         ("what the manifests hold is no garbage", PLAIN, common(), web_objects(), &[]),
@@ -335,7 +335,9 @@ fn rows() -> Vec<Row> {
             "Q25 labels and annotations copied from another object",
             PLAIN,
             common(),
-            vec![labelled("v1", "ConfigMap", "shop-dev/copy").annotation(identity::QBEC, "/ConfigMap/shop-dev/web")],
+            vec![
+                labelled("v1", "ConfigMap", "shop-dev/copy").annotation(qbec::LAST_APPLIED, "/ConfigMap/shop-dev/web"),
+            ],
             &["ConfigMap/shop-dev/copy deletes copied-claim"],
         ),
         (
@@ -390,7 +392,7 @@ fn deletions_come_in_reverse_apply_order() {
         ours("v1", "ServiceAccount", "shop-dev/sa"),
         cm("shop-dev/a"),
         cm("shop-dev/b"),
-        labelled("v1", "ConfigMap", "shop-dev/c").annotation(identity::QBEC, "/ConfigMap//c"),
+        labelled("v1", "ConfigMap", "shop-dev/c").annotation(qbec::LAST_APPLIED, "/ConfigMap//c"),
         ours("v1", "Secret", "shop-dev/a"),
         ours("networking.k8s.io/v1", "Ingress", "shop-dev/i"),
         ours("batch/v1", "Job", "shop-dev/j"),

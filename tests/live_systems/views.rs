@@ -99,7 +99,7 @@ fn recorded() -> Vec<Row> {
     let snapshot = snapshot(cluster(), "systems");
     let index = Index::build(&snapshot);
     let mut rows: Vec<Row> = index
-        .standings()
+        .statuses()
         .filter(|(object, standing)| {
             let beyond = object.id.namespace.is_empty() && matches!(standing, OwnershipStatus::SystemManaged(_));
             is_in_question(&object.id) && !beyond
@@ -110,11 +110,11 @@ fn recorded() -> Vec<Row> {
                 OwnershipStatus::Leaked(claim)
                 | OwnershipStatus::Orphaned(claim)
                 | OwnershipStatus::Copied(claim)
-                | OwnershipStatus::Unjudged(claim, _) => vec![owner(&claim.owner)],
+                | OwnershipStatus::Unknown(claim, _) => vec![owner(&claim.owner)],
                 OwnershipStatus::Conflict(ids) => ids.iter().map(owner).collect(),
                 OwnershipStatus::SystemManaged(_) | OwnershipStatus::Controlled | OwnershipStatus::Unmanaged => vec![],
             };
-            row(&object.id, standing.label(), owners)
+            row(&object.id, standing.as_str(), owners)
         })
         .collect();
     rows.sort();

@@ -9,7 +9,7 @@ use kube::config::Kubeconfig;
 use crate::cluster::config::connect::is_loopback;
 use crate::cluster::{Cluster, Failure, Query};
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
-use gitops_core::ownership::hub::{Access, Hub, KINDS, access};
+use gitops_core::ownership::hub::{Access, Hub, access, owner_kinds};
 
 /// Where Flux looks for a kubeconfig in a Secret that names no key.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
@@ -22,12 +22,12 @@ impl Cluster {
     /// When discovery fails.
     pub async fn hub(&self, this: &str, read_secrets: bool) -> Result<Hub, Failure> {
         let discovered = self.discover().await?;
-        let is_owner = |kind: &&ResourceType| KINDS.iter().any(|(group, name)| kind.is(group, name));
+        let is_owner = |kind: &&ResourceType| owner_kinds().any(|(group, name)| kind.is(group, name));
         let kinds: Vec<_> = discovered.types.iter().filter(is_owner).cloned().collect();
         let (owners, mut gaps) = self.read_full(&kinds, Query::default()).await;
         gaps.extend(discovered.gaps.into_iter().filter(|gap| {
             let group = gap.subject.split('/').next().unwrap_or_default();
-            KINDS.iter().any(|(known, _)| *known == group)
+            owner_kinds().any(|(known, _)| known == group)
         }));
         let wanted: BTreeSet<Access> = owners.iter().filter_map(access).collect();
         let mut addresses = BTreeMap::new();

@@ -9,10 +9,11 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use gitops_core::flux::suspension;
 use gitops_core::kubernetes::object::{
     ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, ResourceType, parse_time,
 };
-use gitops_core::ownership::{derive_identity, is_mark};
+use gitops_core::ownership::{derive_annotation, is_ownership_key};
 
 /// `metadata` of one object, borrowed from the response.
 #[derive(Default, Deserialize)]
@@ -125,13 +126,18 @@ impl Interner {
     }
 }
 
+/// Returns true if annotations and managedFields with a key are kept: it matters to ownership or to suspension.
+fn is_kept(key: &str) -> bool {
+    is_ownership_key(key) || suspension::KEYS.contains(&key)
+}
+
 /// Trims metadata: all labels, known annotations, and who wrote the known marks.
 pub(crate) fn trim(metadata: &MetadataVisitor<'_>, kind: &ResourceType, interner: &mut Interner) -> ObjectMetadata {
-    let marked = metadata.labels.iter().chain(&metadata.annotations).any(|(key, _)| is_mark(key));
+    let marked = metadata.labels.iter().chain(&metadata.annotations).any(|(key, _)| is_kept(key));
     let writers = if marked { writers(metadata, interner) } else { vec![] };
-    let known = metadata.annotations.iter().filter_map(|(key, value)| match is_mark(key) {
+    let known = metadata.annotations.iter().filter_map(|(key, value)| match is_kept(key) {
         true => Some((&**key, Cow::Borrowed(&**value))),
-        false if marked => derive_identity(key, value).map(|(key, identity)| (key, Cow::Owned(identity))),
+        false if marked => derive_annotation(key, value).map(|(key, identity)| (key, Cow::Owned(identity))),
         false => None,
     });
     ObjectMetadata {
@@ -232,7 +238,7 @@ impl<'de> Deserialize<'de> for Marks {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Marks, M::Error> {
                 let mut marks = vec![];
                 while let Some((Text(field), IgnoredAny)) = map.next_entry()? {
-                    marks.extend(field.strip_prefix("f:").filter(|key| is_mark(key)).map(Into::into));
+                    marks.extend(field.strip_prefix("f:").filter(|key| is_kept(key)).map(Into::into));
                 }
                 marks.sort_unstable();
                 marks.shrink_to_fit();
@@ -271,6 +277,7 @@ mod tests {
         let object = trim(&metadata, &kind, &mut Interner::default());
         assert_eq!(object.id, ObjectId::new("", "ConfigMap", "shop", "a\"b"));
         assert_eq!(object.annotations.get("huge"), None);
+        assert_eq!(object.annotations.get("reconcile.fluxcd.io/suspended"), Some("drill"));
         assert_eq!(object.labels.get("app"), Some("x"));
         assert_eq!(&*object.references[0].group, "apps");
         assert_eq!(object.writers.len(), 1, "only the entry that owns a mark stays");

@@ -278,7 +278,7 @@ fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()>
 fn still_prunable(snapshot: &Snapshot, id: &ObjectId, wishes: &PruneOptions) -> Option<String> {
     let index = Index::build(snapshot);
     let Some(object) = snapshot.object(id) else { return Some("it is gone".to_owned()) };
-    match leaked::verdict(&index, object, &index.standing(object), wishes) {
+    match leaked::verdict(&index, object, &index.status(object), wishes) {
         Some((_, LeakDecision::Delete(_))) => None,
         Some((_, LeakDecision::Keep(why))) => Some(why),
         None => Some("nothing claims it any more, or its owner lists it".to_owned()),

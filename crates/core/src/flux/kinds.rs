@@ -18,7 +18,7 @@ pub enum Suspends {
 }
 
 /// The switch of flux-operator's kinds.
-pub const OPERATOR_SWITCH: &str = "fluxcd.controlplane.io/reconcile";
+pub const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
 
 /// The switch of ArtifactGenerator.
 pub const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";

@@ -7,7 +7,7 @@ use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::ownership::protection::keep_mark;
+use crate::ownership::protection::find_protection;
 use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::plan::document::{Action, Actor, Certainty, Change, PinnedObject};
 
@@ -63,7 +63,7 @@ pub fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, why: String) ->
 
 /// Why an object that a cascade would take along keeps the cascade's root, if it does.
 fn blocks(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectId>) -> Option<String> {
-    if let Some(mark) = keep_mark(object) {
+    if let Some(mark) = find_protection(object) {
         return Some(format!("cascade: would take {} along, protected by {}={}", object.id, mark.key, mark.value));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
@@ -72,7 +72,7 @@ fn blocks(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectI
     if planned.contains(&object.id) {
         return None;
     }
-    match index.standing(object) {
+    match index.status(object) {
         OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => {
             Some(format!("cascade: would take {} along, which claims {}", object.id, claim.owner))
         }
@@ -82,7 +82,7 @@ fn blocks(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectI
         OwnershipStatus::Conflict(owners) => {
             Some(format!("cascade: would take {} along, which {} owners claim", object.id, owners.len()))
         }
-        OwnershipStatus::Unjudged(claim, why) => {
+        OwnershipStatus::Unknown(claim, why) => {
             Some(format!("cascade: would take {} along, which claims {}: {why}", object.id, claim.owner))
         }
         OwnershipStatus::Unmanaged | OwnershipStatus::Copied(_) => {
@@ -99,7 +99,7 @@ fn row(action: Action, object: &ObjectMetadata, owner: Option<OwnerId>, reason: 
 
 /// The row of what goes in a cascade.
 pub fn taken_row(index: &Index<'_>, taken: &CascadedObject<'_>) -> Change {
-    let owner = match index.standing(taken.object) {
+    let owner = match index.status(taken.object) {
         OwnershipStatus::Managed(owner) => Some(owner),
         OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => Some(claim.owner),
         _ => None,

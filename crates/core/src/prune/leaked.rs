@@ -6,7 +6,7 @@ use super::candidates::{Candidate, keep_row, settle};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::ownership::protection::keep_mark;
+use crate::ownership::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
 use crate::plan::document::{Fidelity, Outcome, OwnerOutcome, Plan};
 
@@ -77,13 +77,13 @@ pub fn verdict(
     if object.deleting.is_some() {
         return keep(format!("terminating: {}", held_by(object)));
     }
-    if let Some(mark) = keep_mark(object) {
+    if let Some(mark) = find_protection(object) {
         return keep(format!("protected: {}={}", mark.key, mark.value));
     }
     if let Some(lister) = index.recorded_by(&object.id).first() {
         return keep(format!("recorded: {lister} lists it"));
     }
-    match index.distrust(object, claim) {
+    match index.untrusted_reason(object, claim) {
         Some(why) => return keep(format!("owner-not-settled: {}: {why}", claim.owner)),
         None if index.owner(&claim.owner).is_some() => {}
         None if !wishes.include_orphaned => {
@@ -116,7 +116,7 @@ pub fn plan(snapshot: &Snapshot, wishes: &PruneOptions) -> Plan {
     let index = Index::build(snapshot);
     let mut changes = vec![];
     let mut roots = vec![];
-    for (object, standing) in index.standings() {
+    for (object, standing) in index.statuses() {
         let Some((claim, verdict)) = verdict(&index, object, &standing, wishes) else {
             continue;
         };
@@ -131,12 +131,13 @@ pub fn plan(snapshot: &Snapshot, wishes: &PruneOptions) -> Plan {
         }
     }
     let changes = settle(snapshot, &index, roots, changes);
-    let owners = index.owners().filter(|owner| wishes.include(&owner.id)).map(|owner| outcome(&owner.id, &owner.state));
+    let owners =
+        index.owners().filter(|owner| wishes.include(&owner.id)).map(|owner| outcome(&owner.id, &owner.status));
     Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), owners.collect(), changes)
 }
 
 fn outcome(owner: &OwnerId, state: &OwnerStatus) -> OwnerOutcome {
-    let reason = state.distrust().unwrap_or_default();
+    let reason = state.untrusted_reason().unwrap_or_default();
     OwnerOutcome { owner: owner.clone(), outcome: Outcome::Unchanged, reason, fidelity: Fidelity::Unknown }
 }
 

@@ -14,7 +14,7 @@ use crate::flux::build::objects::Built;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_kustomization::inventory_members;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::plan::document::{Action, Actor, Certainty, Change, PinnedObject};
 use crate::text::count;
 

@@ -9,8 +9,8 @@ use super::outcomes::PossibleOutcomes;
 use crate::kubernetes::deletion::cascade::CascadedObject;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, helm_chart, is_record};
-use crate::ownership::schemes::flux_kustomization::inventory_members;
 use crate::plan::document::Actor;
 
 impl<'a> Preview<'a> {

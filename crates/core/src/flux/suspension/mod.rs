@@ -18,9 +18,10 @@ use serde_json::Value;
 
 use super::kinds;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata, Resource};
+use crate::ownership::schemes::flux;
 
 /// The annotation of RFC-0006; its presence suspends, whatever its value.
-pub const ANNOTATION: &str = "reconcile.fluxcd.io/suspended";
+pub const ANNOTATION: &str = flux::SUSPENDED;
 
 /// The value that carries no message.
 pub const NO_MESSAGE: &str = "true";
@@ -76,7 +77,7 @@ pub fn judge<'a>(
     annotation: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<By> {
     let switch = kinds::find(group, kind).and_then(|known| known.switch());
-    if switch.and_then(&annotation).is_some_and(is_off) {
+    if switch.and_then(&annotation).is_some_and(flux::is_switched_off) {
         return Some(By::Switch);
     }
     match (spec_suspend, annotation(ANNOTATION).is_some()) {
@@ -85,11 +86,6 @@ pub fn judge<'a>(
         (false, true) => Some(By::Annotation),
         (false, false) => None,
     }
-}
-
-/// Whether a switch with this value is off.
-fn is_off(value: &str) -> bool {
-    value.eq_ignore_ascii_case("disabled")
 }
 
 /// What suspends an object, if anything does.

@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATION, By, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, applier, effective, is_message, is_off};
+use super::{ANNOTATION, By, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, applier, effective, is_message};
 use crate::flux::kinds::{FluxKind, Suspends};
 use crate::kubernetes::object::Resource;
+use crate::ownership::schemes::flux::is_switched_off;
 
 /// How to suspend.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +66,7 @@ pub fn suspend(full: &Resource, how: &Suspend) -> PatchStep {
     if current != Some(value) {
         annotations.insert(ANNOTATION.to_owned(), json!(value));
     }
-    if let Some(switch) = kind.switch().filter(|key| !full.object.annotations.get(key).is_some_and(is_off)) {
+    if let Some(switch) = kind.switch().filter(|key| !full.object.annotations.get(key).is_some_and(is_switched_off)) {
         annotations.insert(switch.to_owned(), json!("disabled"));
     }
     // The first who suspended stays recorded, as in flux-operator, unless the message is replaced too.
@@ -82,7 +83,7 @@ pub fn suspend(full: &Resource, how: &Suspend) -> PatchStep {
 pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchStep {
     let mut annotations = Map::new();
     let switch = FluxKind::of(full).and_then(|kind| kind.switch());
-    let switched_off = switch.filter(|key| full.object.annotations.get(key).is_some_and(is_off));
+    let switched_off = switch.filter(|key| full.object.annotations.get(key).is_some_and(is_switched_off));
     let held = [ANNOTATION, SUSPENDED_BY].into_iter().filter(|key| full.object.annotations.get(key).is_some());
     for key in held.chain(switched_off) {
         annotations.insert(key.to_owned(), Value::Null);

@@ -18,8 +18,8 @@ use crate::kubernetes::deletion::order;
 use crate::kubernetes::deletion::order::delete_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::identity;
 use crate::ownership::index::Index;
+use crate::ownership::last_applied;
 use crate::ownership::schemes::applyset::{id_of, tool};
 
 /// Label of members: the parent's ID.
@@ -88,7 +88,10 @@ impl<'a> Collector<'a> for ApplySetCollector<'a> {
         }
         let missed = self.misses(&object.id);
         let theirs = if missed.is_some() { NativeAction::Misses } else { NativeAction::Deletes };
-        let copied = object.annotations.get(identity::KUBECTL).filter(|applied| !identity::is_of(applied, object));
+        let copied = object
+            .annotations
+            .get(last_applied::KUBECTL)
+            .filter(|applied| !last_applied::names_object(applied, object));
         let ours = match (safety::keeps(object, self.index, self.allow), missed) {
             // The published rules call a member that something else owns a conflict; kubectl does not check.
             (None, _) if !object.references.is_empty() => PlannedAction::Keep(Reason::Referenced),

@@ -29,7 +29,7 @@ pub fn keeps(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option
     if namespace && NEVER.contains(&&*object.id.name) {
         return Some(Reason::SystemNamespace);
     }
-    if let Some(mark) = protection::keep_mark(object) {
+    if let Some(mark) = protection::find_protection(object) {
         return Some(Reason::Protected(mark));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
@@ -46,8 +46,8 @@ pub fn keeps(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option
 pub fn unproven(claim: Option<Claim>) -> Option<Reason> {
     match claim {
         Some(claim) if claim.strength <= Strength::Corroborated => None,
-        Some(claim) if claim.strength == Strength::Contradicted => Some(Reason::CopiedMark(claim.evidence)),
-        Some(claim) => Some(Reason::BareMark(claim.evidence)),
+        Some(claim) if claim.strength == Strength::Contradicted => Some(Reason::CopiedMark(claim.evidence.to_string())),
+        Some(claim) => Some(Reason::BareMark(claim.evidence.to_string())),
         None => Some(Reason::BareMark(String::new())),
     }
 }
