@@ -8,6 +8,8 @@ pub mod cli;
 pub mod cluster;
 pub mod commands;
 pub mod controller;
+pub mod error;
+pub mod exit;
 pub mod output;
 pub mod suggest;
 pub mod tools;

@@ -1,16 +1,16 @@
-//! Parses, runs the verb, prints the error and its hint, and ends with the exit code.
+//! Entry point: parses the command line, runs the verb, prints the error and its hint, and exits with its code.
 
 use clap::Parser;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use kubectl_gitops::cli::{Cli, Command};
 use kubectl_gitops::commands;
 use kubectl_gitops::commands::Session;
+use kubectl_gitops::error::{Error, Result};
+use kubectl_gitops::exit::ExitCode;
 use kubectl_gitops::output::sanitize;
 use kubectl_gitops::output::terminal::Terminal;
 
-/// How the messages begin that kubectl prints without `error: `.
-const KUBECTL_LINES: [&str; 4] =
+/// Prefixes of messages that kubectl prints without `error: `.
+const KUBECTL_PREFIXES: [&str; 4] =
     ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
 
 fn main() -> std::process::ExitCode {
@@ -18,7 +18,7 @@ fn main() -> std::process::ExitCode {
         return finish(&mut Terminal::process(), answer);
     }
     let cli = Cli::parse();
-    log(cli.verbosity);
+    init_logging(cli.verbosity);
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return finish(&mut Terminal::process(), Err(Error::failed(format!("cannot start: {error}")))),
@@ -27,7 +27,7 @@ fn main() -> std::process::ExitCode {
     let mut session = Session { connection: cli.connection, terminal, now: chrono::Utc::now() };
     let outcome = runtime.block_on(run(cli.command, &mut session));
     let code = finish(&mut session.terminal, outcome);
-    // A look-up of a name that hangs must not hold the process.
+    // Do not wait for a DNS lookup that is still running.
     runtime.shutdown_background();
     code
 }
@@ -54,8 +54,7 @@ fn finish(terminal: &mut Terminal, outcome: Result<ExitCode>) -> std::process::E
     };
     if !error.message.is_empty() {
         let message = sanitize::escape(&error.message);
-        // kubectl's users know some messages as whole lines.
-        match KUBECTL_LINES.iter().any(|start| message.starts_with(start)) {
+        match KUBECTL_PREFIXES.iter().any(|prefix| message.starts_with(prefix)) {
             true => terminal.status(&message),
             false => terminal.error(&message),
         }
@@ -66,9 +65,9 @@ fn finish(terminal: &mut Terminal, outcome: Result<ExitCode>) -> std::process::E
     error.exit.into()
 }
 
-/// At 6 one line per request, as kubectl has it; from 8 on everything that the libraries say. kube logs response bodies on
-/// decoding errors, so it stays silent before that.
-fn log(verbosity: u8) {
+/// Sets up logging: from 6 on one line per request, as in kubectl; from 8 on also the libraries, because kube logs
+/// response bodies when it cannot decode them.
+fn init_logging(verbosity: u8) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;

@@ -2,8 +2,6 @@
 //!
 //! A small part of the scenarios and some random repositories; `cargo xtask oracle` runs as many as one likes.
 
-use std::path::Path;
-
 use xtask::oracle;
 
 /// One scenario per rule that decides whether something is deleted.
@@ -29,9 +27,9 @@ fn plans_equal_what_the_controller_does() {
     assert_eq!(scenarios.len(), HERE.len());
     scenarios.extend(oracle::random(SEED, 25));
     let cluster = oracle::cluster().unwrap();
-    let outcomes = oracle::run(&cluster, Path::new(env!("CARGO_BIN_EXE_kubectl-gitops")), &scenarios);
+    let outcomes = oracle::run(&cluster, &test_support::gitops::binary(), &scenarios);
     for (scenario, outcome) in scenarios.iter().zip(outcomes) {
-        let verdict = outcome.unwrap_or_else(|error| panic!("{}: {error:#}", scenario.name)).verdict;
-        assert!(verdict.mismatches.is_empty(), "{scenario}{}", verdict.mismatches.join("\n"));
+        let comparison = outcome.unwrap_or_else(|error| panic!("{}: {error:#}", scenario.name)).comparison;
+        assert!(comparison.mismatches.is_empty(), "{scenario}{}", comparison.mismatches.join("\n"));
     }
 }

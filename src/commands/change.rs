@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use futures::future::join_all;
+use gitops_core::text::{and_more, pluralize};
 use serde_json::{Value, json};
 
 use super::Session;
@@ -10,11 +11,11 @@ use super::outcome::ChangeResult;
 use super::pick;
 use super::pick::{Picked, Selection};
 use crate::cluster::{Cluster, Mode};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::sanitize;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::flux::suspension::patch::PatchStep;
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
@@ -133,13 +134,13 @@ impl ChangeArgs {
         for full in due.iter().take(NAMED) {
             session.terminal.status(&format!("  {}", sanitize::one_line(&full.object.id.to_string())));
         }
-        if due.len() > NAMED {
-            session.terminal.status(&format!("  and {} more", due.len() - NAMED));
+        if let Some(more) = and_more(due.len(), NAMED) {
+            session.terminal.status(&format!("  {more}"));
         }
         if let Some(risk) = risk {
             session.terminal.warning(risk);
         }
-        let objects = if due.len() == 1 { "1 object".to_owned() } else { format!("{} objects", due.len()) };
+        let objects = pluralize(due.len(), "object");
         if !session.terminal.can_ask() {
             let error = Error::refused(format!("refusing to {verb} {objects}: no terminal to ask on"));
             return Err(error.hint("review with --dry-run=client, then pass --yes"));

@@ -12,9 +12,9 @@ use clap_complete::{Shell, generate};
 
 use super::Session;
 use crate::cli::Cli;
+use crate::error::Result;
+use crate::exit::ExitCode;
 use crate::output::terminal::Terminal;
-use gitops_core::error::Result;
-use gitops_core::exit::ExitCode;
 
 /// Name by which kubectl runs a plugin's completion.
 const COMPLETER: &str = "kubectl_complete-";

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::targets;
+use crate::error::{Error, Result};
 use crate::suggest::nearest;
-use gitops_core::error::{Error, Result};
 use gitops_core::kubernetes::object::{GroupKind, ResourceType};
 use gitops_core::kubernetes::selector::Selector;
 use gitops_core::ownership::Members;

@@ -8,8 +8,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::cli::Cli;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::{EXIT_STATUS, ExitCode};
+use crate::error::{Error, Result};
+use crate::exit::{EXIT_STATUS, ExitCode};
 
 /// The pages carry the day of the release, not of the build, so that building twice gives the same bytes.
 const DATE: &str = "2026-11-21";

@@ -22,10 +22,11 @@ use chrono::{DateTime, Utc};
 
 use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::terminal::Terminal;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
-use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// What every verb needs: where the cluster is, where output goes, and what time it is.
 pub struct Session {

@@ -6,8 +6,8 @@ use super::Session;
 use super::pick;
 use super::pick::Picked;
 use crate::cluster::PatchResult;
+use crate::exit::ExitCode;
 use crate::output::{document, sanitize};
-use gitops_core::exit::ExitCode;
 use gitops_core::flux::suspension;
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 

@@ -1,7 +1,7 @@
 //! Names of owners and systems on the command line.
 
+use crate::error::{Error, Result};
 use crate::suggest::nearest;
-use gitops_core::error::{Error, Result};
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::{OwnerId, SYSTEMS};
 

@@ -6,11 +6,11 @@ use super::Session;
 use super::targets;
 use super::targets::Targets;
 use crate::cluster::{Cluster, Query};
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::flux::kinds;
 use gitops_core::flux::kinds::Suspends;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
-use gitops_core::kubernetes::snapshot::Gap;
 
 /// Which objects.
 #[derive(Clone, Copy, Debug)]

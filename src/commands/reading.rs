@@ -12,7 +12,7 @@ use super::pick::{Picked, Selection};
 use super::targets;
 use super::targets::Targets;
 use crate::cluster::Cluster;
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::flux::kinds;
 use gitops_core::flux::suspension::evidence::{HonourVerdict, Sighting, verdict};
 use gitops_core::flux::suspension::view;

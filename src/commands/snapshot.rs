@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Session;
+use crate::error::Result;
+use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
-use gitops_core::error::Result;
-use gitops_core::exit::ExitCode;
 
 /// Record the cluster's metadata in a file
 ///

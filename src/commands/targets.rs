@@ -1,8 +1,8 @@
 //! Which objects of Flux the words on a command line mean, in kubectl's grammar: `TYPE NAME…`, `TYPE/NAME…`,
 //! `TYPE1,TYPE2 NAME…` (reference kubectl-and-krew 3.3). Discovery decides what a TYPE is, never a version number.
 
+use crate::error::{Error, Result};
 use crate::suggest::nearest;
-use gitops_core::error::{Error, Result};
 use gitops_core::flux::kinds;
 use gitops_core::flux::kinds::{FluxKind, KINDS};
 use gitops_core::kubernetes::object::ResourceType;
@@ -216,7 +216,7 @@ mod tests {
             let error = read(words).unwrap_err();
             assert!(error.message.contains(message), "{words}: {}", error.message);
             assert!(error.hint.unwrap_or_default().contains(hint), "{words}");
-            assert_eq!(error.exit, gitops_core::exit::ExitCode::Usage, "{words}");
+            assert_eq!(error.exit, crate::exit::ExitCode::Usage, "{words}");
         }
         assert!(parse(&[], &served()[..1]).unwrap_err().message.contains("no resource type of Flux"));
     }

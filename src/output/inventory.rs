@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::sanitize::one_line;
 use super::table::Table;
 use super::{document, owner};
-use gitops_core::error::Result;
+use crate::error::Result;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
@@ -17,7 +17,7 @@ use gitops_core::ownership::report::{
     Body, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
 };
 use gitops_core::ownership::scheme::label_report::{LabelReport, ReportTable};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// Values of `-o`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -92,7 +92,7 @@ pub fn summary(answer: &InventoryDocument) -> String {
     let counts = counts.iter().filter(|(number, _)| *number > 0);
     let counts: Vec<String> = counts.map(|(number, status)| format!("{number} {status}")).collect();
     let scope = answer.scope.as_ref().map(|scope| format!(" (read: {})", one_line(scope))).unwrap_or_default();
-    format!("{}{scope}: {}", count(totals.objects, "object"), counts.join(", "))
+    format!("{}{scope}: {}", pluralize(totals.objects, "object"), counts.join(", "))
 }
 
 /// Returns one line with the number of rows that a filter hides, if there is a filter.
@@ -104,7 +104,7 @@ pub fn hidden(answer: &InventoryDocument) -> Option<String> {
     flags.extend(filter.selector.as_ref().map(|selector| format!("-l {selector}")));
     let flags = flags.join(" ");
     let flags = one_line(&flags);
-    let total = count(filter.shown + filter.hidden, noun);
+    let total = pluralize(filter.shown + filter.hidden, noun);
     Some(match filter.hidden {
         0 => format!("{flags} hides none of {total}"),
         hidden => format!("{flags} hides {hidden} of {total}"),
@@ -295,7 +295,7 @@ fn label(node: &TreeNode) -> String {
             "Ready" => String::new(),
             state => format!(", {state}"),
         };
-        write!(label, " ({}{state})", count(row.objects, "object")).expect("a String takes any text");
+        write!(label, " ({}{state})", pluralize(row.objects, "object")).expect("a String takes any text");
     }
     if let Some(row) = node.object.as_ref().filter(|row| row.exists == Some(false) || row.terminating.is_some()) {
         write!(label, " [{}]", object_state(row)).expect("a String takes any text");

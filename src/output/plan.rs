@@ -5,12 +5,11 @@ use clap::ValueEnum;
 use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
-use gitops_core::error::Result;
-use gitops_core::kubernetes::deletion::finalizers::BlockedByFinalizers;
-use gitops_core::plan::document::{Action, Certainty, Change, Contested, Plan};
-use gitops_core::plan::limits::ExceededLimit;
+use crate::error::Result;
+use gitops_core::plan::limits::Remedy;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
-use gitops_core::text::count;
+use gitops_core::plan::{Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, Plan};
+use gitops_core::text::pluralize;
 
 /// What `-o` of `prune` takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -35,12 +34,12 @@ pub enum PlanFormat {
 ///
 /// # Errors
 /// When the plan cannot be a document; it always can.
-pub fn render(plan: &Plan, format: PlanFormat, header: bool, alarm: &[ExceededLimit]) -> Result<String> {
+pub fn render(plan: &Plan, format: PlanFormat, header: bool) -> Result<String> {
     match format {
         PlanFormat::Json => document::json(plan),
         PlanFormat::Yaml => document::yaml(plan),
         PlanFormat::Name => Ok(names(plan)),
-        PlanFormat::Markdown => Ok(markdown::render(plan, alarm)),
+        PlanFormat::Markdown => Ok(markdown::render(plan)),
         PlanFormat::Table | PlanFormat::Wide => Ok(table(plan, format == PlanFormat::Wide, header)),
     }
 }
@@ -50,7 +49,7 @@ fn names(plan: &Plan) -> String {
 }
 
 fn table(plan: &Plan, wide: bool, header: bool) -> String {
-    if plan.changes.is_empty() {
+    if plan.changes().is_empty() {
         return String::new();
     }
     let mut columns = vec!["action", "namespace", "kind", "name", "owner", "reason"];
@@ -58,7 +57,7 @@ fn table(plan: &Plan, wide: bool, header: bool) -> String {
         columns.extend(["by", "cause", "uid"]);
     }
     let mut table = Table::new(columns);
-    let mut rows: Vec<&Change> = plan.changes.iter().collect();
+    let mut rows: Vec<&Change> = plan.changes().iter().collect();
     rows.sort_by_key(|change| change.action);
     for change in rows {
         let id = &change.object.id;
@@ -77,7 +76,7 @@ fn table(plan: &Plan, wide: bool, header: bool) -> String {
         }
         table.row(cells);
     }
-    let diffs: String = plan.diffs.iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
+    let diffs: String = plan.diffs().iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
     table.render(header) + &diffs
 }
 
@@ -92,26 +91,27 @@ pub(crate) fn action(change: &Change) -> String {
 /// Why, and what it goes with.
 pub(crate) fn reason(change: &Change) -> String {
     match &change.cause {
-        Some(cause) if change.action == Action::Keep => format!("{}; {cause} goes", change.reason),
+        Some(cause) if change.action == Action::Keep => format!("{}; {cause} is deleted", change.reason),
         Some(cause) => format!("{}: goes with {cause}", change.reason),
-        None => change.reason.clone(),
+        None => change.reason.to_string(),
     }
 }
 
 /// One line that says what a plan comes to.
 pub fn summary(plan: &Plan) -> String {
+    let summary = plan.summary();
     let counts = [
-        (plan.summary.delete, "to delete"),
-        (plan.summary.recreate, "to delete and create again"),
-        (plan.summary.create, "to create"),
-        (plan.summary.update, "to update"),
-        (plan.summary.keep, "kept"),
-        (plan.summary.unknown, "unknown"),
+        (summary.delete, "to delete"),
+        (summary.recreate, "to delete and create again"),
+        (summary.create, "to create"),
+        (summary.update, "to update"),
+        (summary.keep, "kept"),
+        (summary.unknown, "unknown"),
     ];
     let parts: Vec<String> =
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
     let text = if parts.is_empty() { "nothing to prune".to_owned() } else { parts.join(", ") };
-    if plan.complete { text } else { format!("{text}; the plan is incomplete") }
+    if plan.is_complete() { text } else { format!("{text}; the plan is incomplete") }
 }
 
 /// How many objects of a sort are told one by one.
@@ -119,14 +119,14 @@ const TOLD: usize = 5;
 
 /// What a plan warns of: objects of two owners, and what will stay in Terminating for a while, or for ever.
 pub fn warnings(plan: &Plan) -> Vec<String> {
-    let contested = some(&plan.contested, contested, "applied by more than one owner");
-    let held = some(&plan.held, held, "held by finalizers");
-    contested.into_iter().chain(held).map(|line| one_line(&line).into_owned()).collect()
+    let contested = some(plan.contested(), contested, "applied by more than one owner");
+    let blocked = some(plan.blocked_by_finalizers(), blocked, "blocked by finalizers");
+    contested.into_iter().chain(blocked).map(|line| one_line(&line).into_owned()).collect()
 }
 
 fn some<T>(all: &[T], line: impl Fn(&T) -> String, what: &str) -> Vec<String> {
     let rest = all.len().saturating_sub(TOLD);
-    let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", count(rest, "object")));
+    let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", pluralize(rest, "object")));
     all.iter().take(TOLD).map(line).chain(more).collect()
 }
 
@@ -136,14 +136,27 @@ fn contested(contested: &Contested) -> String {
     format!("{id} is applied by {owners}: each undoes what the other does, and removing it from one may delete it")
 }
 
-fn held(held: &BlockedByFinalizers) -> String {
-    let (id, finalizers) = (&held.object, held.finalizers.join(", "));
-    match &held.controller {
-        Some(controller) => format!("{id} will hang: {finalizers} is removed by {controller}, which this deletes too"),
+fn blocked(blocked: &BlockedByFinalizers) -> String {
+    let (id, finalizers) = (&blocked.object, blocked.finalizers.join(", "));
+    match &blocked.controller {
+        Some(controller) => format!("{id} will stay terminating: {controller} removes {finalizers} and is deleted too"),
         None => {
-            let why = held.why.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-            format!("{id} will be terminating until a controller removes {finalizers}{why}")
+            let why = blocked.detail.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+            format!("{id} will stay terminating until a controller removes {finalizers}{why}")
         }
+    }
+}
+
+/// Words the remedy of an alarm with the flag that lifts the limit.
+pub fn remedy(alarm: &Alarm) -> String {
+    match alarm.remedy {
+        Some(Remedy::CheckPaths) => {
+            "check the paths that this change touches; if it is intended, pass --max-percent=100".to_owned()
+        }
+        Some(Remedy::RaiseMaxPercent(percent)) => format!("review the plan, then pass --max-percent={percent}"),
+        Some(Remedy::RaiseMaxDelete(number)) => format!("review the plan, then pass --max-delete={number}"),
+        Some(Remedy::AllowIncomplete) => "get the missing permissions, or pass --allow-incomplete".to_owned(),
+        Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".to_owned(),
     }
 }
 
@@ -162,7 +175,7 @@ pub fn step(row: &StepResult) -> String {
         DeletionResult::Gone => "was gone already".to_owned(),
         DeletionResult::Terminating(finalizers) if finalizers.is_empty() => "is still terminating".to_owned(),
         DeletionResult::Terminating(finalizers) => format!("is still terminating, held by {}", finalizers.join(", ")),
-        DeletionResult::Changed(why) => format!("kept, it changed since the plan: {why}"),
+        DeletionResult::Skipped(why) => format!("skipped: it changed after the plan was made: {why}"),
         DeletionResult::Failed(why) => format!("not deleted: {why}"),
         DeletionResult::NotTried => "not tried".to_owned(),
     };
@@ -173,6 +186,6 @@ pub fn step(row: &StepResult) -> String {
 pub fn outcome(result: &PruneResult) -> String {
     let (deleted, all) = (result.deleted(), result.steps.len());
     let interrupted = result.steps.iter().any(|row| row.step == DeletionResult::NotTried);
-    let text = format!("{deleted} of {} deleted", count(all, "object"));
+    let text = format!("{deleted} of {} deleted", pluralize(all, "object"));
     if interrupted { format!("interrupted: {text}; plan again to see what is left") } else { text }
 }

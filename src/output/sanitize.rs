@@ -1,15 +1,15 @@
-//! Text written by others, made safe for a terminal: names, messages and annotations can carry escape sequences that
-//! rewrite what was printed before, or characters that reverse the reading order.
+//! Escaping of text from the cluster and from files: names, messages and annotations may contain terminal escape
+//! sequences, or characters that reverse the reading order.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The longest line that [`one_line`] gives back, in characters: one annotation may hold 256 KiB, and the table crate
-/// measures columns in 16 bits.
-const LONGEST_LINE: usize = 2000;
+/// Maximum length of [`one_line`], in characters: an annotation may have 256 KiB, and the table crate measures columns
+/// with a `u16`.
+const MAX_LINE_LENGTH: usize = 2000;
 
-/// Escapes what a terminal would act on; keeps line breaks and tabs. ESC becomes `^[` and CR `\r`, as in kubectl
-/// (reference kubectl-and-krew 3.2); C1 and bidirectional controls become `\u009b`, `\u202e`.
+/// Escapes terminal control characters; keeps line breaks and tabs. ESC becomes `^[` and CR `\r`, as in kubectl
+/// (docs/reference/kubectl-plugin.md 3.2); C1 and bidirectional controls become `\u009b`, `\u202e`.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
@@ -27,12 +27,12 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// One safe line, for a table cell or a sentence: cut at the first line break with `…`, tabs become spaces.
+/// Returns one escaped line, for a table cell or a message: cuts at the first line break with `…`, replaces tabs by spaces.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\r', '\n']);
     let end = text.find(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
     let line = &text[..end.unwrap_or(text.len())];
-    let long = line.char_indices().nth(LONGEST_LINE).map(|(at, _)| at);
+    let long = line.char_indices().nth(MAX_LINE_LENGTH).map(|(at, _)| at);
     let cut = end.is_some() || long.is_some();
     let line = escape(&line[..long.unwrap_or(line.len())]);
     if !cut && !line.contains('\t') {
@@ -46,7 +46,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Whether a terminal acts on a character, or it changes the order in which others are read.
+/// Returns true if a character controls the terminal or the reading order.
 pub(crate) fn is_unsafe(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_acts_on_passes() {
+    fn control_characters_are_escaped() {
         for (name, text, expected) in [
             ("plain text is untouched", "Applied revision: main@sha1:1234", "Applied revision: main@sha1:1234"),
             ("colour", "\u{1b}[31mred\u{1b}[0m", "^[[31mred^[[0m"),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_line() {
+    fn one_line_cuts_and_escapes() {
         for (name, text, expected) in [
             ("one line", "ready", "ready"),
             ("a final line break is nothing", "ready\n", "ready"),
@@ -90,6 +90,6 @@ mod tests {
             assert_eq!(one_line(text), expected, "{name}");
         }
         let long = one_line(&"ä".repeat(300_000)).into_owned();
-        assert_eq!((long.chars().count(), long.ends_with("ä…")), (LONGEST_LINE + 1, true));
+        assert_eq!((long.chars().count(), long.ends_with("ä…")), (MAX_LINE_LENGTH + 1, true));
     }
 }

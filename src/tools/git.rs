@@ -1,35 +1,35 @@
-//! Reads a checkout with the `git` program: what git would commit, never what is merely lying in the directory.
+//! Reads a checkout with the `git` program: the content that git would commit, without ignored files.
 //!
-//! Source: reference kustomize-controller 3.1 (last paragraph): blobs, no smudged or converted content, no submodules.
+//! Source: docs/reference/kustomize-controller.md 3.1 (last paragraph): blobs without smudge filters or conversion, and no
+//! submodules.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::flux::source::tree::{File, Tree};
 
-/// Which state of a checkout is meant.
+/// A state of a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorktreeState {
     /// Tracked and untracked files as they are in the directory, without ignored ones.
     Worktree,
-    /// What is staged.
+    /// The files in git's index.
     Index,
-    /// A revision.
+    /// A commit, branch or tag.
     Revision(String),
 }
 
-/// A checkout.
+/// A git work tree.
 #[derive(Clone, Debug)]
 pub struct Checkout {
     directory: PathBuf,
 }
 
 impl Checkout {
-    /// Finds the checkout that a directory lies in.
+    /// Finds the checkout that contains a directory.
     ///
-    /// # Errors
-    /// When there is none, or `git` cannot be run.
+    /// Fails when no checkout contains it, or `git` cannot be run.
     pub fn find(directory: &Path) -> Result<Self> {
         let here = Self { directory: directory.to_path_buf() };
         let top = here.text(&["rev-parse", "--show-toplevel"]).map_err(|error| {
@@ -38,81 +38,79 @@ impl Checkout {
         Ok(Self { directory: PathBuf::from(top) })
     }
 
-    /// The directory at the top.
+    /// Returns the top directory of the checkout.
     pub fn top(&self) -> &Path {
         &self.directory
     }
 
-    /// A directory of this checkout as a path below its top; empty for the top.
+    /// Returns the path of a directory relative to the top, with `/`; empty for the top itself.
     pub fn prefix(&self, directory: &Path) -> String {
         let top = self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone());
         let below = directory.strip_prefix(top).map(|below| below.to_string_lossy().replace('\\', "/"));
         below.unwrap_or_default()
     }
 
-    /// Whether git ignores a directory as a whole.
+    /// Returns true if git ignores the directory.
     pub fn ignores(&self, directory: &Path) -> bool {
         self.run(&["check-ignore", "-q", &directory.to_string_lossy()], None).is_ok()
     }
 
-    /// URLs of all remotes.
+    /// Returns the fetch and push URLs of all remotes.
     ///
-    /// # Errors
-    /// When `git` fails.
+    /// Fails when `git` fails.
     pub fn remotes(&self) -> Result<Vec<String>> {
-        // `git config` fails when nothing matches: a checkout without remotes.
+        // `git config` fails when nothing matches, as in a checkout without remotes.
         let urls = self.run(&["config", "--get-regexp", r"^remote\..*\.(url|pushurl)$"], None).unwrap_or_default();
         let urls = String::from_utf8_lossy(&urls);
         Ok(urls.lines().filter_map(|line| line.split_once(' ')).map(|(_, url)| url.to_owned()).collect())
     }
 
-    /// The branch that is checked out; an error on a detached head.
+    /// Returns the branch that is checked out.
     ///
-    /// # Errors
-    /// When no branch is checked out.
+    /// Fails when the head is detached.
     pub fn branch(&self) -> Result<String> {
         self.text(&["symbolic-ref", "--short", "HEAD"]).map_err(|_| {
             Error::usage("no branch is checked out").hint("name the branch that Flux deploys with --branch")
         })
     }
 
-    /// Whether history was cut off, so that older revisions may not be there.
+    /// Returns true for a shallow clone, in which older revisions may be missing.
     pub fn is_shallow(&self) -> bool {
         self.text(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|text| text == "true")
     }
 
-    /// The tree of a state.
+    /// Returns the files of a state.
     ///
-    /// # Errors
-    /// When `git` fails or a file cannot be read.
+    /// Fails when `git` fails or a file cannot be read.
     pub fn tree(&self, state: &WorktreeState) -> Result<Tree> {
         match state {
-            WorktreeState::Index => self.blobs(&self.run(&["ls-files", "-z", "--stage"], None)?, index_entry),
+            WorktreeState::Index => {
+                self.blobs(parse_listing(&self.run(&["ls-files", "-z", "--stage"], None)?, index_entry))
+            }
             WorktreeState::Revision(revision) => {
                 if revision.starts_with('-') {
-                    return Err(Error::usage(format!("{revision:?} is no revision")));
+                    return Err(Error::usage(format!("{revision:?} is not a revision")));
                 }
-                self.blobs(&self.run(&["ls-tree", "-r", "-z", "--full-tree", revision], None)?, tree_entry)
+                let listing = self.run(&["ls-tree", "-r", "-z", "--full-tree", revision], None)?;
+                self.blobs(parse_listing(&listing, tree_entry))
             }
             WorktreeState::Worktree => self.worktree(),
         }
     }
 
-    /// The index with what differs from it in the directory: `git add -A` without writing anything.
+    /// Returns the files that `git add -A` would stage, without writing anything.
     fn worktree(&self) -> Result<Tree> {
         let staged = self.run(&["ls-files", "-z", "--stage"], None)?;
         let changed = self.names(&["ls-files", "-z", "-m", "-o", "--exclude-standard"])?;
         let deleted = self.names(&["ls-files", "-z", "-d"])?;
         let replaced: std::collections::BTreeSet<_> = changed.iter().chain(&deleted).cloned().collect();
-        let kept = staged.split(|byte| *byte == 0).filter(|line| {
-            index_entry(&String::from_utf8_lossy(line)).is_some_and(|entry| !replaced.contains(&entry.path))
-        });
-        let kept: Vec<u8> = kept.flat_map(|line| [line, &[0]].concat()).collect();
-        let mut tree = self.blobs(&kept, index_entry)?;
-        let converts = self.converts();
+        let mut unchanged = parse_listing(&staged, index_entry);
+        unchanged.retain(|entry| !replaced.contains(&entry.path));
+        let mut tree = self.blobs(unchanged)?;
+        let converts = self.converts_content();
         for path in changed.into_iter().filter(|path| !deleted.contains(path)) {
             if path.ends_with('/') {
-                // An untracked checkout inside this one: git would add it as a submodule.
+                // Git would add an untracked checkout inside this one as a submodule.
                 tree.insert(path.trim_end_matches('/'), File::Submodule);
             } else {
                 let file = self.file(&path, converts)?;
@@ -122,7 +120,7 @@ impl Checkout {
         Ok(tree)
     }
 
-    /// A changed file as git would store it; `converts` says whether git may store something else than the file holds.
+    /// Returns a changed file as git would store it. `converts` is the result of [`Self::converts_content`].
     fn file(&self, path: &str, converts: bool) -> Result<File> {
         let at = self.directory.join(path);
         let failed = |error: std::io::Error| Error::failed(format!("cannot read {}: {error}", at.display()));
@@ -133,58 +131,50 @@ impl Checkout {
         if kind.is_dir() {
             return Ok(File::Submodule);
         }
-        let raw = std::fs::read(&at).map_err(failed)?;
-        // Only attributes or autocrlf make a blob differ from the file; asking git for each file would be slow.
+        // A `git` process for each file would be slow.
         if converts {
-            return self.converted(path).map(|content| File::Regular(content.into()));
+            return self.convert(path).map(|content| File::Regular(content.into()));
         }
-        Ok(File::Regular(raw.into()))
+        Ok(File::Regular(std::fs::read(&at).map_err(failed)?.into()))
     }
 
-    /// A file after git's own conversion. Objects are written to a place of their own: reading changes no checkout.
-    fn converted(&self, path: &str) -> Result<Vec<u8>> {
-        let place = std::env::temp_dir().join(format!("kubectl-gitops-objects-{}", std::process::id()));
-        let own = self.text(&["rev-parse", "--git-path", "objects"])?;
-        let own = self.directory.join(own);
-        let failed = |error: std::io::Error| Error::failed(format!("cannot write to {}: {error}", place.display()));
-        std::fs::create_dir_all(&place).map_err(failed)?;
-        let apart = [("GIT_OBJECT_DIRECTORY", place.as_path()), ("GIT_ALTERNATE_OBJECT_DIRECTORIES", own.as_path())];
-        let content =
-            self.run_in(&apart, &["hash-object", "-w", "--path", path, "--", path], None).and_then(|object| {
-                let object = String::from_utf8_lossy(&object).trim().to_owned();
-                self.run_in(&apart, &["cat-file", "blob", &object], None)
-            });
-        let _ = std::fs::remove_dir_all(&place);
-        content
+    /// Returns the content of a file after git's conversion. Git writes objects to a temporary directory, not to the
+    /// repository of the checkout.
+    fn convert(&self, path: &str) -> Result<Vec<u8>> {
+        let temporary = super::temporary_directory()?;
+        let objects = self.directory.join(self.text(&["rev-parse", "--git-path", "objects"])?);
+        let variables =
+            [("GIT_OBJECT_DIRECTORY", temporary.path()), ("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects.as_path())];
+        let hash = self.run_with(&variables, &["hash-object", "-w", "--path", path, "--", path], None)?;
+        self.run_with(&variables, &["cat-file", "blob", String::from_utf8_lossy(&hash).trim()], None)
     }
 
-    fn converts(&self) -> bool {
+    /// Returns true if git may store other content than a file has: only autocrlf and attributes cause that.
+    fn converts_content(&self) -> bool {
         let crlf = self.text(&["config", "--get", "core.autocrlf"]).is_ok_and(|value| value != "false");
         crlf || self.directory.join(".gitattributes").exists()
     }
 
-    /// Reads the blobs of a listing in one child process.
-    fn blobs(&self, listing: &[u8], parse: fn(&str) -> Option<IndexEntry>) -> Result<Tree> {
-        let lines = listing.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let entries: Vec<IndexEntry> = lines.filter_map(|line| parse(&line)).collect();
-        let wanted: String =
-            entries.iter().filter(|entry| entry.mode != "160000").map(|e| e.object.clone() + "\n").collect();
+    /// Reads the blobs of these entries in one child process.
+    fn blobs(&self, entries: Vec<IndexEntry>) -> Result<Tree> {
+        let blobs = entries.iter().filter(|entry| entry.mode != SUBMODULE);
+        let wanted: String = blobs.map(|entry| format!("{}\n", entry.object)).collect();
         let output = self.run(&["cat-file", "--batch"], Some(wanted.as_bytes()))?;
         let mut rest = &output[..];
         let mut tree = Tree::default();
         for entry in entries {
-            if entry.mode == "160000" {
+            if entry.mode == SUBMODULE {
                 tree.insert(entry.path, File::Submodule);
                 continue;
             }
-            let broken = || Error::failed(format!("git has no content for {}", entry.path));
-            let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(broken)?;
+            let missing = || Error::failed(format!("git has no content for {}", entry.path));
+            let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(missing)?;
             let header = String::from_utf8_lossy(&rest[..end]);
-            let size = header.rsplit(' ').next().and_then(|size| size.parse::<usize>().ok()).ok_or_else(broken)?;
-            let content = rest.get(end + 1..end + 1 + size).ok_or_else(broken)?;
-            rest = rest.get(end + 2 + size..).ok_or_else(broken)?;
+            let size = header.rsplit(' ').next().and_then(|size| size.parse::<usize>().ok()).ok_or_else(missing)?;
+            let content = rest.get(end + 1..end + 1 + size).ok_or_else(missing)?;
+            rest = rest.get(end + 2 + size..).ok_or_else(missing)?;
             let file = match entry.mode.as_str() {
-                "120000" => File::Symlink(String::from_utf8_lossy(content).into_owned()),
+                SYMLINK => File::Symlink(String::from_utf8_lossy(content).into_owned()),
                 _ => File::Regular(content.into()),
             };
             tree.insert(entry.path, file);
@@ -203,17 +193,17 @@ impl Checkout {
     }
 
     fn run(&self, arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>> {
-        self.run_in(&[], arguments, input)
+        self.run_with(&[], arguments, input)
     }
 
-    fn run_in(&self, variables: &[(&str, &Path)], arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>> {
+    fn run_with(&self, variables: &[(&str, &Path)], arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>> {
         let failed = |error: std::io::Error| Error::failed(format!("cannot run git: {error}"));
         let mut command = Command::new("git");
         command.arg("-C").arg(&self.directory).args(arguments).env("GIT_OPTIONAL_LOCKS", "0");
         command.envs(variables.iter().copied());
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
-        // Written from a thread of its own: git answers while it still reads.
+        // A separate thread writes, because git answers before it has read everything.
         let writer = input.zip(child.stdin.take()).map(|(input, mut stdin)| {
             let input = input.to_vec();
             std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input))
@@ -225,29 +215,41 @@ impl Checkout {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let message = String::from_utf8_lossy(&output.stderr);
-        let message = message.trim().trim_start_matches("fatal: ");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let message = stderr.trim().trim_start_matches("fatal: ");
         Err(Error::failed(format!("git {} in {}: {message}", arguments[0], self.directory.display())))
     }
 }
 
-/// One entry of a listing.
+/// Modes of entries that are not regular files.
+const SUBMODULE: &str = "160000";
+const SYMLINK: &str = "120000";
+
+/// A file in the index or in a tree object.
 struct IndexEntry {
     mode: String,
     object: String,
     path: String,
 }
 
-/// `<mode> <object> <stage>\t<path>`; of a conflict only our side counts.
+/// Parses a NUL-separated listing.
+fn parse_listing(listing: &[u8], parse: fn(&str) -> Option<IndexEntry>) -> Vec<IndexEntry> {
+    listing.split(|byte| *byte == 0).filter_map(|line| parse(&String::from_utf8_lossy(line))).collect()
+}
+
+/// Parses `<mode> <object> <stage>\t<path>`; of a merge conflict only "ours" (stage 2) counts.
 fn index_entry(line: &str) -> Option<IndexEntry> {
     let (meta, path) = line.split_once('\t')?;
     let mut fields = meta.split(' ');
     let (mode, object, stage) = (fields.next()?, fields.next()?, fields.next()?);
-    let ours = matches!(stage, "0" | "2");
-    ours.then(|| IndexEntry { mode: mode.to_owned(), object: object.to_owned(), path: path.to_owned() })
+    matches!(stage, "0" | "2").then(|| IndexEntry {
+        mode: mode.to_owned(),
+        object: object.to_owned(),
+        path: path.to_owned(),
+    })
 }
 
-/// `<mode> <type> <object>\t<path>`.
+/// Parses `<mode> <type> <object>\t<path>`.
 fn tree_entry(line: &str) -> Option<IndexEntry> {
     let (meta, path) = line.split_once('\t')?;
     let mut fields = meta.split(' ');

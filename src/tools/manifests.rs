@@ -1,7 +1,7 @@
-//! Manifests from `-f FILE|DIR|-`: YAML and JSON, several documents to a file, Lists unpacked.
+//! Reads manifests from `-f FILE|DIR|-`: YAML and JSON, multiple documents per file, Lists unpacked.
 //!
-//! What a collector deletes is what these files do *not* hold, so nothing is skipped silently: a document that cannot
-//! be read is an error with its file and number, a directory is read to its bottom.
+//! A collector deletes objects that are *not* in these files, so nothing is skipped silently: an unreadable document is an
+//! error with file and number, and directories are read recursively.
 
 use std::fs;
 use std::io::Read;
@@ -10,36 +10,35 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::prune::collectors::manifest;
 use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
 
-/// Name under which standard input is spoken of.
+/// Name of standard input in messages.
 const STDIN: &str = "standard input";
 
-/// How a collector's own loader treats what is no manifest.
+/// Treatment of documents and files that are not manifests, as in the collector's own loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loader {
     /// Every document must be a manifest.
     Strict,
-    /// As fluxd: only `*.yaml` and `*.yml` in directories, charts and documents without a kind left out
-    /// (reference qbec-and-flux-v1 B5, last paragraph).
+    /// As fluxd: reads only `*.yaml` and `*.yml` in directories, and skips charts and documents without a kind
+    /// (docs/reference/qbec-and-flux-v1.md 10).
     Fluxd,
 }
 
-/// What was read.
+/// Result of reading `-f`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifests {
-    /// Every manifest, in the order of files and documents.
+    /// The manifests, in the order of files and documents.
     pub locals: Vec<LocalManifest>,
-    /// What was left out, and why.
+    /// Files and documents that were skipped, with the reason.
     pub warnings: Vec<String>,
 }
 
 /// Reads files, directories and, for `-`, standard input.
 ///
-/// # Errors
-/// When something cannot be read, is not YAML or JSON, or is no manifest.
+/// Fails when something cannot be read, is not YAML or JSON, or is not a manifest.
 pub fn read(paths: &[String], loader: Loader, stdin: &mut dyn Read) -> Result<Manifests> {
     let mut manifests = Manifests::default();
     if paths.iter().filter(|path| *path == "-").count() > 1 {
@@ -53,7 +52,7 @@ pub fn read(paths: &[String], loader: Loader, stdin: &mut dyn Read) -> Result<Ma
             continue;
         }
         let mut files = vec![];
-        manifests.find(Path::new(path), loader, &mut files)?;
+        manifests.find_files(Path::new(path), loader, &mut files)?;
         for file in files {
             let name = file.display().to_string();
             let text = fs::read_to_string(&file).map_err(|error| cannot_read(&name, &error))?;
@@ -64,8 +63,8 @@ pub fn read(paths: &[String], loader: Loader, stdin: &mut dyn Read) -> Result<Ma
 }
 
 impl Manifests {
-    /// The files of one `-f`, in order of their names.
-    fn find(&mut self, path: &Path, loader: Loader, files: &mut Vec<PathBuf>) -> Result<()> {
+    /// Adds the files of one `-f`, sorted by name.
+    fn find_files(&mut self, path: &Path, loader: Loader, files: &mut Vec<PathBuf>) -> Result<()> {
         let name = path.display().to_string();
         let metadata = fs::metadata(path).map_err(|error| cannot_read(&name, &error))?;
         if !metadata.is_dir() {
@@ -77,7 +76,7 @@ impl Manifests {
         entries.sort_by_key(fs::DirEntry::file_name);
         let holds = |wanted: &str| entries.iter().any(|entry| entry.file_name() == wanted);
         if loader == Loader::Fluxd && holds("Chart.yaml") && holds("values.yaml") {
-            self.warnings.push(format!("{name} is a Helm chart: left out, as fluxd does"));
+            self.warnings.push(format!("{name} is a Helm chart: skipped, as fluxd does"));
             return Ok(());
         }
         for entry in entries {
@@ -85,9 +84,9 @@ impl Manifests {
             let name = path.display().to_string();
             let linked = entry.file_type().map_err(|error| cannot_read(&name, &error))?.is_symlink();
             if path.is_dir() && linked {
-                self.warnings.push(format!("{name} is a link to a directory: not followed"));
+                self.warnings.push(format!("{name} is a symbolic link to a directory: not followed"));
             } else if path.is_dir() && entry.file_name() != ".git" {
-                self.find(&path, loader, files)?;
+                self.find_files(&path, loader, files)?;
             } else if is_manifest(&path, loader) {
                 files.push(path);
             }
@@ -103,11 +102,11 @@ impl Manifests {
                 continue;
             }
             if loader == Loader::Fluxd && kindless {
-                self.warnings.push(format!("{origin} has no kind: left out, as fluxd does"));
+                self.warnings.push(format!("{origin} has no kind: skipped, as fluxd does"));
                 continue;
             }
             let read = manifest::read(&document, &origin).map_err(|problem| {
-                let hint = "whatever is not read here counts as garbage, so every document must be a manifest";
+                let hint = "objects that are not in the files are deleted, so every document must be a manifest";
                 Error::failed(format!("{origin}: {problem}")).hint(hint)
             })?;
             self.locals.extend(read);
@@ -121,7 +120,7 @@ fn is_manifest(path: &Path, loader: Loader) -> bool {
     matches!(extension, "yaml" | "yml") || (loader == Loader::Strict && extension == "json")
 }
 
-/// The documents of a file: a stream of JSON values when it is one, else YAML.
+/// Returns the documents of a file: a stream of JSON values, or YAML.
 fn documents(file: &str, text: &str) -> Result<Vec<Value>> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with(['{', '[']) {
@@ -134,14 +133,20 @@ fn documents(file: &str, text: &str) -> Result<Vec<Value>> {
             return Ok(flat.collect());
         }
     }
-    let parse = |(index, document)| {
-        let broken =
-            |error: &dyn std::fmt::Display| Error::failed(format!("{file}, document {}: not YAML: {error}", index + 1));
-        let mut value = serde_yaml::Value::deserialize(document).map_err(|error| broken(&error))?;
-        value.apply_merge().map_err(|error| broken(&error))?;
-        serde_json::to_value(value).map_err(|error| broken(&error))
-    };
-    serde_yaml::Deserializer::from_str(text).enumerate().map(parse).collect()
+    let mut documents = vec![];
+    for (index, document) in serde_yaml::Deserializer::from_str(text).enumerate() {
+        documents.push(
+            yaml_to_json(document)
+                .map_err(|error| Error::failed(format!("{file}, document {}: not YAML: {error}", index + 1)))?,
+        );
+    }
+    Ok(documents)
+}
+
+fn yaml_to_json(document: serde_yaml::Deserializer<'_>) -> Result<Value, serde_yaml::Error> {
+    let mut value = serde_yaml::Value::deserialize(document)?;
+    value.apply_merge()?;
+    serde_yaml::from_value(value)
 }
 
 fn cannot_read(name: &str, error: &std::io::Error) -> Error {

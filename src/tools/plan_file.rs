@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use gitops_core::error::{Error, Result};
-use gitops_core::plan::document::{Plan, SCHEMA};
+use crate::error::{Error, Result};
+use gitops_core::plan::{Plan, SCHEMA};
 
 /// A plan that was read from a file.
 #[derive(Debug)]
-pub struct Reviewed(Plan);
+pub struct ReviewedPlan(Plan);
 
-/// Writes a plan.
+/// Writes a plan to a file.
 ///
-/// # Errors
-/// When the file cannot be written.
+/// Fails when the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> Result<()> {
     let failed = |error: std::io::Error| Error::failed(format!("cannot write plan {}: {error}", path.display()));
     let mut text = serde_json::to_string_pretty(plan).map_err(|error| failed(error.into()))?;
@@ -20,44 +19,42 @@ pub fn write(path: &Path, plan: &Plan) -> Result<()> {
     std::fs::write(path, text).map_err(failed)
 }
 
-/// Reads a plan.
+/// Reads a plan from a file.
 ///
-/// # Errors
-/// When the file is missing, not a plan, or of another schema.
-pub fn read(path: &Path) -> Result<Reviewed> {
-    let broken = |why: String| {
-        Error::failed(format!("plan {} cannot be read: {why}", path.display()))
-            .hint("write one with `kubectl gitops prune --plan --out FILE`")
+/// Fails when the file is missing, is not a plan, or was written by an incompatible version.
+pub fn read(path: &Path) -> Result<ReviewedPlan> {
+    let unreadable = |why: String| {
+        Error::failed(format!("cannot read plan {}: {why}", path.display()))
+            .hint("write a new plan with `kubectl gitops prune --plan --out FILE`")
     };
-    let text = std::fs::read(path).map_err(|error| broken(error.to_string()))?;
-    let plan: Plan = serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
-    if plan.schema != SCHEMA {
-        return Err(broken(format!("its schema is {:?}, this version reads {SCHEMA:?}", plan.schema)));
+    let text = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let document: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+    let schema = document.get("schema").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    if schema != SCHEMA {
+        return Err(unreadable(format!("its schema is {schema:?}; this version reads {SCHEMA:?}")));
     }
-    Ok(Reviewed(plan))
+    let plan = serde_json::from_value(document).map_err(|error| {
+        unreadable(format!("another version of kubectl-gitops wrote it as {schema}, or it was edited: {error}"))
+    })?;
+    Ok(ReviewedPlan(plan))
 }
 
-impl Reviewed {
-    /// The part of the present plan that was reviewed: the same objects, by uid, and nothing else.
+impl ReviewedPlan {
+    /// Restricts the present plan to the changes that were reviewed: the same objects, by uid, and nothing else.
     ///
-    /// # Errors
-    /// When the plan was made for another cluster, or was incomplete.
-    pub fn still_holding(self, mut present: Plan) -> Result<Plan> {
+    /// Fails when the plan was made for another cluster, or when a cascade would delete more than it shows.
+    pub fn restrict(self, present: &mut Plan) -> Result<()> {
         let reviewed = self.0;
-        if reviewed.cluster.uid != present.cluster.uid || present.cluster.uid.is_empty() {
-            return Err(Error::refused(format!(
-                "refused: the plan was made for another cluster ({})",
-                reviewed.cluster.server
-            ))
-            .hint("plan again on this cluster"));
+        if reviewed.cluster().uid != present.cluster().uid || present.cluster().uid.is_empty() {
+            let server = &reviewed.cluster().server;
+            return Err(Error::refused(format!("refused: the plan was made for another cluster ({server})"))
+                .hint("plan again on this cluster"));
         }
-        if present.deletions().any(|change| change.cause.is_some() && !reviewed.lists(change)) {
-            return Err(Error::refused(
-                "refused: deleting what the plan lists would now take more along than the plan shows",
-            )
-            .hint("plan again"));
+        if present.deletions().any(|change| change.cause.is_some() && !reviewed.contains(change)) {
+            return Err(Error::refused("refused: the cascade would now delete more objects than the plan lists")
+                .hint("plan again"));
         }
-        present.changes.retain(|change| reviewed.lists(change));
-        Ok(Plan::new(present.cluster, present.gaps, present.owners, present.changes))
+        present.retain_changes(|change| reviewed.contains(change));
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The user's own `qbec` as a child process: what an environment renders to, by names alone, never content.
+//! Runs the user's `qbec` as a child process to list the objects of an environment, without their content.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,41 +7,41 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::process::Command;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
 
-/// Length of `<xxxxx>`, which stands for what the API server will generate.
-const GENERATED: &str = "<xxxxx>";
+/// Suffix of a `generateName`: a placeholder for the part that the API server generates.
+const GENERATED_SUFFIX: &str = "<xxxxx>";
 
-/// An environment as its folder declares it.
+/// The objects that a qbec application declares for an environment.
 #[derive(Clone, Debug)]
-pub struct Rendered {
+pub struct QbecEnvironment {
     /// `metadata.name` of qbec.yaml.
     pub application: String,
-    /// Namespace of objects that name none.
+    /// Namespace of objects whose manifest has none.
     pub default_namespace: String,
     /// `spec.clusterScopedLists`.
     pub cluster_scoped_lists: bool,
-    /// Every object of the environment.
+    /// The objects of the environment.
     pub locals: Vec<LocalManifest>,
 }
 
 #[derive(Deserialize)]
 struct QbecAppFile {
-    metadata: Named,
+    metadata: QbecAppName,
     #[serde(default)]
-    spec: AppFileSpec,
+    spec: QbecAppSpec,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct QbecAppName {
     name: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AppFileSpec {
+struct QbecAppSpec {
     #[serde(default)]
     cluster_scoped_lists: bool,
 }
@@ -54,7 +54,7 @@ struct QbecVariables {
 /// One row of `qbec show ENV -O -o json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct QbecRow {
     api_version: String,
     kind: String,
     name: String,
@@ -66,28 +66,33 @@ struct Row {
 
 /// Renders an environment with the `qbec` on PATH.
 ///
-/// # Errors
-/// When there is no qbec, no qbec.yaml, or qbec fails; its own words are passed on.
-pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result<Rendered> {
+/// Fails when qbec or qbec.yaml is missing, or qbec fails; the message contains the last line of qbec's standard error.
+pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result<QbecEnvironment> {
     let file = root.join("qbec.yaml");
-    let broken = |why: String| Error::failed(format!("cannot read {}: {why}", file.display()));
-    let text = std::fs::read_to_string(&file).map_err(|error| broken(error.to_string()))?;
-    let app: QbecAppFile = serde_yaml::from_str(&text).map_err(|error| broken(error.to_string()))?;
-    let rows: Vec<Row> = qbec(root, tag, &["show", environment, "-O", "-o", "json"]).await?;
-    let variables: QbecVariables = qbec(root, tag, &["env", "vars", environment, "-o", "json"]).await?;
-    let origin = |document| Origin { file: format!("qbec show {environment}"), document };
-    Ok(Rendered {
+    let app =
+        read_app_file(&file).map_err(|error| Error::failed(format!("cannot read {}: {error}", file.display())))?;
+    let rows: Vec<QbecRow> = run_qbec(root, tag, &["show", environment, "-O", "-o", "json"]).await?;
+    let variables: QbecVariables = run_qbec(root, tag, &["env", "vars", environment, "-o", "json"]).await?;
+    Ok(QbecEnvironment {
         application: app.metadata.name,
         default_namespace: variables.namespace,
         cluster_scoped_lists: app.spec.cluster_scoped_lists,
-        locals: rows.into_iter().enumerate().map(|(index, row)| row.local(origin(index + 1))).collect(),
+        locals: rows
+            .into_iter()
+            .zip(1..)
+            .map(|(row, document)| row.manifest(Origin { file: format!("qbec show {environment}"), document }))
+            .collect(),
     })
 }
 
-impl Row {
-    fn local(self, origin: Origin) -> LocalManifest {
+fn read_app_file(file: &Path) -> Result<QbecAppFile, Box<dyn std::error::Error>> {
+    Ok(serde_yaml::from_str(&std::fs::read_to_string(file)?)?)
+}
+
+impl QbecRow {
+    fn manifest(self, origin: Origin) -> LocalManifest {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
-        let prefix = self.name.strip_suffix(GENERATED);
+        let prefix = self.name.strip_suffix(GENERATED_SUFFIX);
         let name = if prefix.is_some() { "" } else { &self.name };
         LocalManifest {
             id: ObjectId::new(group, &self.kind, &self.namespace, name),
@@ -100,21 +105,22 @@ impl Row {
     }
 }
 
-async fn qbec<T: DeserializeOwned>(root: &Path, tag: Option<&str>, args: &[&str]) -> Result<T> {
-    let words = format!("qbec {}", args.join(" "));
+async fn run_qbec<T: DeserializeOwned>(root: &Path, tag: Option<&str>, args: &[&str]) -> Result<T> {
+    let command_line = format!("qbec {}", args.join(" "));
     let mut command = Command::new("qbec");
     command.args(args).arg("--colors=false").arg("--root").arg(root).stdin(Stdio::null());
     if let Some(tag) = tag {
         command.args(["--app-tag", tag]);
     }
     let output = command.output().await.map_err(|error| {
-        let hint = "install qbec, or pass -f with what `qbec show ENV` prints, and --app";
-        Error::failed(format!("cannot run {words}: {error}")).hint(hint)
+        let hint = "install qbec, or pass the output of `qbec show ENV` with -f, and --app";
+        Error::failed(format!("cannot run {command_line}: {error}")).hint(hint)
     })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-        return Err(Error::failed(format!("{words} failed: {}", last.trim())));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Err(Error::failed(format!("{command_line} failed: {}", last.trim())));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| Error::failed(format!("{words} printed no JSON: {error}")))
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| Error::failed(format!("{command_line} did not print JSON: {error}")))
 }

@@ -1,18 +1,17 @@
-//! Snapshots as files: JSON, gzip-compressed when the name ends in `.gz`.
+//! Snapshot files: JSON, gzip-compressed if the name ends in `.gz`.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
+use flate2::write::GzEncoder;
 use serde::Deserialize;
+use tempfile::NamedTempFile;
 
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 use gitops_core::kubernetes::snapshot::{SCHEMA, Snapshot};
 
-/// Reads a recorded cluster.
-///
-/// # Errors
-/// When the file is missing, truncated, not JSON, or of another schema.
+/// Reads a snapshot file. Fails if it is missing, truncated, not JSON, or has another schema.
 pub fn read(path: &Path) -> Result<Snapshot> {
     let shown = path.display();
     let file = File::open(path).map_err(|error| {
@@ -25,7 +24,7 @@ pub fn read(path: &Path) -> Result<Snapshot> {
     } else {
         BufReader::new(file).read_to_end(&mut bytes)
     };
-    read.map_err(|error| broken(path, &format!("it is damaged or truncated ({error})")))?;
+    read.map_err(|error| invalid(path, &format!("it is damaged or truncated ({error})")))?;
     match serde_json::from_slice(&bytes) {
         Ok(Snapshot { schema, .. }) if schema != SCHEMA => Err(other_schema(path, &schema)),
         Ok(snapshot) => Ok(snapshot),
@@ -33,59 +32,61 @@ pub fn read(path: &Path) -> Result<Snapshot> {
     }
 }
 
-/// Why it could not be read, best reason first. The file is read a second time for it, but only then.
+/// Returns the best reason that the content is not a snapshot. Looks for the schema first: an old one explains the rest.
 fn unreadable(path: &Path, bytes: &[u8], error: &serde_json::Error) -> Error {
-    match serde_json::from_slice::<Schema>(bytes) {
+    match serde_json::from_slice::<SnapshotHeader>(bytes) {
         Ok(found) if found.schema != SCHEMA => other_schema(path, &found.schema),
-        Ok(_) => broken(path, &error.to_string()),
+        Ok(_) => invalid(path, &error.to_string()),
         Err(error) => {
-            let what = if error.is_eof() { "it is truncated" } else { "it is not JSON of a snapshot" };
-            broken(path, &format!("{what} ({error})"))
+            let what = if error.is_eof() { "it is truncated" } else { "it is not a JSON document" };
+            invalid(path, &format!("{what} ({error})"))
         }
     }
 }
 
 fn other_schema(path: &Path, found: &str) -> Error {
-    let found = crate::output::sanitize::one_line(found);
-    broken(path, &format!("its schema is {found:?}, this version reads {SCHEMA:?}"))
+    match &*crate::output::sanitize::one_line(found) {
+        "" => invalid(path, &format!("it has no schema, but this version reads {SCHEMA:?}")),
+        found => invalid(path, &format!("its schema is {found:?}, but this version reads {SCHEMA:?}")),
+    }
 }
 
-/// Writes a snapshot, first beside the target and then over it, so that a failure leaves no half file.
+/// Writes a snapshot that only this user may read, and returns its size in bytes. Replaces an existing file only after
+/// success.
 ///
-/// # Errors
-/// When the file cannot be written.
+/// Fails when the file cannot be written.
 pub fn write(path: &Path, snapshot: &Snapshot) -> Result<u64> {
-    let failed = |error: std::io::Error| Error::failed(format!("cannot write snapshot {}: {error}", path.display()));
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let file = BufWriter::new(File::create(&part).map_err(failed)?);
-    let mut writer: Box<dyn Write> = if is_gzip(path) {
-        Box::new(flate2::write::GzEncoder::new(file, flate2::Compression::default()))
+    write_atomically(path, snapshot)
+        .map_err(|error| Error::failed(format!("cannot write snapshot {}: {error}", path.display())))
+}
+
+fn write_atomically(path: &Path, snapshot: &Snapshot) -> io::Result<u64> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = NamedTempFile::new_in(directory)?;
+    let mut file = BufWriter::new(&mut temporary);
+    if is_gzip(path) {
+        let mut compressed = GzEncoder::new(file, flate2::Compression::default());
+        serde_json::to_writer(&mut compressed, snapshot)?;
+        file = compressed.finish()?;
     } else {
-        Box::new(file)
-    };
-    let written =
-        serde_json::to_writer(&mut writer, snapshot).map_err(std::io::Error::from).and_then(|()| writer.flush());
-    drop(writer);
-    let placed = written.and_then(|()| std::fs::rename(&part, path)).and_then(|()| std::fs::metadata(path));
-    placed.map(|metadata| metadata.len()).map_err(|error| {
-        let _ = std::fs::remove_file(&part);
-        failed(error)
-    })
+        serde_json::to_writer(&mut file, snapshot)?;
+    }
+    file.flush()?;
+    drop(file);
+    Ok(temporary.persist(path)?.metadata()?.len())
 }
 
 fn is_gzip(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-fn broken(path: &Path, why: &str) -> Error {
+fn invalid(path: &Path, why: &str) -> Error {
     Error::failed(format!("snapshot {} cannot be read: {why}", path.display()))
         .hint("record it again with `kubectl gitops snapshot FILE`")
 }
 
 #[derive(Deserialize)]
-struct Schema {
+struct SnapshotHeader {
     #[serde(default)]
     schema: String,
 }

@@ -1,22 +1,22 @@
-//! `cargo xtask demo`: the reading verbs over the recorded cluster that ships with the project; needs no cluster.
+//! `cargo xtask demo`: runs the reading commands on the recorded cluster in this repository. Needs no cluster.
 
 use anyhow::Result;
 
 use crate::{answer, say, tool};
 
-/// The recorded cluster: a shop after a path was mistyped.
+/// Recording of a cluster after a commit with a mistyped path.
 pub const RECORDING: &str = "examples/shop.json.gz";
 
-/// What is shown, and why.
+/// Questions, and the command that answers each one.
 const SCENES: [(&str, &[&str]); 5] = [
     ("What is suspended, by whom and why? What is not ready?", &["get", "-A"]),
     ("What manages this cluster's objects?", &["inventory"]),
-    ("What hangs below the shop's web shop?", &["inventory", "-o", "tree", "kustomization/web"]),
-    ("What will its owner never prune?", &["inventory", "--leaked"]),
-    ("What would a clean-up delete, and what would it spare?", &["prune", "--plan"]),
+    ("Which objects belong to the Kustomization web?", &["inventory", "-o", "tree", "kustomization/web"]),
+    ("Which objects will their owner never prune?", &["inventory", "--leaked"]),
+    ("What would prune delete, and what would it keep?", &["prune", "--plan"]),
 ];
 
-/// Runs the scenes.
+/// Prints every question and the output of its command.
 pub fn run() -> Result<()> {
     let program = tool::build(false)?;
     for (question, args) in SCENES {

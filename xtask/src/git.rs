@@ -1,11 +1,11 @@
-//! Git, for repositories that tasks and tests make: a fixed author, and a failure tells what Git said.
+//! Runs git for repositories of tasks and tests, with a fixed author.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Runs `git` in a folder and gives what it printed, without the end of the last line.
+/// Runs `git` in a folder and returns its output without the last line break. An error has git's own message.
 pub fn run(folder: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder.as_ref()).args(["-c", "user.name=tests", "-c", "user.email=tests@example.invalid"]);

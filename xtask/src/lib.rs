@@ -1,10 +1,10 @@
-//! The project's own tasks, as a library, so that tests can use the same control plane that `cargo xtask` starts.
+//! Tasks of the project. A library, because the tests start the same control plane as `cargo xtask`.
 //!
-//! * [`bench`] measures.
-//! * [`controlplane`] builds the programs that a cluster consists of.
-//! * [`cluster`] runs them.
-//! * [`git`] makes the repositories that tests need.
-//! * [`oracle`] compares plans with what the real controllers do on them.
+//! * [`bench`] measures how long the commands take.
+//! * [`controlplane`] builds the programs of a test cluster.
+//! * [`cluster`] runs these programs.
+//! * [`git`] runs git in the repositories of tests.
+//! * [`oracle`] compares plans with the real kustomize-controller.
 
 pub mod bench;
 pub mod cluster;
@@ -19,37 +19,48 @@ pub mod tool;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The folder of the workspace's `Cargo.toml`, wherever a task is started from.
+/// Returns the folder of the workspace's `Cargo.toml`. It does not depend on the working directory.
 pub fn workspace_root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// Where everything that is made goes: never outside, so that `cargo clean` removes it all.
+/// Returns the folder for all output of the tasks. `cargo clean` removes it.
 pub fn target_dir() -> PathBuf {
     workspace_root().join("target")
 }
 
-/// Tells the person who waits what is going on; on stderr, so that answers on stdout can be used in scripts.
-#[expect(clippy::print_stderr, reason = "a task runner talks to the person who started it")]
+/// Prints progress on stderr, so that scripts can read the result on stdout.
+#[expect(clippy::print_stderr, reason = "a task reports its progress")]
 pub fn say(message: impl AsRef<str>) {
     eprintln!("{}", message.as_ref());
 }
 
-/// Prints what a task was asked for, on stdout.
-#[expect(clippy::print_stdout, reason = "the answer of a task")]
+/// Prints the result of a task on stdout.
+#[expect(clippy::print_stdout, reason = "the result of a task")]
 pub fn answer(message: impl AsRef<str>) {
     println!("{}", message.as_ref());
 }
 
-/// The SHA-256 of `bytes` in lower-case hexadecimal, the form that artifacts and stamps use.
+/// Returns the string at a JSON pointer, or an empty one.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the items of the array at a JSON pointer, if it is one.
+pub(crate) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Returns the SHA-256 of `bytes` in lower-case hexadecimal.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Lower-case hexadecimal.
+/// Returns `bytes` in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

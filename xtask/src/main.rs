@@ -1,4 +1,4 @@
-//! `cargo xtask TASK`: finds the task, runs it, and turns its error into an exit code.
+//! `cargo xtask TASK`: runs a task and returns its exit code.
 
 use std::process::ExitCode;
 
@@ -8,20 +8,20 @@ use xtask::{bench, cluster, controlplane, demo, man, oracle, record, say, test};
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  controlplane [NAME…]                       build the programs a test cluster consists of (default: all)
+  test                                       check the format, run the lints and every test
+  demo                                       run the reading commands on the recorded cluster; needs no cluster
+  man                                        write the man pages again
+  controlplane [NAME…]                       build the programs of a test cluster (default: all)
   cluster up --dir D [--flux[=all|crds]]     start a cluster; it runs until `cluster down`
-  cluster publish --dir D KIND/NS/NAME=PATH  make PATH the artifact of a source; prints its revision
+  cluster publish --dir D KIND/NS/NAME=PATH  make PATH the artifact of a source, and print the revision
   cluster down --dir D                       stop the cluster
-  demo                                       show the reading verbs over the recorded cluster; needs no cluster
-  test                                       everything that must pass
-  bench --kustomizations N                   measure get, suspend and resume of many objects
-  bench --tree                               measure the plan of a commit over 50 Kustomizations with 2000 objects
-  bench [--objects N] [--pairs N] [--keep]   seed a cluster and measure how fast it is read; 13000 objects, 15 pairs
-  man                                        write the man pages anew
-  record                                     play the demo's story on a real cluster and record it anew
-  oracle [--dir D] [NAME…]                   compare plans with the real controller, in every scenario or those named
+  bench [--objects N] [--pairs N] [--keep]   fill a cluster and measure how fast it is read (default: 13000 objects, 15 pairs)
+  bench --tree                               measure the plan of a commit: 50 Kustomizations with 2000 objects
+  bench --kustomizations N                   measure get, suspend and resume of N Kustomizations
+  oracle [--dir D] [NAME…]                   compare plans with kustomize-controller, in all scenarios or in those named
   oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
-  oracle … --races N                         play those with races N times more, to see whether both ends come";
+  oracle … --races N                         repeat scenarios with races N times, to see both results
+  record                                     run the story of the demo on a real cluster, and record it again";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// One line per task; `None` when the words are no task.
+/// Runs the task that `words` name. Returns `None` if there is no such task.
 fn dispatch(words: &[&str]) -> Option<Result<()>> {
     match words {
         ["controlplane", names @ ..] => Some(controlplane::command(names)),

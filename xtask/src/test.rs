@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must pass, in the order in which a failure is cheapest to find.
+//! `cargo xtask test`: every check of the project. The fastest ones run first.
 
 use std::process::Command;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::controlplane::{self, crds};
 use crate::{say, workspace_root};
 
-/// Name and cargo arguments of each step.
+/// Steps: name and arguments of cargo.
 const STEPS: [(&str, &[&str]); 4] = [
     ("format", &["fmt", "--all", "--check"]),
     ("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
@@ -16,7 +16,7 @@ const STEPS: [(&str, &[&str]); 4] = [
     ("tests", &["test", "--workspace", "--locked", "--no-fail-fast"]),
 ];
 
-/// Builds the control plane if it is not there, then checks and tests everything.
+/// Builds the missing programs of the control plane, then runs every step.
 pub fn run() -> Result<()> {
     let start = Instant::now();
     controlplane::ensure(&controlplane::names())?;

@@ -1,4 +1,4 @@
-//! The program under development, built and run for tasks that show or record something.
+//! Builds and runs `kubectl-gitops` for other tasks.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{target_dir, workspace_root};
 
-/// Builds `kubectl-gitops` in the profile `dev` or `release` and gives its path.
+/// Builds `kubectl-gitops` in the profile `dev` or `release` and returns its path.
 pub fn build(release: bool) -> Result<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--locked", "--package", "kubectl-gitops", "--bin", "kubectl-gitops"]);
@@ -20,7 +20,7 @@ pub fn build(release: bool) -> Result<PathBuf> {
     Ok(target_dir().join(if release { "release" } else { "debug" }).join("kubectl-gitops"))
 }
 
-/// Runs the program from the project's folder and fails unless it exits with 0.
+/// Runs the program in the workspace root. Fails unless the exit code is 0.
 pub fn run(program: &PathBuf, args: &[&str]) -> Result<()> {
     let status = Command::new(program).args(args).current_dir(workspace_root()).status();
     let status = status.with_context(|| format!("cannot run {}", program.display()))?;

@@ -1,4 +1,4 @@
-//! The test cluster, on itself: it does what Flux does with a published tree, and leaves nothing behind.
+//! Tests of the test cluster: Flux applies a published tree, and no process or folder remains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn config_map(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: {name}, namespace: default }}\n")
 }
 
-/// A folder for one test, empty.
+/// Creates an empty folder for one test.
 fn scratch(name: &str) -> PathBuf {
     let dir = target_dir().join("clusters").join(format!("{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&dir);
@@ -39,7 +39,7 @@ fn write(tree: &Path, name: &str, text: &str) {
     fs::write(tree.join("apps").join(name), text).unwrap();
 }
 
-/// The processes that work in `dir` or below: all of a cluster's do, whatever its own list says.
+/// Returns the names of all processes with a working directory in `dir`, whether the cluster recorded them or not.
 fn processes_in(dir: &Path) -> Vec<String> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     pids.filter(|pid| fs::read_link(pid.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir)))
@@ -48,7 +48,7 @@ fn processes_in(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_published_tree_is_applied_and_pruned_and_nothing_stays() {
+fn flux_applies_and_prunes_a_published_tree_and_nothing_remains() {
     let tree = scratch("tree");
     write(&tree, "first.yaml", &config_map("first"));
     let cluster = Cluster::up(Options { flux: Flux::Kustomize, ..Options::default() }).unwrap();
@@ -59,13 +59,13 @@ fn a_published_tree_is_applied_and_pruned_and_nothing_stays() {
     assert_eq!(cluster.publish("GitRepository/flux-system/repo", &tree).unwrap(), first, "nothing has changed");
     cluster.kubectl_stdin(&["apply", "-f", "-"], KUSTOMIZATION).unwrap();
     let exists = |name: &str| cluster.kubectl(&["get", "configmap", name]).map(|_| true);
-    // An object is there before its owner has listed it; a controller that is stopped in between leaves it behind.
+    // The object exists before the inventory lists it. Stopping the controller in between would leak the object.
     cluster
         .kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", "kustomization/apps", "-n", "flux-system"])
         .unwrap();
     assert!(exists("first").unwrap());
 
-    // While nobody reconciles nothing happens; afterwards the new tree does, with its removal.
+    // Without the controller nothing changes. After its start, the new tree is applied and the old object is pruned.
     cluster.stop("kustomize-controller").unwrap();
     assert!(!cluster.is_running("kustomize-controller"));
     fs::remove_file(tree.join("apps/first.yaml")).unwrap();
@@ -85,20 +85,20 @@ fn a_published_tree_is_applied_and_pruned_and_nothing_stays() {
 }
 
 #[test]
-fn users_have_the_rights_that_they_are_given() {
+fn users_have_only_granted_rights() {
     let cluster = Cluster::up(Options::default()).unwrap();
     let kubectl = |user: &str| {
         let mut command = Command::new(controlplane::bin("kubectl"));
         command.arg("--kubeconfig").arg(cluster.kubeconfig_for(user)).args(["get", "configmaps"]);
         command.env("KUBECACHEDIR", cluster.dir().join("cache")).output().unwrap().status.success()
     };
-    // Not `view` itself: it is put together of such parts by a controller that does not run here.
+    // Not `view`: the controller that aggregates it does not run here.
     let role = "--clusterrole=system:aggregate-to-view";
     cluster.kubectl(&["create", "rolebinding", "view", role, "--user=alice"]).unwrap();
-    cluster.wait_for("alice to be let in", LIMIT, || Ok(kubectl("alice"))).unwrap();
+    cluster.wait_for("alice to have the role", LIMIT, || Ok(kubectl("alice"))).unwrap();
     assert!(!kubectl("bob"));
 
-    // The garbage collector and the namespace controller really work.
+    // The garbage collector and the namespace controller run.
     cluster.kubectl(&["create", "namespace", "short-lived"]).unwrap();
     cluster.kubectl(&["create", "deployment", "app", "--image=none", "-n", "short-lived"]).unwrap();
     let pods = || cluster.kubectl(&["get", "pods", "-n", "short-lived", "-o", "name"]);
@@ -109,7 +109,7 @@ fn users_have_the_rights_that_they_are_given() {
 }
 
 #[test]
-fn down_stops_what_a_killed_up_has_started() {
+fn down_stops_the_processes_of_a_killed_up() {
     let dir = scratch("killed");
     let xtask = env!("CARGO_BIN_EXE_xtask");
     let mut up = Command::new(xtask).args(["cluster", "up", "--dir"]).arg(&dir).stderr(Stdio::null()).spawn().unwrap();
@@ -119,7 +119,7 @@ fn down_stops_what_a_killed_up_has_started() {
     .unwrap();
     up.kill().unwrap();
     up.wait().unwrap();
-    assert!(!processes_in(&dir).is_empty(), "the cluster's processes do not end with the one that starts them");
+    assert!(!processes_in(&dir).is_empty(), "the processes of the cluster do not end with `up`");
 
     for _ in 0..2 {
         let down = Command::new(xtask).args(["cluster", "down", "--dir"]).arg(&dir).status().unwrap();
@@ -129,9 +129,9 @@ fn down_stops_what_a_killed_up_has_started() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Not a test but the victim of the next one: a process that owns a temporary cluster until it is killed.
+/// Helper of the next test: a process with a temporary cluster that is killed.
 #[test]
-#[ignore = "run by a_temporary_cluster_ends_with_its_owner"]
+#[ignore = "run by a_temporary_cluster_stops_with_its_process"]
 fn victim() {
     let cluster = Cluster::up(Options::default()).unwrap();
     fs::write(std::env::var_os("VICTIM_FILE").unwrap(), cluster.dir().display().to_string()).unwrap();
@@ -139,7 +139,7 @@ fn victim() {
 }
 
 #[test]
-fn a_temporary_cluster_ends_with_its_owner() {
+fn a_temporary_cluster_stops_with_its_process() {
     let folder = scratch("owner");
     let file = folder.join("dir");
     let mut victim = Command::new(std::env::current_exe().unwrap())
@@ -156,7 +156,7 @@ fn a_temporary_cluster_ends_with_its_owner() {
     victim.wait().unwrap();
     wait::until("the cluster to end", Duration::from_secs(10), || Ok(processes_in(&dir).is_empty())).unwrap();
     wait::until("its store to be removed", Duration::from_secs(10), || Ok(!dir.join("etcd").exists())).unwrap();
-    assert!(dir.join("logs/etcd.log").exists(), "logs stay for whoever wonders what happened");
+    assert!(dir.join("logs/etcd.log").exists(), "the logs remain");
     fs::remove_dir_all(dir).unwrap();
     fs::remove_dir_all(folder).unwrap();
 }

@@ -1,57 +1,78 @@
-//! The one error that reaches the user: what failed, what to do about it, and the exit code.
+//! The error of the core: a kind, a message, and a hint. The command line adds exit codes and the names of its flags.
 
-use crate::exit::ExitCode;
-
-/// A message for the user, an optional hint that says what to do next, and how the process ends.
-///
-/// Messages are lower-case fragments without a final period; `main` prints them as `error: …` and `hint: …`.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Error {
-    /// How the process ends.
-    pub exit: ExitCode,
-    /// What failed; empty when there is nothing to say (a closed pipe).
-    pub message: String,
-    /// What to do next.
-    pub hint: Option<String>,
+/// Reason why the core gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The user's input is wrong.
+    Invalid,
+    /// A safety rule refused.
+    Refused,
+    /// Something failed.
+    Failed,
 }
 
-/// Result with the user-facing [`Error`].
+/// Advice on what to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// A complete sentence in the imperative.
+    Text(String),
+    /// Give a message, or none.
+    Message,
+    /// Name the source of fluxd: URL, branch and paths.
+    FluxV1Source,
+    /// Name the parent of the ApplySet, and its namespace.
+    ApplySetParent,
+    /// Give a namespace.
+    Namespace,
+}
+
+impl From<&str> for Hint {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Hint {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// A failure: its kind, a message and an optional hint. Messages are lower-case fragments without a final period.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    pub kind: ErrorKind,
+    pub message: String,
+    pub hint: Option<Hint>,
+}
+
+/// Result with the [`Error`] of the core.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    fn new(exit: ExitCode, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hint: None }
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: None }
     }
 
-    /// Something failed (exit 1).
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self::new(ExitCode::Error, message)
+    /// Returns an error for wrong input.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
     }
 
-    /// The command line is wrong (exit 2).
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(ExitCode::Usage, message)
-    }
-
-    /// A guard refused (exit 6).
+    /// Returns an error for what a safety rule refuses.
     pub fn refused(message: impl Into<String>) -> Self {
-        Self::new(ExitCode::Refused, message)
+        Self::new(ErrorKind::Refused, message)
     }
 
-    /// Cancelled at the prompt (exit 4).
-    pub fn cancelled(message: impl Into<String>) -> Self {
-        Self::new(ExitCode::Cancelled, message)
+    /// Returns an error for a failure.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, message)
     }
 
-    /// The reader of our output went away; that is no error and needs no words.
-    pub fn closed_pipe() -> Self {
-        Self::new(ExitCode::Done, "")
-    }
-
-    /// Adds what to do next.
+    /// Adds advice on what to do next.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());
         self
     }

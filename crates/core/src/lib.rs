@@ -5,7 +5,6 @@
 //! is pure: no network, no clock, no terminal.
 
 pub mod error;
-pub mod exit;
 pub mod flux;
 pub mod kubernetes;
 pub mod ownership;

@@ -1,5 +1,5 @@
-//! The connection flags every kubectl plugin must offer itself: kubectl passes none of its own on (reference
-//! kubectl-and-krew 3.1, rust-and-kube 2.2). Only what was typed; nothing here reads a file or the environment.
+//! kubectl's connection flags, which a plugin must define itself: kubectl does not pass its own on
+//! (docs/reference/kubectl-plugin.md 2.1). This module reads no file and no environment variable.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use clap::{ArgAction, Args};
 
 pub use gitops_core::kubernetes::duration::parse as parse_duration;
 
-/// The heading under which help shows these flags.
+/// Heading of these flags in the help.
 const HEADING: &str = "Connection options";
 
-/// How long one request may take when `--request-timeout` is absent.
+/// Time limit of one request without `--request-timeout`.
 ///
-/// kubectl waits without limit; a tool that reads hundreds of lists would hang on the one server that does not answer.
+/// kubectl has no limit; a tool that reads hundreds of lists would wait forever for one aggregated API without an answer.
 pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// kubectl's connection flags, with kubectl's names and meaning. An empty value counts as absent, as in kubectl.
+/// Connection flags with kubectl's names and meaning. As in kubectl, an empty value counts as absent.
 ///
-/// Left out of kubectl's set: `--cache-dir` (nothing is cached on disk), `--username` and `--password` (deprecated).
+/// Of kubectl's flags these are missing: `--cache-dir` (nothing is cached on disk), `--username` and `--password` (deprecated).
 #[derive(Args, Clone, Debug, Default)]
 pub struct ConnectionArgs {
     /// Path to the kubeconfig file to use; KUBECONFIG is then ignored
@@ -52,7 +52,7 @@ pub struct ConnectionArgs {
     /// Path to a file with the certificate authority's certificates
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     pub certificate_authority: Option<PathBuf>,
-    /// Name to check the server's certificate against; the server's host name when absent
+    /// Name to verify the server's certificate against; the server's host name when absent
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
     pub tls_server_name: Option<String>,
     /// Do not check the server's certificate; this makes the connection insecure
@@ -65,7 +65,7 @@ pub struct ConnectionArgs {
     /// User or service account to impersonate
     #[arg(long = "as", global = true, value_name = "USER", help_heading = HEADING)]
     pub impersonate: Option<String>,
-    /// UID to impersonate
+    /// UID of the user to impersonate
     #[arg(long = "as-uid", global = true, value_name = "UID", help_heading = HEADING)]
     pub impersonate_uid: Option<String>,
     /// Group to impersonate; may be repeated
@@ -74,7 +74,7 @@ pub struct ConnectionArgs {
     /// Extra field to impersonate; may be repeated
     #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING)]
     pub impersonate_extra: Vec<(String, String)>,
-    /// How long one request may take: 5s, 2m, or seconds; 0 is no limit; 30s when absent
+    /// Time limit of one request: 5s, 2m, or seconds; 0 is no limit; 30s when absent
     #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout, help_heading = HEADING)]
     pub request_timeout: Option<Duration>,
     /// Ask the server not to compress its answers
@@ -87,18 +87,17 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// The limit of one request, its retries included; `None` is no limit.
+    /// Returns the time limit of one request including its retries; `None` is no limit.
     pub fn request_timeout(&self) -> Option<Duration> {
         Some(self.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT)).filter(|limit| !limit.is_zero())
     }
 }
 
-/// A secret from the command line; its debug form does not show it.
+/// A secret from the command line. `Debug` hides it.
 #[derive(Clone, Default)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret itself, for the request alone.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -116,13 +115,12 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Splits `KEY=VALUE`.
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("must be KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// A request timeout as kubectl takes it: whole seconds, or a duration.
+/// Parses a timeout as kubectl does: whole seconds, or a duration.
 pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().map(Duration::from_secs);
     seconds.or_else(|| parse_duration(text)).ok_or_else(|| {
@@ -141,7 +139,7 @@ mod tests {
     use super::{ConnectionArgs, DEFAULT_REQUEST_TIMEOUT, parse_duration};
 
     #[derive(Debug, Parser)]
-    struct Cli {
+    struct TestCommandLine {
         #[command(flatten)]
         connection: ConnectionArgs,
         #[command(subcommand)]
@@ -153,12 +151,12 @@ mod tests {
         Get { names: Vec<String> },
     }
 
-    fn parse(line: &[&str]) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from([&["kubectl-gitops"], line].concat())
+    fn parse(line: &[&str]) -> Result<TestCommandLine, clap::Error> {
+        TestCommandLine::try_parse_from([&["kubectl-gitops"], line].concat())
     }
 
     #[test]
-    fn flags_as_kubectl_users_write_them() {
+    fn flag_syntax() {
         type Check = fn(&ConnectionArgs) -> bool;
         let rows: &[(&str, &[&str], Check)] = &[
             ("nothing", &["get"], |c| !c.insecure_skip_tls_verify && !c.disable_compression && c.namespace.is_none()),
@@ -193,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_are_wrong() {
+    fn invalid_flags() {
         let timeout =
             "Timeout must be a single integer in seconds, or an integer followed by a corresponding time unit";
         for (name, flag, expected) in [
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_shown() {
+    fn debug_hides_the_token() {
         let cli = parse(&["get", "--token=hunter2"]).expect("a token");
         assert!(!format!("{cli:?}").contains("hunter2"));
         assert_eq!(cli.connection.token.expect("a token").expose(), "hunter2");

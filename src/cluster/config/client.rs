@@ -1,8 +1,8 @@
-//! The HTTP client beneath `kube::Client`.
+//! The HTTP client of `kube::Client`.
 //!
-//! kube's own leaves Nagle's algorithm on: the first request of a connection then follows small packets of the TLS
-//! handshake and waits for their acknowledgement, which the server holds back for 40 ms. A reading that opens connections
-//! in three steps (discovery, owners, everything) waits that long three times.
+//! kube's own client leaves Nagle's algorithm on: the first request of a connection then waits for the acknowledgement of
+//! the TLS handshake, which the server delays by 40 ms. A snapshot opens connections in three steps, so it would wait
+//! three times.
 
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy::Client;
@@ -13,8 +13,8 @@ use kube::{Config, Result};
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 
-/// A client for the server of `config`, which brings its own patience: of the timeouts only the one for connecting is
-/// set, and nothing is sent twice. Through a proxy it is kube's own.
+/// Returns a client for the server of `config`, with a connect timeout as the only timeout and without retries. Behind a
+/// proxy it is kube's own client.
 pub(crate) fn build(config: Config) -> Result<kube::Client> {
     if config.proxy_url.is_some() {
         return Ok(ClientBuilder::try_from(config)?.build());

@@ -1,7 +1,6 @@
-//! From flags and kubeconfig to a client: every choice that kube would make differently from kubectl is made here
-//! (reference rust-and-kube 2.2).
+//! Builds the client from flags, kubeconfig and environment. Decides wherever kube would differ from kubectl
+//! (docs/reference/kubectl-plugin.md 6.1 to 6.3).
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine;
@@ -16,26 +15,27 @@ use super::environment::Environment;
 use super::kubeconfig::{Chosen, given};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
+use gitops_core::flux::suspension::FIELD_MANAGER;
 
-/// How long a connection may take to come up, TLS included: a server that is down is said within 5 seconds.
+/// Time limit for connecting, TLS included: a server that is down is reported within 5 seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
-/// The same when `--request-timeout` asks for more patience; client-go's own limit.
-const PATIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Upper bound of the connect timeout with `--request-timeout`, as in client-go.
+const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a [`crate::cluster::Cluster`] is made of.
-pub(crate) struct PreparedConfig {
+/// Connection properties of a [`crate::cluster::Cluster`].
+pub(crate) struct Connection {
     pub(crate) client: kube::Client,
     pub(crate) server: String,
     pub(crate) namespace: String,
     pub(crate) namespace_given: bool,
     pub(crate) host: String,
-    /// Whether nothing lies between here and the server.
+    /// `true` if the server is on this machine and no proxy is used.
     pub(crate) on_loopback: bool,
 }
 
-/// Finds server and credentials, asks the credential plugin, builds the client.
-pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) -> Result<PreparedConfig> {
+/// Finds server and credentials, runs the credential plugin, and builds the client.
+pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) -> Result<Connection> {
     let mut chosen = match kubeconfig::choose(args, environment)? {
         Some(chosen) => chosen,
         None if given(args.server.as_deref()).is_some() => Chosen::default(),
@@ -67,36 +67,34 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.root_cert = certificate_authority(&chosen)?;
     config.accept_invalid_certs = chosen.cluster.insecure_skip_tls_verify.unwrap_or(false);
     config.tls_server_name = chosen.cluster.tls_server_name;
-    // On loopback, packing and unpacking takes longer than sending what it saves.
-    let on_loopback = proxy.is_none() && is_loopback(&server);
+    // On loopback, compression takes longer than it saves.
+    let on_loopback = proxy.is_none() && proxy::is_loopback(&server);
     config.disable_compression =
         on_loopback || args.disable_compression || chosen.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
     config.auth_info = chosen.user;
     config.headers = vec![(header::USER_AGENT, user_agent())];
     config.connect_timeout = Some(connect_timeout(args));
-    // Retries are our own (retry.rs); the request timeout is not `read_timeout`, which would cut idle watches.
+    // retry.rs retries. kube's `read_timeout` would end idle watches, so the request timeout is applied per request.
     config.default_retry = false;
-    let client = client::build(config).map_err(|error| unusable(&error))?;
+    let client = client::build(config).map_err(|error| invalid_config(&error))?;
     let server = server.to_string().trim_end_matches('/').to_owned();
-    Ok(PreparedConfig { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
+    Ok(Connection { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
 }
 
-/// A namespace becomes a segment of a URL.
+/// Rejects namespaces that are not one segment of a URL path.
 fn check_namespace(namespace: &str) -> Result<()> {
-    let flaw = match namespace {
-        "." | ".." => format!("may not be '{namespace}'"),
-        _ => {
-            match namespace.chars().find(|c| ['/', '%', '?', '#'].contains(c) || c.is_whitespace() || c.is_control()) {
-                Some(c) => format!("may not contain '{}'", c.escape_default()),
-                None => return Ok(()),
-            }
-        }
+    let reason = if matches!(namespace, "." | "..") {
+        format!("may not be '{namespace}'")
+    } else if let Some(c) = namespace.chars().find(|c| "/%?#".contains(*c) || c.is_whitespace() || c.is_control()) {
+        format!("may not contain '{}'", c.escape_default())
+    } else {
+        return Ok(());
     };
-    Err(Error::usage(format!("invalid namespace {namespace:?}: [{flaw}]")))
+    Err(Error::usage(format!("invalid namespace {namespace:?}: [{reason}]")))
 }
 
-/// The server's URL; without a scheme it is HTTPS when anything about TLS is configured, else HTTP, as in client-go.
+/// Returns the server's URL. As in client-go, the default scheme is HTTPS if TLS is configured, else HTTP.
 fn server_url(chosen: &Chosen) -> Result<Uri> {
     let (cluster, user) = (&chosen.cluster, &chosen.user);
     let server = given(cluster.server.as_deref()).ok_or_else(|| {
@@ -107,10 +105,10 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
         || cluster.insecure_skip_tls_verify == Some(true)
         || user.client_certificate.is_some()
         || user.client_certificate_data.is_some();
-    // The address stands in messages and plans, so it must not hold a secret.
+    // Messages and plans contain the address, so it must not contain a secret.
     if server.split('/').any(|part| part.contains('@')) {
-        let error = Error::failed("the server's address must not hold a user and password");
-        return Err(error.hint("give them as a user of the kubeconfig, or with --token"));
+        let error = Error::failed("the server's address must not contain a user and password");
+        return Err(error.hint("set them for the user in the kubeconfig, or use --token"));
     }
     let url = match server.contains("://") {
         true => server.to_owned(),
@@ -119,23 +117,17 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
     let parsed = url.parse().ok().filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")));
     parsed.filter(|uri| uri.host().is_some_and(|host| !host.is_empty())).ok_or_else(|| {
         let error = Error::failed(format!("the server's address {server:?} is not a URL"));
-        error.hint("it looks like https://api.example.com:6443")
+        error.hint("use an address such as https://api.example.com:6443")
     })
 }
 
-/// Whether the server is on this machine.
-pub(crate) fn is_loopback(server: &Uri) -> bool {
-    let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
-/// The certificates that the server's may be signed by, in DER; `None` leaves the system's.
+/// Returns the certificate authority's certificates in DER, or `None` to use those of the system.
 fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
     let (cluster, name) = (&chosen.cluster, &chosen.cluster_name);
     let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => {
-            let flaw = |_| Error::failed(format!("certificate-authority-data of cluster \"{name}\" is not base64"));
-            BASE64.decode(data).map_err(flaw)?
+            let message = format!("certificate-authority-data of cluster \"{name}\" is not base64");
+            BASE64.decode(data).map_err(|_| Error::failed(message))?
         }
         (None, Some(path)) => read("certificate-authority", path, name)?,
         (None, None) => return Ok(None),
@@ -143,7 +135,9 @@ fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
     let certificates: Vec<Vec<u8>> =
         CertificateDer::pem_slice_iter(&pem).filter_map(|found| Some(found.ok()?.to_vec())).collect();
     if certificates.is_empty() {
-        return Err(Error::failed(format!("the certificate-authority of cluster \"{name}\" holds no PEM certificate")));
+        return Err(Error::failed(format!(
+            "the certificate-authority of cluster \"{name}\" contains no PEM certificate"
+        )));
     }
     Ok(Some(certificates))
 }
@@ -151,13 +145,13 @@ fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
 fn connect_timeout(args: &ConnectionArgs) -> Duration {
     match args.request_timeout {
         None => CONNECT_TIMEOUT,
-        Some(limit) if limit.is_zero() => PATIENT_CONNECT_TIMEOUT,
-        Some(limit) => limit.clamp(CONNECT_TIMEOUT, PATIENT_CONNECT_TIMEOUT),
+        Some(limit) if limit.is_zero() => MAX_CONNECT_TIMEOUT,
+        Some(limit) => limit.clamp(CONNECT_TIMEOUT, MAX_CONNECT_TIMEOUT),
     }
 }
 
-/// Who is asking. It must not begin with `kubectl`: a server derives a field manager from it where a request names none,
-/// and kustomize-controller undoes what managers of that prefix wrote (design 3.2).
+/// Returns the User-Agent. It must not begin with `kubectl`: the server derives the field manager of requests without one
+/// from it, and kustomize-controller reverts changes of managers with that prefix (docs/reference/kubectl-plugin.md 6.6).
 fn user_agent() -> HeaderValue {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let os = if os == "macos" { "darwin" } else { os };
@@ -166,12 +160,12 @@ fn user_agent() -> HeaderValue {
         "aarch64" => "arm64",
         other => other,
     };
-    let text = format!("gitops-suspend/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("gitops-suspend"))
+    let text = format!("{FIELD_MANAGER}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(FIELD_MANAGER))
 }
 
-/// What kube could not make a client of. Its errors name the flaw of a certificate, key or header, not its content.
-fn unusable(error: &kube::Error) -> Error {
+/// Returns an error for a configuration that kube rejects. kube's messages do not contain secrets.
+fn invalid_config(error: &kube::Error) -> Error {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

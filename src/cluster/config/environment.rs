@@ -1,28 +1,28 @@
-//! What a connection takes from around the process, in one value, so that tests can say what is there.
+//! The parts of the process environment that a connection depends on, as a value that tests can set.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-/// Where a pod finds its service account.
+/// Directory of the service account in a pod.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Environment variables, home folder, service account and terminal. It has no debug form: variables hold secrets.
+/// Environment variables, home directory, service account and terminal. Not `Debug`: variables contain secrets.
 #[derive(Clone, Default)]
 pub struct Environment {
-    /// Environment variables by name: KUBECONFIG, KUBERC, PATH, the proxies, KUBERNETES_SERVICE_*.
+    /// Environment variables by name, such as KUBECONFIG, KUBERC, PATH, the proxies, and KUBERNETES_SERVICE_*.
     pub variables: HashMap<String, OsString>,
-    /// The user's home folder, where `.kube/config` is.
+    /// The user's home directory, which contains `.kube/config`.
     pub home: Option<PathBuf>,
-    /// Folder with `token`, `ca.crt` and `namespace` inside a pod.
+    /// Directory with `token`, `ca.crt` and `namespace` inside a pod.
     pub service_account: PathBuf,
-    /// Whether standard input is a terminal that a credential plugin may ask on.
+    /// `true` if standard input is a terminal, on which a credential plugin may ask.
     pub interactive: bool,
 }
 
 impl Environment {
-    /// What is around this process.
+    /// Reads the environment of this process.
     pub fn process() -> Self {
         Self {
             variables: std::env::vars_os()
@@ -34,13 +34,13 @@ impl Environment {
         }
     }
 
-    /// A variable that is set, text, and not empty.
+    /// Returns a variable that is set, not empty, and UTF-8.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.paths(name)?.to_str()
     }
 
-    /// A variable that holds paths, which need not be text, and is not empty: a KUBECONFIG that is no text must not
-    /// lead to another cluster.
+    /// Returns a variable that is set and not empty. Paths need not be UTF-8: a KUBECONFIG that is not must not be ignored,
+    /// or another cluster would be used.
     pub(crate) fn paths(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(name).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }

@@ -1,6 +1,7 @@
-//! Which API server and which user: the kubeconfig files, merged and chosen from as client-go does it (reference
-//! kubectl-and-krew 3.1 and 3.5), with the flags on top.
+//! The kubeconfig: merges its files and selects context, cluster and user as client-go does
+//! (docs/reference/kubectl-plugin.md 2.2).
 
+use gitops_core::text::join_limited;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,35 +10,35 @@ use secrecy::ExposeSecret;
 
 use super::args::ConnectionArgs;
 use super::environment::Environment;
+use crate::error::{Error, Result};
 use crate::suggest::nearest;
-use gitops_core::error::{Error, Result};
 
-/// An API server, a user and the namespace to begin in.
+/// The selected API server, user and default namespace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chosen {
     pub(crate) cluster: Cluster,
-    /// Name of the cluster entry, for messages.
+    /// Name of the cluster entry, used in messages.
     pub(crate) cluster_name: String,
     pub(crate) user: AuthInfo,
-    /// Name of the user entry, for messages.
+    /// Name of the user entry, used in messages.
     pub(crate) user_name: String,
     pub(crate) namespace: Option<String>,
 }
 
-/// Chooses from the kubeconfig; `None` when there is none, or only empty ones.
+/// Selects context, cluster and user. Returns `None` if the kubeconfig files are missing or empty.
 pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result<Option<Chosen>> {
     let config = read(args, environment)?;
     let asked = [&args.context, &args.cluster, &args.user].into_iter().flatten().any(|name| !name.is_empty());
     if config.clusters.is_empty() && config.contexts.is_empty() && config.auth_infos.is_empty() && !asked {
         return Ok(None);
     }
-    let contexts = || config.contexts.iter().map(|named| named.name.as_str());
+    let contexts = config.contexts.iter().map(|named| named.name.as_str());
     let context = match given(args.context.as_deref()).or(config.current_context.as_deref()) {
         Some(name) => match config.contexts.iter().find(|named| named.name == name) {
             Some(named) => named.context.clone().unwrap_or_default(),
             None => {
                 let message = format!("context was not found for specified context: {name}");
-                return Err(Error::failed(message).hint(suggestion("context", name, contexts())));
+                return Err(Error::failed(message).hint(suggestion("context", name, contexts)));
             }
         },
         None => Context::default(),
@@ -54,7 +55,7 @@ pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
         None if given(args.server.as_deref()).is_some() => Cluster::default(),
         None => {
             let hint =
-                format!("choose one with --context, or `kubectl config use-context`; {}", list("context", contexts()));
+                format!("choose one with --context, or `kubectl config use-context`; {}", list("context", contexts));
             return Err(Error::failed("the kubeconfig has no current context").hint(hint));
         }
     };
@@ -67,19 +68,19 @@ pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
             let error = Error::failed(format!("auth info \"{user_name}\" does not exist"));
             return Err(error.hint(suggestion("user", user_name, known)));
         }
-        // A context whose user does not exist is anonymous, as in kubectl.
+        // As in kubectl, a context whose user does not exist is anonymous.
         None => AuthInfo::default(),
     };
     let (cluster_name, user_name) = (cluster_name.to_owned(), user_name.to_owned());
     Ok(Some(Chosen { cluster, cluster_name, user, user_name, namespace: context.namespace }))
 }
 
-/// A value that is there and not empty: kubectl takes an empty flag, and an empty field, as absent.
+/// Returns a value that is not empty: to kubectl, empty flags and fields are absent.
 pub(crate) fn given(value: Option<&str>) -> Option<&str> {
     value.filter(|value| !value.is_empty())
 }
 
-/// The hint for a name that does not exist.
+/// Returns the hint for a name that does not exist.
 fn suggestion<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     match nearest(name, known.clone()) {
         Some(near) => format!("did you mean {what} \"{near}\"?"),
@@ -87,21 +88,19 @@ fn suggestion<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> +
     }
 }
 
-/// The names that exist, at most ten.
+/// Lists the names that exist, at most ten.
 fn list<'a>(what: &str, known: impl Iterator<Item = &'a str>) -> String {
     const SHOWN: usize = 10;
     let mut names: Vec<&str> = known.collect();
     names.sort_unstable();
-    let more = if names.len() > SHOWN { ", …" } else { "" };
-    names.truncate(SHOWN);
     match names.as_slice() {
         [] => format!("the kubeconfig has no {what}s"),
-        names => format!("the kubeconfig has the {what}s: {}{more}", names.join(", ")),
+        names => format!("the kubeconfig has the {what}s: {}", join_limited(names, SHOWN)),
     }
 }
 
-/// Reads the kubeconfig files: `--kubeconfig` alone, else the files of KUBECONFIG, else `~/.kube/config`. Files that do
-/// not exist are left out, except the one that `--kubeconfig` names.
+/// Reads the kubeconfig files: `--kubeconfig`, else the files of KUBECONFIG, else `~/.kube/config`. Skips missing files,
+/// except that of `--kubeconfig`.
 fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> {
     let explicit = args.kubeconfig.as_ref().filter(|path| !path.as_os_str().is_empty());
     let paths: Vec<PathBuf> = match (explicit, environment.paths("KUBECONFIG")) {
@@ -115,7 +114,7 @@ fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> 
             Ok(config) => config,
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == io::ErrorKind::NotFound => {
                 if explicit.is_some() {
-                    let error = Error::failed(format!("stat {}: {}", path.display(), io_words(&error)));
+                    let error = Error::failed(format!("stat {}: {}", path.display(), io_message(&error)));
                     return Err(
                         error.hint("--kubeconfig names one file; leave it out to use KUBECONFIG or ~/.kube/config")
                     );
@@ -124,16 +123,16 @@ fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> 
             }
             Err(error) => return Err(unreadable(path, &error)),
         };
-        merged = merged.merge(without_empty_values(next)).map_err(|error| unreadable(path, &error))?;
+        merged = merged.merge(normalize(next)).map_err(|error| unreadable(path, &error))?;
     }
     Ok(merged)
 }
 
-/// A file that exists and cannot be used. A parser's message may quote the file, and so a secret: only the place is said.
+/// Returns an error for an invalid file. It names the line only, because the parser's message may quote a secret.
 fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
     let file = path.display();
     Error::failed(match error {
-        KubeconfigError::ReadConfig(error, _) => format!("error loading config file \"{file}\": {}", io_words(error)),
+        KubeconfigError::ReadConfig(error, _) => format!("error loading config file \"{file}\": {}", io_message(error)),
         KubeconfigError::Parse(error) => match error.location() {
             Some(place) => format!("error loading config file \"{file}\": not a kubeconfig in line {}", place.line()),
             None => format!("error loading config file \"{file}\": not a kubeconfig"),
@@ -142,10 +141,10 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
     })
 }
 
-/// client-go takes an empty field as absent, so that the next file may fill it; kube takes `token: ""` as a token. It
-/// also takes base64 on several lines, which kube does not.
-fn without_empty_values(mut config: Kubeconfig) -> Kubeconfig {
-    // Files that say `kind: Config` and files that say nothing must merge, whatever their order.
+/// Removes empty fields and line breaks in base64, as client-go does: to kube, `token: ""` is a token, and base64 must be on
+/// one line.
+fn normalize(mut config: Kubeconfig) -> Kubeconfig {
+    // Otherwise kube refuses to merge files with `kind: Config` and files without.
     (config.kind, config.api_version) = (None, None);
     clear_empty([&mut config.current_context]);
     for context in config.contexts.iter_mut().filter_map(|named| named.context.as_mut()) {
@@ -184,8 +183,8 @@ fn clear_empty<const N: usize>(fields: [&mut Option<String>; N]) {
     }
 }
 
-/// An I/O error in the words kubectl uses for the common ones.
-pub(crate) fn io_words(error: &io::Error) -> String {
+/// Returns the message of an I/O error, for common errors as in kubectl.
+pub(crate) fn io_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),

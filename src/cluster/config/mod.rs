@@ -1,12 +1,12 @@
-//! cluster::config.
+//! Connection settings: flags, kubeconfig, service account, proxy and credential plugin, resolved as kubectl does.
 
 pub mod args;
-pub mod client;
-pub mod connect;
-pub mod environment;
-pub mod exec_plugin;
-pub mod in_cluster;
-pub mod kubeconfig;
-pub mod overrides;
-pub mod plugin_policy;
-pub mod proxy;
+mod client;
+pub(crate) mod connect;
+pub(crate) mod environment;
+mod exec_plugin;
+mod in_cluster;
+mod kubeconfig;
+mod overrides;
+mod plugin_policy;
+pub(crate) mod proxy;

@@ -1,4 +1,4 @@
-//! The connection flags on top of what the kubeconfig says, and whether the two make sense together.
+//! Applies the connection flags to the selected cluster and user, and validates the result.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,10 +7,10 @@ use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::args::ConnectionArgs;
-use super::kubeconfig::{Chosen, given, io_words};
-use gitops_core::error::{Error, Result};
+use super::kubeconfig::{Chosen, given, io_message};
+use crate::error::{Error, Result};
 
-/// The cluster's flags, with client-go's side effects: `--server` drops the kubeconfig's tls-server-name;
+/// Applies the flags of the cluster, with client-go's side effects: `--server` drops the kubeconfig's tls-server-name;
 /// `--certificate-authority` and `--insecure-skip-tls-verify` each drop both of the kubeconfig's settings.
 pub(crate) fn override_cluster(chosen: &mut Chosen, args: &ConnectionArgs) -> Result<()> {
     let cluster = &mut chosen.cluster;
@@ -34,7 +34,7 @@ pub(crate) fn override_cluster(chosen: &mut Chosen, args: &ConnectionArgs) -> Re
     Ok(())
 }
 
-/// The user's flags. `--token` stands for itself: nothing else that would go into the same header is kept.
+/// Applies the flags of the user. `--token` removes all other credentials for the Authorization header.
 pub(crate) fn override_user(chosen: &mut Chosen, args: &ConnectionArgs) {
     let user = &mut chosen.user;
     if let Some(token) = args.token.as_ref().and_then(|token| given(Some(token.expose()))) {
@@ -70,13 +70,13 @@ fn path_text(path: Option<&Path>) -> Option<String> {
     path.map(|path| path.to_string_lossy().into_owned()).filter(|path| !path.is_empty())
 }
 
-/// Finds what kube would only report in its own words, or not at all.
+/// Rejects invalid users with kubectl's messages; kube has others, or none.
 pub(crate) fn check_user(chosen: &mut Chosen) -> Result<()> {
     let (user, name) = (&mut chosen.user, &chosen.user_name);
-    let wants_more = user.impersonate_uid.is_some()
+    let impersonates_without_name = user.impersonate_uid.is_some()
         || user.impersonate_groups.as_ref().is_some_and(|groups| !groups.is_empty())
         || user.impersonate_user_extra.as_ref().is_some_and(|extra| !extra.is_empty());
-    if wants_more && user.impersonate.is_none() {
+    if user.impersonate.is_none() && impersonates_without_name {
         let message = format!("requesting uid, groups or user-extra for {name} without impersonating a user");
         return Err(Error::failed(message).hint("add --as USER"));
     }
@@ -93,12 +93,12 @@ pub(crate) fn check_user(chosen: &mut Chosen) -> Result<()> {
         let message = format!("{missing} must be specified for {name} to use the clientCert authentication method");
         return Err(Error::failed(message));
     }
-    for (what, path) in [("client-cert", &user.client_certificate), ("client-key", &user.client_key)] {
+    for (flag, path) in [("client-cert", &user.client_certificate), ("client-key", &user.client_key)] {
         if let Some(path) = path {
-            read(what, path, name)?;
+            read(flag, path, name)?;
         }
     }
-    // kube sends the file as it is, and a line break at its end is no valid header.
+    // kube sends the file unchanged; a line break at its end is not valid in a header.
     if let Some(path) = user.token_file.as_ref().filter(|_| user.token.is_none()) {
         let token = String::from_utf8_lossy(&read("token file", path, name)?).into_owned();
         if token.trim() != token {
@@ -108,21 +108,23 @@ pub(crate) fn check_user(chosen: &mut Chosen) -> Result<()> {
     Ok(())
 }
 
-/// kube ends the process over a token that is no header value, such as one with a line break from a YAML block.
+/// Rejects a token that is not a header value, such as one with a line break from a YAML block. kube would panic.
 pub(crate) fn check_token(chosen: &Chosen) -> Result<()> {
     match &chosen.user.token {
         Some(token) if HeaderValue::from_str(token.expose_secret()).is_err() => {
-            let message =
-                format!("the token of user \"{}\" holds a line break or another control character", chosen.user_name);
+            let message = format!(
+                "the token of user \"{}\" contains a line break or another control character",
+                chosen.user_name
+            );
             Err(Error::failed(message).hint("write the token on one line, without a space or line break at its end"))
         }
         _ => Ok(()),
     }
 }
 
-/// Reads a file that the kubeconfig or a flag names, or says so in kubectl's words.
+/// Reads a file of the kubeconfig or of a flag. Fails with kubectl's message.
 pub(crate) fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
-        Error::failed(format!("unable to read {what} {path} for {name} due to open {path}: {}", io_words(&error)))
+        Error::failed(format!("unable to read {what} {path} for {name} due to open {path}: {}", io_message(&error)))
     })
 }

@@ -1,15 +1,14 @@
-//! Whether a credential plugin may run: kubectl's own preferences file (kuberc) may forbid plugins, and a plugin of
-//! kubectl that ran them all the same would undo that (reference kubectl-and-krew 3.5).
+//! The policy for credential plugins in kubectl's preferences file, kuberc (docs/reference/kubectl-plugin.md 2.3).
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::environment::Environment;
-use super::kubeconfig::io_words;
-use gitops_core::error::{Error, Result};
+use super::kubeconfig::io_message;
+use crate::error::{Error, Result};
 
-/// The parts of a kuberc that matter here (`kubectl.config.k8s.io/v1beta1 Preference`).
+/// The parts of a kuberc that are read (`kubectl.config.k8s.io/v1beta1 Preference`).
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Preference {
@@ -26,11 +25,9 @@ struct PolicyEntry {
     name: Option<String>,
 }
 
-/// The program to run for a plugin's command: the command itself, or with an allowlist the very file that was allowed.
-///
-/// # Errors
-/// When the policy forbids the plugin, or cannot be read: a security setting that is not understood forbids.
-pub(crate) fn permitted(command: &str, environment: &Environment) -> Result<PathBuf> {
+/// Returns the program to run for a plugin's command: the command itself, or with an allowlist the file that it allows.
+/// Fails if the policy forbids the plugin, cannot be read, or is unknown.
+pub(crate) fn allowed_program(command: &str, environment: &Environment) -> Result<PathBuf> {
     let Some((file, preference)) = read(environment)? else { return Ok(command.into()) };
     let forbidden = |why: String| {
         Error::failed(format!("getting credentials: {why}")).hint(format!("the policy is in {}", file.display()))
@@ -54,7 +51,7 @@ pub(crate) fn permitted(command: &str, environment: &Environment) -> Result<Path
     }
 }
 
-/// The preferences: the file of KUBERC, else `~/.kube/kuberc`; none with `KUBERC=off`, and none without a file.
+/// Reads the file of KUBERC, else `~/.kube/kuberc`. Returns `None` with `KUBERC=off`, or if the file does not exist.
 fn read(environment: &Environment) -> Result<Option<(PathBuf, Preference)>> {
     let file = match (environment.paths("KUBERC"), &environment.home) {
         (None, None) => return Ok(None),
@@ -66,9 +63,9 @@ fn read(environment: &Environment) -> Result<Option<(PathBuf, Preference)>> {
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(io_words(&error))),
+        Err(error) => return Err(unreadable(io_message(&error))),
     };
-    // Several documents are several versions of the same preferences; kubectl takes the first that it understands.
+    // Multiple documents are versions of the same preferences; kubectl uses the first that it can decode.
     let first = serde_yaml::Deserializer::from_str(&text).next().map(Option::<Preference>::deserialize);
     let preference = first.transpose().map_err(|error| {
         unreadable(
@@ -78,7 +75,7 @@ fn read(environment: &Environment) -> Result<Option<(PathBuf, Preference)>> {
     Ok(Some((file, preference.flatten().unwrap_or_default())))
 }
 
-/// The file that a command means: itself when it is a path, else the first of its name on PATH.
+/// Returns the file of a command: the command itself if it is a path, else the first match on PATH.
 fn resolve(command: &str, environment: &Environment) -> Option<PathBuf> {
     if command.contains(std::path::MAIN_SEPARATOR) {
         return Some(Path::new(command).components().collect());

@@ -1,47 +1,47 @@
-//! Which proxy, if any, leads to the API server. kube matches NO_PROXY against the proxy's own address, and lets it
-//! overrule the kubeconfig (reference rust-and-kube 2.2 trap 2), so the choice is made here.
+//! Selects the proxy for the API server. kube matches NO_PROXY against the proxy's address, and lets it override the
+//! kubeconfig (docs/reference/kubectl-plugin.md 6.2).
+
+use std::net::IpAddr;
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
 use super::environment::Environment;
-use gitops_core::error::{Error, Result};
+use crate::error::{Error, Result};
 
-/// The proxy for a server: the kubeconfig's `proxy-url` whatever NO_PROXY says, else HTTPS_PROXY or HTTP_PROXY by the
-/// server's scheme unless NO_PROXY covers the server. A loopback server is never reached through a proxy of the
-/// environment. All as Go's net/http, and so kubectl, has it.
+/// Returns the proxy for a server, as Go's net/http does: the kubeconfig's `proxy-url` regardless of NO_PROXY, else
+/// HTTPS_PROXY or HTTP_PROXY by the server's scheme, unless NO_PROXY matches or the server is on loopback.
 pub(crate) fn choose(server: &Uri, kubeconfig: Option<&str>, environment: &Environment) -> Result<Option<Uri>> {
     if let Some(url) = kubeconfig {
-        return usable(url).map(Some).ok_or_else(|| unusable("the kubeconfig's proxy-url"));
+        return parse_proxy(url).map(Some).ok_or_else(|| invalid_proxy("the kubeconfig's proxy-url"));
     }
-    let host = server.host().unwrap_or_default();
     let name = if server.scheme_str() == Some("https") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
-    let Some(url) = either_case(environment, name).filter(|_| !is_loopback(host)) else {
+    let Some(url) = either_case(environment, name).filter(|_| !is_loopback(server)) else {
         return Ok(None);
     };
     let exceptions = either_case(environment, "NO_PROXY").unwrap_or_default();
     let port = server.port_u16().unwrap_or(if name == "HTTPS_PROXY" { 443 } else { 80 });
     let exceptions: Vec<&str> = exceptions.split(',').filter_map(|entry| exception(entry.trim(), port)).collect();
-    // The matcher takes `*` for names only. It gives the proxy's address without the credentials, so it only decides.
+    // The matcher applies `*` to names only. Its result lacks the proxy's credentials, so only its decision is used.
     if exceptions.contains(&"*") {
         return Ok(None);
     }
     let matcher = Matcher::builder().all("http://proxy").no(exceptions.join(",")).build();
     match matcher.intercept(server) {
-        Some(_) => usable(url).map(Some).ok_or_else(|| unusable(name)),
+        Some(_) => parse_proxy(url).map(Some).ok_or_else(|| invalid_proxy(name)),
         None => Ok(None),
     }
 }
 
-/// A variable in upper or lower case; upper case wins.
+/// Returns a variable in upper case, or else in lower case.
 fn either_case<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
     environment.variable(name).or_else(|| environment.variable(&name.to_lowercase()))
 }
 
-/// An entry of NO_PROXY in the matcher's form: Go also knows `host:port` and `*.domain`.
+/// Converts an entry of NO_PROXY for the matcher, which lacks Go's `host:port` and `*.domain`.
 fn exception(entry: &str, port: u16) -> Option<&str> {
     let entry = match entry.rsplit_once(':') {
-        // One colon only, or one behind a bracket: the rest are IPv6 addresses.
+        // Other entries with a colon are IPv6 addresses.
         Some((host, digits)) if !host.contains(':') || host.ends_with(']') => {
             (digits.parse() == Ok(port)).then_some(host)?
         }
@@ -51,14 +51,15 @@ fn exception(entry: &str, port: u16) -> Option<&str> {
     Some(entry.trim_start_matches('[').trim_end_matches(']'))
 }
 
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+/// Returns true if the server is on this machine.
+pub(crate) fn is_loopback(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// A proxy URL of a scheme that can be used; without a scheme it is HTTP, `socks5h` is `socks5` (both let the proxy
-/// resolve names). A socks proxy gets no credentials, so one that needs them is not usable.
-fn usable(url: &str) -> Option<Uri> {
+/// Parses a proxy URL. The default scheme is HTTP; `socks5h` is `socks5` (both let the proxy resolve names). Rejects SOCKS
+/// proxies with credentials, because the client does not send them.
+fn parse_proxy(url: &str) -> Option<Uri> {
     let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
     let url = url.strip_prefix("socks5h://").map_or(url.clone(), |rest| format!("socks5://{rest}"));
     let uri: Uri = url.parse().ok()?;
@@ -70,13 +71,13 @@ fn usable(url: &str) -> Option<Uri> {
     }
 }
 
-/// A proxy URL may hold a password, so it is not repeated.
-fn unusable(origin: &str) -> Error {
+/// Returns an error that does not quote the URL, which may contain a password.
+fn invalid_proxy(origin: &str) -> Error {
     let error = Error::failed(format!("{origin} cannot be used as a proxy"));
     error.hint("proxies are http://, https:// or socks5:// (the last without a user and password)")
 }
 
-/// A proxy's address without credentials, for messages.
+/// Returns the address of a proxy without credentials, for messages.
 pub(crate) fn address(proxy: &Uri) -> String {
     let authority = proxy.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     authority.rsplit_once('@').map_or(authority, |(_, address)| address).to_owned()
@@ -85,10 +86,10 @@ pub(crate) fn address(proxy: &Uri) -> String {
 #[cfg(test)]
 mod tests {
     use super::{address, choose};
-    use crate::cluster::Environment;
+    use crate::cluster::config::environment::Environment;
 
     #[test]
-    fn proxies() {
+    fn proxy_selection() {
         const P: Option<&str> = Some("http://proxy:3128/");
         let https: &[(&str, &str)] = &[("HTTPS_PROXY", "http://proxy:3128")];
         let except = |list: &'static str| vec![("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", list)];
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_that_cannot_be_used() {
+    fn invalid_proxies() {
         for url in ["ftp://h:1", "socks5://u:secret@h:1", "socks4://h:1", "http://", "http://secret@"] {
             let environment = Environment::default();
             let error = choose(&"https://x".parse().expect("a URL"), Some(url), &environment).expect_err(url);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_no_credentials() {
+    fn address_omits_credentials() {
         assert_eq!(address(&"http://u:p%40@h:1/".parse().expect("a URL")), "h:1");
     }
 }

@@ -1,5 +1,5 @@
-//! Why the API server did not do what was asked: one value for every cause, classified by status code first (kube's own
-//! helpers go by reason and miss answers without one, reference rust-and-kube 2.9), in kubectl's words.
+//! Failed requests, with kubectl's messages. Classified by status code, because answers of proxies and webhooks have no
+//! reason (docs/reference/kubectl-plugin.md 6.5).
 
 use std::fmt;
 use std::io;
@@ -8,9 +8,7 @@ use std::time::Duration;
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use serde::Deserialize;
 
-use super::hint;
-use gitops_core::error::Error;
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 
 /// Classes of failure that callers act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,42 +23,41 @@ pub enum FailureKind {
     Conflict,
     /// 409 with reason `AlreadyExists`.
     AlreadyExists,
-    /// 410: a list or watch ran out of its revision; a list may go on with [`Failure::continue_token`].
+    /// 410: the revision of a list or watch expired; a list may continue with [`Failure::continue_token`].
     Expired,
     /// 429, after all retries.
     Throttled,
-    /// 400 or 422: the request itself is wrong.
+    /// 400 or 422: the request is invalid.
     Invalid,
-    /// 406: the server cannot answer in the form asked for, such as metadata only.
+    /// 406: the server does not support the requested form, such as metadata only.
     NotAcceptable,
-    /// 502 or 503, after all retries: a server behind the API server is away.
+    /// 502 or 503, after all retries: a server behind the API server is unavailable.
     Unavailable,
     /// 408, 504, or no answer within the request timeout. A change may still have taken effect.
     Timeout,
-    /// No connection, or it broke off before the answer was complete. A change may still have taken effect.
+    /// No connection, or it ended before the answer was complete. A change may still have taken effect.
     Unreachable,
-    /// Anything else.
     Other,
 }
 
-/// Why a request failed. `Display` is what kubectl would print.
+/// A failed request. `Display` is kubectl's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Class of the failure.
     pub kind: FailureKind,
     /// HTTP status code; `None` when no answer came.
     pub code: Option<u16>,
-    /// The server's machine-readable reason such as `Forbidden`; empty when it gave none.
+    /// The server's machine-readable reason such as `Forbidden`; empty if there is none.
     pub reason: String,
-    /// What the server, or the network, said. Text written by others: escape it before it reaches a terminal.
+    /// Message of the server or of the network layer. Untrusted: escape it before printing.
     pub message: String,
-    /// Of a 410: a fresh token with which the list can go on in a newer revision.
+    /// Of a 410: the token to continue the list in a newer revision.
     pub continue_token: Option<String>,
-    /// How long the server asked to wait.
+    /// Wait requested by the server.
     pub retry_after: Option<Duration>,
 }
 
-/// The parts of a `Status` that matter here.
+/// The parts of a `Status` object that are read.
 #[derive(Deserialize)]
 struct Status {
     kind: String,
@@ -87,13 +84,13 @@ struct StatusDetails {
 }
 
 impl Failure {
-    /// The failure that an answer other than 2xx means.
+    /// Converts an answer other than 2xx.
     pub(crate) fn of_answer(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let said = serde_json::from_slice::<Status>(body).ok().filter(|said| said.kind == "Status");
+        let parsed = serde_json::from_slice::<Status>(body).ok().filter(|status| status.kind == "Status");
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        let detail = said.as_ref().and_then(|said| said.details.as_ref()).map(|details| details.retry_after);
-        let (reason, message, token) = match said {
-            Some(said) => (said.reason, said.message, said.metadata.continue_token),
+        let detail = parsed.as_ref().and_then(|status| status.details.as_ref()).map(|details| details.retry_after);
+        let (reason, message, token) = match parsed {
+            Some(status) => (status.reason, status.message, status.metadata.continue_token),
             None => Default::default(),
         };
         Self {
@@ -106,7 +103,7 @@ impl Failure {
         }
     }
 
-    /// The failure that no answer, or a broken one, means. `host` is the server, with its proxy if there is one.
+    /// Converts a network error. `host` names the server, and its proxy if there is one.
     pub(crate) fn of_transport(host: &str, error: &kube::Error) -> Self {
         let mut cause: &(dyn std::error::Error + 'static) = error;
         let (mut refused, mut timed_out) = (false, false);
@@ -114,7 +111,7 @@ impl Failure {
             let io = cause.downcast_ref::<io::Error>();
             refused |= io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused);
             timed_out |= io.is_some_and(|io| io.kind() == io::ErrorKind::TimedOut);
-            // An io::Error made of another error shows that error but does not name it as its source.
+            // An io::Error that wraps another error does not return it as its source.
             let inner = io.and_then(|io| io.get_ref()).map(|inner| inner as &(dyn std::error::Error + 'static));
             match inner.or_else(|| cause.source()) {
                 Some(deeper) => cause = deeper,
@@ -128,30 +125,30 @@ impl Failure {
         } else {
             format!("Unable to connect to the server: {host}: {cause}")
         };
-        Self::silent(FailureKind::Unreachable, message)
+        Self::without_answer(FailureKind::Unreachable, message)
     }
 
-    /// No answer within the request timeout.
+    /// Returns the failure of a request that exceeded the request timeout.
     pub(crate) fn of_timeout(host: &str, limit: Duration) -> Self {
-        let message = format!("Unable to connect to the server: {host} gave no answer within {limit:?}");
-        Self::silent(FailureKind::Timeout, message)
+        let message = format!("Unable to connect to the server: {host} did not answer within {limit:?}");
+        Self::without_answer(FailureKind::Timeout, message)
     }
 
-    /// A request that could not be built.
+    /// Returns the failure of a request that cannot be built.
     pub(crate) fn of_request(problem: impl fmt::Display) -> Self {
-        Self::silent(FailureKind::Other, format!("the request cannot be sent: {problem}"))
+        Self::without_answer(FailureKind::Other, format!("the request cannot be sent: {problem}"))
     }
 
-    /// An answer that cannot be understood.
+    /// Returns the failure of an answer that cannot be decoded.
     pub(crate) fn unreadable(problem: impl fmt::Display) -> Self {
-        Self::silent(FailureKind::Other, format!("the answer cannot be read: {problem}"))
+        Self::without_answer(FailureKind::Other, format!("the answer cannot be read: {problem}"))
     }
 
-    fn silent(kind: FailureKind, message: String) -> Self {
+    fn without_answer(kind: FailureKind, message: String) -> Self {
         Self { kind, code: None, reason: String::new(), message, continue_token: None, retry_after: None }
     }
 
-    /// This failure as something that could not be read.
+    /// Converts a failed read into a gap.
     pub fn gap(&self, subject: impl Into<String>, namespace: Option<&str>) -> Gap {
         let kind = match self.kind {
             FailureKind::Unauthorized | FailureKind::Denied => GapKind::Forbidden,
@@ -165,7 +162,7 @@ impl Failure {
     }
 }
 
-/// The class of a status code; only 409 needs the reason too.
+/// Returns the class of a status code; 409 has two, by reason.
 fn classify(code: u16, reason: &str) -> FailureKind {
     match code {
         400 | 422 => FailureKind::Invalid,
@@ -183,7 +180,7 @@ fn classify(code: u16, reason: &str) -> FailureKind {
     }
 }
 
-/// The reason kubectl shows for a code whose answer carried none.
+/// Returns the reason that kubectl shows for an answer without one.
 fn generic_reason(code: u16) -> &'static str {
     match code {
         400 => "BadRequest",
@@ -205,7 +202,8 @@ fn generic_reason(code: u16) -> &'static str {
     }
 }
 
-/// What to say of an answer that is no `Status`: its first line when it is short text, else what the code means.
+/// Returns the message for an answer that is not a `Status`: its first line if that is short text, else client-go's
+/// message for the code.
 fn generic_message(code: u16, body: &[u8]) -> String {
     let line = std::str::from_utf8(body).unwrap_or_default().lines().next().unwrap_or_default().trim();
     if !line.is_empty() && line.len() <= 200 && !line.starts_with(['{', '<']) {
@@ -237,13 +235,3 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        let error = Self::failed(failure.to_string());
-        match hint::for_failure(&failure) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
-}

@@ -1,41 +1,51 @@
-//! What to do about a failure, for the `hint:` line.
+//! Conversion of a [`Failure`] to the error shown to the user, with the next step as its hint.
 
 use super::failure::{Failure, FailureKind};
+use crate::error::Error;
 
-/// The hint for a failure, where there is one.
-pub(crate) fn for_failure(failure: &Failure) -> Option<String> {
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let error = Self::failed(failure.to_string());
+        match hint(&failure) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// Returns the next step for the user, if there is one.
+fn hint(failure: &Failure) -> Option<String> {
     match failure.kind {
         FailureKind::Unauthorized => {
-            Some("the credentials were not accepted; log in again, or check them with `kubectl auth whoami`".to_owned())
+            Some("log in again, or check the credentials with `kubectl auth whoami`".to_owned())
         }
         FailureKind::Denied => Some(match can_i(&failure.message) {
             Some(question) => format!("check with: {question}"),
             None => "check with: kubectl auth can-i --list".to_owned(),
         }),
         FailureKind::Throttled => Some(match failure.retry_after {
-            Some(wait) => format!("the server is overloaded and asks to wait {} s", wait.as_secs()),
+            Some(wait) => format!("the server is overloaded; try again in {} s", wait.as_secs()),
             None => "the server is overloaded; try again later".to_owned(),
         }),
         FailureKind::Timeout => Some("give the server more time with --request-timeout".to_owned()),
         FailureKind::Unreachable => {
-            Some("check the address with `kubectl config view --minify`, and that this network reaches it".to_owned())
+            Some("check the address with `kubectl config view --minify`, and the network connection to it".to_owned())
         }
         _ => None,
     }
 }
 
-/// The `kubectl auth can-i` line for the API server's sentence
+/// Returns the `kubectl auth can-i` command for the API server's message
 /// `User "u" cannot VERB resource "R" in API group "G" [in the namespace "N"]`.
 ///
-/// The line is meant to be pasted into a shell, so nothing but plain words goes into it.
+/// The user may paste it into a shell, so it contains plain words only; `None` if the message has others.
 fn can_i(message: &str) -> Option<String> {
     let (verb, rest) = message.split_once(" cannot ")?.1.split_once(" resource \"")?;
     let (resource, rest) = rest.split_once('"')?;
     let (group, rest) = rest.split_once("in API group \"")?.1.split_once('"')?;
     let namespace = rest.split_once("in the namespace \"").and_then(|(_, rest)| Some(rest.split_once('"')?.0));
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let plain = |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
-    if ![verb, resource, subresource, group, namespace.unwrap_or_default()].into_iter().all(plain) {
+    if ![verb, resource, subresource, group, namespace.unwrap_or_default()].into_iter().all(is_plain_word) {
         return None;
     }
     let mut line = format!("kubectl auth can-i {verb} {resource}");
@@ -50,6 +60,10 @@ fn can_i(message: &str) -> Option<String> {
         None => line += " -A",
     }
     Some(line)
+}
+
+fn is_plain_word(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')
 }
 
 #[cfg(test)]

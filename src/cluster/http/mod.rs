@@ -1,8 +1,6 @@
-//! cluster::http.
+//! HTTP behaviour shared by all requests: failures and their hints, retries, server warnings.
 
-pub mod failure;
-pub mod hint;
-pub mod protobuf;
-pub mod retry;
-pub mod warnings;
-pub mod wire;
+pub(crate) mod failure;
+mod hint;
+pub(crate) mod retry;
+pub(crate) mod warnings;

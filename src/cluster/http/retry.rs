@@ -1,21 +1,20 @@
-//! When a request is sent again: kube's own policy tries 15 times, with pauses of up to a quarter of an hour, whatever
-//! the method (reference rust-and-kube 2.2 trap 3). A person is waiting here.
+//! Retry policy for a user who waits. kube's own tries 15 times, with pauses of up to 15 minutes, for all methods
+//! (docs/reference/kubectl-plugin.md 6.3).
 
 use std::time::{Duration, Instant};
 
 use http::Method;
 
 use super::failure::Failure;
-use crate::cluster::is_idempotent;
 
-/// How often a request is sent at most.
+/// Maximum number of attempts, including the first.
 const TRIES: u32 = 4;
-/// The pause before the second try; each further pause is four times as long: 0.1, 0.4 and 1.6 s.
+/// Pause before the second attempt. Each pause is four times the previous one: 0.1, 0.4 and 1.6 s.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause a server may ask for; a server that asks for more gets no further request from us.
+/// Maximum pause. If the server requests a longer one, the request is not retried.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The retries that one request has left.
+/// The remaining retries of one request.
 #[derive(Debug)]
 pub(crate) struct Retries {
     left: u32,
@@ -24,14 +23,14 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// The retries of a fresh request; none when repeating it could do its work twice.
+    /// Returns the retries of a new request; none if repeating it could change the cluster twice.
     pub(crate) fn new(method: &Method, deadline: Option<Instant>) -> Self {
         let left = if is_idempotent(method) { TRIES - 1 } else { 0 };
         Self { left, pause: FIRST_PAUSE, deadline }
     }
 
-    /// How long to wait before sending again; `None` when the failure is final. `Retry-After` is never undercut, and no
-    /// wait goes past the deadline: better to say now what the server said than to time out later.
+    /// Returns the pause before the next attempt, at least `Retry-After`. Returns `None` if the failure is final, or the
+    /// pause would exceed the deadline: the server's message is better than a timeout.
     pub(crate) fn wait_before_next(&mut self, failure: &Failure, now: Instant) -> Option<Duration> {
         if self.left == 0 || !matches!(failure.code, Some(429 | 503 | 504)) {
             return None;
@@ -44,4 +43,10 @@ impl Retries {
         self.pause *= 4;
         Some(wait)
     }
+}
+
+/// Returns true if repeating a request has no further effect (RFC 9110 9.2.2). Every DELETE of this tool has a uid
+/// precondition.
+fn is_idempotent(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::PUT | Method::DELETE)
 }

@@ -1,5 +1,5 @@
-//! Warnings that the API server sends beside its answers (`Warning: 299 - "text"`): kubectl shows each once, kube drops
-//! them (reference kubectl-and-krew 3.5).
+//! Warning headers of the API server (`Warning: 299 - "text"`). kubectl prints each once; kube ignores them
+//! (docs/reference/kubectl-plugin.md 3.5).
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -7,19 +7,19 @@ use std::sync::Mutex;
 use http::HeaderMap;
 use http::header::WARNING;
 
-/// Warnings received so far, each once.
+/// Warnings received so far, without duplicates.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<Received>);
 
 #[derive(Debug, Default)]
 struct Received {
     seen: HashSet<String>,
-    waiting: Vec<String>,
+    unread: Vec<String>,
 }
 
 impl Warnings {
-    /// Notes the warnings of one answer.
-    pub(crate) fn note(&self, headers: &HeaderMap) {
+    /// Adds the warnings of one answer.
+    pub(crate) fn add(&self, headers: &HeaderMap) {
         let values = headers.get_all(WARNING).into_iter().filter_map(|value| value.to_str().ok());
         let texts: Vec<String> = values.flat_map(texts).collect();
         if texts.is_empty() {
@@ -28,20 +28,19 @@ impl Warnings {
         let mut received = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for text in texts {
             if received.seen.insert(text.clone()) {
-                received.waiting.push(text);
+                received.unread.push(text);
             }
         }
     }
 
-    /// The warnings that nobody has taken yet, in the order they came.
+    /// Returns the warnings since the last call, in order of arrival.
     pub(crate) fn take(&self) -> Vec<String> {
         let mut received = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        std::mem::take(&mut received.waiting)
+        std::mem::take(&mut received.unread)
     }
 }
 
-/// The texts of a header value such as `299 - "a", 299 - "b"`; warnings with another code are not for people
-/// (RFC 9111 5.5, client-go follows the same rule).
+/// Returns the texts of a header value such as `299 - "a", 299 - "b"`. As in client-go, ignores other codes (RFC 9111 5.5).
 fn texts(value: &str) -> Vec<String> {
     let mut found = vec![];
     let mut rest = value;

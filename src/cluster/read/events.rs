@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::cluster::Cluster;
 use gitops_core::flux::suspension::evidence::Sighting;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{Resource, parse_time};
-use gitops_core::kubernetes::snapshot::Gap;
 
 impl Cluster {
     /// The Events about these objects: one request for each kind and namespace.
@@ -32,7 +32,7 @@ impl Cluster {
         let answer =
             self.get(&path, "application/json").await.map_err(|failure| failure.gap("events", Some(namespace)))?;
         let list: EventList = serde_json::from_slice(&answer.body).map_err(|error| Gap {
-            kind: gitops_core::kubernetes::snapshot::GapKind::Failed,
+            kind: gitops_core::kubernetes::gap::GapKind::Failed,
             subject: "events".to_owned(),
             namespace: Some(namespace.to_owned()),
             message: error.to_string(),

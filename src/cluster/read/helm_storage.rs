@@ -1,23 +1,22 @@
-//! Helm's own records, read only where the user asked for Secrets to be read. Of each nothing but the identities in its
-//! manifest outlives this file.
+//! Helm's release records (docs/reference/ownership.md 2.4). They are read only if the user allows Secrets to be read,
+//! and only the identities in their manifests are kept.
 
-use super::namespaced::Namespaces;
+use super::per_namespace::Namespaces;
 use crate::cluster::Cluster;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::helm;
 
-/// The newest revision that was deployed speaks for a release (reference ownership-and-prune 1.5).
+/// Selects deployed revisions: the newest of them is authoritative for a release.
 const DEPLOYED: &str = "owner=helm,status=deployed";
 
 impl Cluster {
-    /// Adds what the releases of Helm recorded. What may not be read is a gap.
+    /// Adds the records of deployed Helm releases. Records that cannot be read are gaps.
     pub async fn add_release_records(&self, snapshot: &mut Snapshot) {
-        let holds =
-            |kind: &&gitops_core::kubernetes::object::ResourceType| kind.is("", "Secret") || kind.is("", "ConfigMap");
-        let kinds: Vec<_> = snapshot.types.iter().filter(holds).cloned().collect();
-        let namespaces = Namespaces::of(self, &snapshot.objects);
-        let (contents, gaps) = self.content(&kinds, Some(DEPLOYED), &namespaces).await;
-        snapshot.take_full(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
+        let storage = snapshot.types.iter().filter(|kind| kind.is("", "Secret") || kind.is("", "ConfigMap"));
+        let kinds: Vec<_> = storage.cloned().collect();
+        let namespaces = Namespaces::to_read(self, &snapshot.objects);
+        let (contents, gaps) = self.read_content(&kinds, Some(DEPLOYED), &namespaces).await;
+        snapshot.add_resources(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
         snapshot.gaps.extend(gaps);
         snapshot.normalise();
     }

@@ -1,4 +1,4 @@
-//! Reads the owners of a hub cluster, and by which addresses they reach the clusters they apply to.
+//! Owners of a hub cluster, and the API server addresses of the clusters that they apply to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,24 +6,24 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::Kubeconfig;
 
-use crate::cluster::config::connect::is_loopback;
-use crate::cluster::{Cluster, Failure, Query};
+use super::list::Query;
+use crate::cluster::config::proxy::is_loopback;
+use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 use gitops_core::ownership::hub::{Access, Hub, access, owner_kinds};
 
-/// Where Flux looks for a kubeconfig in a Secret that names no key.
+/// Keys that Flux tries for the kubeconfig in a Secret when the reference names none.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
 
 impl Cluster {
-    /// The owners in this cluster that may apply to the cluster at `this`. The Secrets in which they keep access to other
-    /// clusters are read only when asked, and nothing but addresses is kept of them.
+    /// Returns the owners in this cluster that may apply to the cluster at `target`. Reads the Secrets that grant access
+    /// to other clusters only if `read_secrets` is set, and keeps only addresses from them.
     ///
-    /// # Errors
-    /// When discovery fails.
-    pub async fn hub(&self, this: &str, read_secrets: bool) -> Result<Hub, Failure> {
+    /// Fails when discovery fails.
+    pub async fn hub(&self, target: &str, read_secrets: bool) -> Result<Hub, Failure> {
         let discovered = self.discover().await?;
-        let is_owner = |kind: &&ResourceType| owner_kinds().any(|(group, name)| kind.is(group, name));
-        let kinds: Vec<_> = discovered.types.iter().filter(is_owner).cloned().collect();
+        let owners = discovered.types.iter().filter(|kind| owner_kinds().any(|(group, name)| kind.is(group, name)));
+        let kinds: Vec<_> = owners.cloned().collect();
         let (owners, mut gaps) = self.read_full(&kinds, Query::default()).await;
         gaps.extend(discovered.gaps.into_iter().filter(|gap| {
             let group = gap.subject.split('/').next().unwrap_or_default();
@@ -34,18 +34,18 @@ impl Cluster {
         for access in wanted.into_iter().filter(|access| read_secrets || &*access.id.kind != "Secret") {
             let kind = discovered.types.iter().find(|kind| kind.is(&access.id.group, &access.id.kind));
             let Some(kind) = kind else { continue };
-            // What may not be read leaves its owners "remote, not checked", and that is said of each.
+            // If it cannot be read, its owners are reported as "remote, not checked".
             if let Ok(Some(full)) = self.fetch(kind, &access.id).await
                 && let Some(address) = address(&full, access.key.as_deref())
             {
                 addresses.insert(access, address);
             }
         }
-        let this = means_the_same(this, &self.server).then(|| this.to_owned());
+        let this = same_address_from(target, &self.server).then(|| target.to_owned());
         Ok(Hub { owners, addresses, this, gaps, ..Hub::default() })
     }
 
-    /// The identity of a cluster: the uid of its namespace kube-system, where it may be read.
+    /// Returns the identity of the cluster: the uid of its namespace kube-system, if it may be read.
     pub async fn uid(&self) -> Option<Box<str>> {
         let namespaces = ResourceType {
             group: "".into(),
@@ -61,14 +61,17 @@ impl Cluster {
     }
 }
 
-/// Whether an address means the same here and to a hub. A hub's loopback is its own machine: ours only where we reach the
-/// hub on loopback too.
-fn means_the_same(address: &str, hub: &str) -> bool {
-    let on_loopback = |address: &str| address.parse().is_ok_and(|address| is_loopback(&address));
-    !on_loopback(address) || on_loopback(hub)
+/// Returns true if an address means the same server to this machine and to the hub: a loopback address does so only if
+/// the hub is on this machine too.
+fn same_address_from(address: &str, hub: &str) -> bool {
+    !is_loopback_url(address) || is_loopback_url(hub)
 }
 
-/// The address of the API server in a ConfigMap's `address`, or in the kubeconfig that a Secret holds.
+fn is_loopback_url(url: &str) -> bool {
+    url.parse().is_ok_and(|url| is_loopback(&url))
+}
+
+/// Returns the API server's address: `data.address` of a ConfigMap, or the current context's in a Secret's kubeconfig.
 fn address(full: &Resource, key: Option<&str>) -> Option<String> {
     if full.object.id.is("", "ConfigMap") {
         return full.text("/data/address").map(str::to_owned);
@@ -91,19 +94,19 @@ mod tests {
     use gitops_core::testing::{Make, object};
 
     #[test]
-    fn a_loopback_address_is_ours_only_where_the_hub_is_on_loopback_too() {
+    fn loopback_address_is_the_same_only_if_the_hub_is_local() {
         for (this, hub, same) in [
             ("https://127.0.0.1:6443", "https://hub.example.com", false),
             ("https://localhost:6443", "https://10.0.0.9:6443", false),
             ("https://127.0.0.1:6443", "https://127.0.0.1:7443", true),
             ("https://10.0.0.1:6443", "https://hub.example.com", true),
         ] {
-            assert_eq!(means_the_same(this, hub), same, "{this} {hub}");
+            assert_eq!(same_address_from(this, hub), same, "{this} {hub}");
         }
     }
 
     #[test]
-    fn only_the_address_leaves_a_secret() {
+    fn address_from_kubeconfig_secret() {
         let config = "apiVersion: v1\nkind: Config\ncurrent-context: b\ncontexts:\n- {name: a, context: {cluster: a}}\n\
             - {name: b, context: {cluster: b, user: u}}\nclusters:\n- {name: a, cluster: {server: 'https://a'}}\n\
             - {name: b, cluster: {server: 'https://b'}}\nusers: [{name: u, user: {token: hunter2}}]\n";

@@ -1,88 +1,78 @@
-//! Lists of one type: metadata only for the sweep, whole objects for owners; in pages, and a 410 is survived once.
+//! Paged lists of one type, with metadata only or with content. After a 410 (expired) the list starts over once, unpaged.
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::metadata::{Interner, MetadataVisitor, trim};
-use crate::cluster::http::protobuf::PartialList;
+use super::metadata::{Interner, RawMetadata, trim};
+use super::protobuf::PartialList;
 use crate::cluster::{Cluster, FailureKind, Response};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
-use gitops_core::kubernetes::snapshot::{Gap, GapKind};
 
-/// Protobuf first, JSON where the server of a type can't.
+/// Protobuf, or JSON from servers without it (aggregated APIs).
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
                         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const JSON: &str = "application/json";
 
-/// Objects a page holds at most: large enough that most types need one request, small enough to bound memory.
+/// Page size: large enough that most types need one request, small enough to bound memory.
 const PAGE: usize = 1000;
 
-/// Reads one response into the items and gives the token of the next page, empty after the last.
+/// Appends the items of one page. Returns the token of the next page, empty after the last.
 type PageReader<'a, T> = dyn FnMut(&Response, &mut Vec<T>) -> Result<String, String> + Send + 'a;
 
-/// What to list of a type.
+/// Restriction of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Query<'a> {
-    /// Only this namespace; every namespace otherwise. Ignored for cluster-scoped types.
+    /// `None` lists all namespaces. Ignored for cluster-scoped types.
     pub namespace: Option<&'a str>,
-    /// Label selector.
     pub selector: Option<&'a str>,
 }
 
-/// What one list gave.
+/// Result of one list.
 #[derive(Debug)]
 pub struct Listing<T> {
-    /// What could be read.
     pub items: Vec<T>,
-    /// Why it is not everything.
+    /// The failure that ended the list early.
     pub gap: Option<Gap>,
 }
 
 impl Cluster {
-    /// Metadata of every object of a type.
+    /// Lists the metadata of all objects of a type.
     pub async fn list_metadata(&self, kind: &ResourceType, query: Query<'_>) -> Listing<ObjectMetadata> {
         let mut interner = Interner::default();
-        let mut page =
-            |response: &Response, items: &mut Vec<ObjectMetadata>| read_metadata(response, kind, &mut interner, items);
-        self.list(kind, query, METADATA, &mut page).await
+        self.list(kind, query, METADATA, &mut |page, items| read_metadata(page, kind, &mut interner, items)).await
     }
 
-    /// Every object of a type with its content.
+    /// Lists all objects of a type with their content.
     pub async fn list_full(&self, kind: &ResourceType, query: Query<'_>) -> Listing<Resource> {
         let mut interner = Interner::default();
-        let mut page = |response: &Response, items: &mut Vec<Resource>| read_full(response, kind, &mut interner, items);
-        self.list(kind, query, JSON, &mut page).await
+        self.list(kind, query, JSON, &mut |page, items| read_full(page, kind, &mut interner, items)).await
     }
 
-    /// Follows the pages.
     async fn list<T>(
         &self,
         kind: &ResourceType,
         query: Query<'_>,
         accept: &str,
-        page: &mut PageReader<'_, T>,
+        read_page: &mut PageReader<'_, T>,
     ) -> Listing<T> {
-        let path = list_path(kind, query);
         let mut items = vec![];
-        let mut token = String::new();
-        let mut whole = false;
+        let mut page = Page::Token(String::new());
         loop {
-            let request = if whole { path.clone() } else { format!("{path}limit={PAGE}&continue={}", encode(&token)) };
-            let gap = match self.get(request.trim_end_matches("&continue=").trim_end_matches(['&', '?']), accept).await
-            {
-                Ok(response) => match page(&response, &mut items) {
-                    Ok(next) if next.is_empty() => return Listing { items, gap: None },
-                    Ok(next) => {
-                        token = next;
+            let gap = match self.get(&list_path(kind, query, &page), accept).await {
+                Ok(response) => match read_page(&response, &mut items) {
+                    Ok(token) if token.is_empty() => return Listing { items, gap: None },
+                    Ok(token) => {
+                        page = Page::Token(token);
                         continue;
                     }
                     Err(message) => Gap { kind: GapKind::Failed, subject: kind.resource(), namespace: None, message },
                 },
-                // The revision of the first page is gone: one list without pages is consistent again.
-                Err(failure) if failure.kind == FailureKind::Expired && !whole => {
+                // The revision of the first page is gone; one list without pages is consistent again.
+                Err(failure) if failure.kind == FailureKind::Expired && page != Page::All => {
                     items.clear();
-                    whole = true;
+                    page = Page::All;
                     continue;
                 }
                 Err(failure) => failure.gap(kind.resource(), query.namespace),
@@ -92,17 +82,31 @@ impl Cluster {
     }
 }
 
-/// Path and the start of the query string of a list, ending in `?` or `&`.
-fn list_path(kind: &ResourceType, query: Query<'_>) -> String {
-    let mut path = collection_path(kind, query.namespace);
-    path.push('?');
-    if let Some(selector) = query.selector {
-        path.push_str(&format!("labelSelector={}&", encode(selector)));
-    }
-    path
+/// The part of a list that one request asks for.
+#[derive(PartialEq, Eq)]
+enum Page {
+    /// A page by its continue token; the empty token is the first page.
+    Token(String),
+    All,
 }
 
-/// URL path of a type's objects.
+/// Returns path and query string of a list request.
+fn list_path(kind: &ResourceType, query: Query<'_>, page: &Page) -> String {
+    let mut parameters = vec![];
+    if let Some(selector) = query.selector {
+        parameters.push(format!("labelSelector={}", encode(selector)));
+    }
+    if let Page::Token(token) = page {
+        parameters.push(format!("limit={PAGE}"));
+        if !token.is_empty() {
+            parameters.push(format!("continue={}", encode(token)));
+        }
+    }
+    let path = collection_path(kind, query.namespace);
+    if parameters.is_empty() { path } else { format!("{path}?{}", parameters.join("&")) }
+}
+
+/// Returns the URL path of the objects of a type, in one namespace or in all.
 pub(crate) fn collection_path(kind: &ResourceType, namespace: Option<&str>) -> String {
     let root = if kind.group.is_empty() { "/api" } else { "/apis" };
     let namespace = namespace.filter(|_| kind.namespaced).map(|name| format!("/namespaces/{name}")).unwrap_or_default();
@@ -111,8 +115,15 @@ pub(crate) fn collection_path(kind: &ResourceType, namespace: Option<&str>) -> S
 
 /// Percent-encodes a query value.
 fn encode(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
 }
 
 fn read_metadata(
@@ -147,10 +158,7 @@ fn read_full(
     Ok(list.metadata.continue_token)
 }
 
-/// One whole object from its JSON.
-///
-/// # Errors
-/// What is wrong with the JSON.
+/// Reads one object with its content from JSON.
 pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Interner) -> Result<Resource, String> {
     let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let mut content: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(|error| error.to_string())?;
@@ -181,7 +189,7 @@ struct ListMeta {
 #[derive(Deserialize)]
 struct Partial<'a> {
     #[serde(borrow)]
-    metadata: MetadataVisitor<'a>,
+    metadata: RawMetadata<'a>,
 }
 
 #[cfg(test)]
@@ -189,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_the_api() {
+    fn list_paths() {
         let mut kind = ResourceType {
             group: "apps".into(),
             version: "v1".into(),
@@ -200,10 +208,12 @@ mod tests {
             namespaced: true,
         };
         assert_eq!(collection_path(&kind, Some("shop")), "/apis/apps/v1/namespaces/shop/deployments");
-        assert_eq!(
-            list_path(&kind, Query { namespace: None, selector: Some("a=b,!c") }),
-            "/apis/apps/v1/deployments?labelSelector=a%3Db%2C%21c&"
-        );
+        let query = Query { namespace: None, selector: Some("a=b,!c") };
+        let path = "/apis/apps/v1/deployments?labelSelector=a%3Db%2C%21c";
+        assert_eq!(list_path(&kind, query, &Page::All), path);
+        assert_eq!(list_path(&kind, query, &Page::Token(String::new())), format!("{path}&limit=1000"));
+        assert_eq!(list_path(&kind, query, &Page::Token("a=".into())), format!("{path}&limit=1000&continue=a%3D"));
+        assert_eq!(list_path(&kind, Query::default(), &Page::All), "/apis/apps/v1/deployments");
         kind.group = "".into();
         kind.namespaced = false;
         assert_eq!(collection_path(&kind, Some("shop")), "/api/v1/deployments");

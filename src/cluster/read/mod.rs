@@ -1,13 +1,19 @@
-//! cluster::read.
+//! Reading from the API server: discovery, lists, single objects, watches, Events, and the snapshot made of them.
 
-pub mod events;
-pub mod helm_storage;
-pub mod hub;
-pub mod list;
-pub mod metadata;
-pub mod namespaced;
-pub mod owners;
-pub mod resources;
-pub mod selectors;
-pub mod user;
-pub mod watch;
+mod discovery;
+mod events;
+pub(crate) mod fetch;
+mod helm_storage;
+mod hub;
+pub(crate) mod list;
+pub(crate) mod metadata;
+mod per_namespace;
+mod protobuf;
+mod snapshot;
+mod user;
+mod watch;
+mod wire;
+
+pub use discovery::Discovered;
+pub use list::{Listing, Query};
+pub use watch::Sight;

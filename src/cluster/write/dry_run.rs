@@ -1,38 +1,22 @@
-//! Server-side apply as kustomize-controller does it, as a dry-run and never otherwise.
+//! Server-side apply with kustomize-controller's field manager, only ever as a dry-run.
 
 use http::{Request, header};
 use serde_json::Value;
 
-use super::delete::object_path;
-use crate::cluster::{Cluster, Failure, FailureKind};
-use gitops_core::flux::apply::MANAGER;
+use crate::cluster::read::fetch::object_path;
+use crate::cluster::{Cluster, Failure};
+use gitops_core::flux::kustomize_controller::NAME;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 impl Cluster {
-    /// The object as the server has it, `metadata.managedFields` included, in the version of `kind`; `None` when it does
-    /// not exist.
-    ///
-    /// # Errors
-    /// Any failure but 404.
-    pub async fn fetch_whole(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Value>, Failure> {
-        match self.get(&object_path(kind, id), "application/json").await {
-            Ok(response) => serde_json::from_slice(&response.body).map(Some).map_err(Failure::unreadable),
-            Err(failure) if failure.kind == FailureKind::Missing => Ok(None),
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// What the object would be after the controller applied the manifest. Nothing is stored.
-    ///
-    /// # Errors
-    /// Whatever the server, its validation and its admission say.
+    /// Returns the object as it would be after kustomize-controller applied the manifest. Stores nothing.
     pub async fn apply_dry_run(&self, kind: &ResourceType, id: &ObjectId, manifest: &Value) -> Result<Value, Failure> {
         let path = object_path(kind, id);
-        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={MANAGER}&force=true"))
+        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={NAME}&force=true"))
             .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
             .header(header::ACCEPT, "application/json")
             .body(manifest.to_string().into_bytes())
-            .map_err(Failure::unreadable)?;
+            .map_err(Failure::of_request)?;
         let response = self.send(request).await?;
         serde_json::from_slice(&response.body).map_err(Failure::unreadable)
     }

@@ -11,14 +11,15 @@ use futures::stream::{self, FuturesUnordered};
 use futures::{StreamExt, future};
 use tokio::signal::ctrl_c;
 
-use super::delete::{Gone, is_path_segment};
+use super::delete::DeletionProgress;
+use crate::cluster::read::fetch::is_path_segment;
 use crate::cluster::{Cluster, Failure, FailureKind};
-use gitops_core::kubernetes::deletion::order::waves;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Change, Plan};
+use gitops_core::plan::execution::waves;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
+use gitops_core::plan::{Change, Plan};
 
 /// How often a deletion is tried again when the object changed between its last reading and the DELETE.
 const CONFLICTS: usize = 3;
@@ -65,7 +66,7 @@ impl Cluster {
         tell: &mut dyn FnMut(&StepResult),
     ) -> PruneResult {
         let snapshot = RefCell::new(snapshot);
-        let mut result = PruneResult::new();
+        let mut result = PruneResult::default();
         let mut interrupted = pin!(ctrl_c());
         let mut stop = false;
         for wave in waves(plan, &execution.waves) {
@@ -124,10 +125,10 @@ impl Cluster {
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             };
             if *fresh.uid != *change.object.uid {
-                return DeletionResult::Changed("another object has taken its name".to_owned());
+                return DeletionResult::Skipped("another object has taken its name".to_owned());
             }
             if let Some(why) = judge(&snapshot.borrow(), id) {
-                return DeletionResult::Changed(why);
+                return DeletionResult::Skipped(why);
             }
             match self.delete(&kind, &fresh, false).await {
                 Ok(()) => return self.finish(&kind, &fresh, timeout).await,
@@ -136,13 +137,13 @@ impl Cluster {
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             }
         }
-        DeletionResult::Changed(format!("it changed {CONFLICTS} times while it was being deleted"))
+        DeletionResult::Skipped(format!("it changed {CONFLICTS} times while it was being deleted"))
     }
 
     async fn finish(&self, kind: &ResourceType, object: &ObjectMetadata, timeout: Duration) -> DeletionResult {
         match self.wait_until_gone(kind, object, timeout).await {
-            Ok(Gone::Yes) => DeletionResult::Deleted,
-            Ok(Gone::Terminating(finalizers)) => DeletionResult::Terminating(finalizers),
+            Ok(DeletionProgress::Gone) => DeletionResult::Deleted,
+            Ok(DeletionProgress::Terminating(finalizers)) => DeletionResult::Terminating(finalizers),
             Err(failure) => {
                 DeletionResult::Failed(format!("deleted, but it cannot be seen whether it is gone: {failure}"))
             }
@@ -158,14 +159,14 @@ impl Cluster {
     ) -> Result<Option<ObjectMetadata>, Failure> {
         let id = &change.object.id;
         let fresh = self.fetch_metadata(kind, id).await?;
-        snapshot.borrow_mut().renew(id, fresh.clone());
+        snapshot.borrow_mut().replace_object(id, fresh.clone());
         if fresh.is_none() {
             return Ok(None);
         }
         let owner = change.owner.as_ref().and_then(|owner| owner_to_read(&snapshot.borrow(), owner));
         if let Some((kind, owner)) = owner {
             let newer: Option<Resource> = self.fetch(&kind, &owner).await?;
-            snapshot.borrow_mut().renew_full(&owner, newer);
+            snapshot.borrow_mut().replace_resource(&owner, newer);
         }
         Ok(fresh)
     }

@@ -1,6 +1,6 @@
-//! cluster::write.
+//! Requests that change objects or ask the server to pretend: dry-run apply, merge patch, pinned DELETE, plan execution.
 
-pub mod delete;
-pub mod dry_run;
-pub mod execute;
-pub mod patch;
+pub(crate) mod delete;
+mod dry_run;
+pub(crate) mod execute;
+pub(crate) mod patch;

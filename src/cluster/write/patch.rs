@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Request, header};
 use tokio::time::{Instant, sleep};
 
-use super::delete::object_path;
+use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::full_object;
 use crate::cluster::read::metadata::Interner;
 use crate::cluster::{Cluster, Failure, FailureKind};
@@ -103,8 +103,7 @@ impl Cluster {
 
     /// Waits until a reconcile that was asked for is done, or can't be; [`WaitProgress::Pending`] when the time is up.
     ///
-    /// # Errors
-    /// When the object cannot be read any more.
+    /// Fails when the object cannot be read any more.
     pub async fn wait_until_reconciled(
         &self,
         kind: &ResourceType,

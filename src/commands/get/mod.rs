@@ -2,6 +2,7 @@
 
 pub mod watch;
 
+use gitops_core::text::{and_more, join_limited};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -12,15 +13,15 @@ use super::pick;
 use super::pick::{Picked, Selection};
 use super::reading;
 use super::reading::ReadRequest;
+use crate::error::Result;
+use crate::exit::ExitCode;
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::{sanitize, suspensions};
-use gitops_core::error::Result;
-use gitops_core::exit::ExitCode;
 use gitops_core::flux::suspension::view;
 use gitops_core::flux::suspension::view::FluxObject;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::Resource;
-use gitops_core::kubernetes::snapshot::Gap;
 
 /// Schema name of the document.
 pub const SCHEMA: &str = "kubectl-gitops/get/v1";
@@ -177,9 +178,8 @@ async fn elsewhere(cluster: &crate::cluster::Cluster, picked: &Picked, selector:
     if found.is_empty() {
         return;
     }
-    let places: Vec<_> = found.iter().take(5).map(|(namespace, count)| format!("{namespace} ({count})")).collect();
-    let more = if found.len() > 5 { ", …" } else { "" };
-    session.terminal.hint(&format!("there are some in {}{more}: use -n or -A", places.join(", ")));
+    let places = found.iter().map(|(namespace, count)| format!("{namespace} ({count})"));
+    session.terminal.hint(&format!("there are some in {}: use -n or -A", join_limited(places, 5)));
 }
 
 impl GetArgs {
@@ -256,8 +256,8 @@ fn explain(session: &mut Session, items: &[FluxObject<'_>]) {
         let what = sanitize::one_line(&evidence.what);
         session.terminal.warning(&format!("{name}: suspended {since}, but at {at} {what}"));
     }
-    if ignored.len() > EXPLAINED {
-        session.terminal.warning(&format!("and {} more; -o json has the evidence of all", ignored.len() - EXPLAINED));
+    if let Some(more) = and_more(ignored.len(), EXPLAINED) {
+        session.terminal.warning(&format!("{more}; -o json has the evidence of all"));
     }
     if !ignored.is_empty() {
         session.terminal.hint("`kubectl gitops suspend … --spec` makes today's controllers stop");

@@ -8,11 +8,11 @@ use super::GetArgs;
 use crate::cluster::{Cluster, Query, Sight};
 use crate::commands::Session;
 use crate::commands::reading::ReadRequest;
+use crate::error::Result;
+use crate::exit::ExitCode;
 use crate::output::document;
 use crate::output::document::OutputFormat;
 use crate::output::{sanitize, suspensions};
-use gitops_core::error::Result;
-use gitops_core::exit::ExitCode;
 
 /// Prints what changes.
 ///

@@ -9,10 +9,10 @@ use clap::Args;
 
 use super::Session;
 use super::{filters, owners, targets};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::inventory::{self as show, Format};
 use crate::output::sanitize;
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use gitops_core::kubernetes::selector::Selector;
 use gitops_core::kubernetes::snapshot::Snapshot;

@@ -4,9 +4,10 @@ use super::InventoryArgs;
 use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::commands::{Session, owners};
+use crate::error::{Error, Result};
 use crate::output::inventory::Format;
-use gitops_core::error::{Error, Result};
-use gitops_core::kubernetes::snapshot::{Gap, Snapshot};
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::{ExtraOwners, Index};
 use gitops_core::ownership::read_scope::ReadScope;
 
@@ -50,7 +51,7 @@ pub(super) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
             cluster.snapshot_by_owners(session.now, |owners| scope_of_owner(owner, owners)).await?
         }
         [] if needs_labels_only && let Some(scope) = system.as_deref().and_then(ReadScope::of_system) => {
-            (cluster.snapshot_of(session.now, &scope).await?, Some(scope))
+            (cluster.snapshot_in_scope(session.now, &scope).await?, Some(scope))
         }
         _ => return read_everything(session).await,
     };

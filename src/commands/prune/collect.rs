@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::commands::Session;
+use crate::error::{Error, Result};
 use crate::tools::manifests;
 use crate::tools::manifests::Loader;
 use crate::tools::qbec;
-use gitops_core::error::{Error, Result};
 use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::ownership::schemes::flux_v1::url::safe_url;
 use gitops_core::prune::collectors::manifest::LocalManifest;

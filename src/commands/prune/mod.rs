@@ -3,7 +3,6 @@
 pub mod args;
 pub mod collect;
 pub mod diff;
-pub mod diff_rows;
 pub mod sources;
 pub mod tree;
 
@@ -11,28 +10,26 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::Session;
 use crate::cluster::{Cluster, Execution};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::duration::human;
 use crate::output::{plan as show, sanitize, source_change};
 use crate::tools::plan_file;
 use args::{Include, PruneArgs};
-use gitops_core::error::{Error, Result};
-use gitops_core::exit::ExitCode;
-use gitops_core::kubernetes::deletion::finalizers;
-use gitops_core::kubernetes::deletion::volumes;
+use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
 use gitops_core::ownership::index::Index;
-use gitops_core::plan::document::Plan;
-use gitops_core::plan::filter;
-use gitops_core::plan::limits;
-use gitops_core::plan::limits::Limits;
-use gitops_core::plan::preview_limits;
+use gitops_core::plan::finalizers::add_blocked_by_finalizers;
+use gitops_core::plan::limits::{Base, Limits};
+use gitops_core::plan::volumes::add_volume_outcomes;
+use gitops_core::plan::{Plan, filter, limits};
 use gitops_core::prune::collectors::request::{CollectorPlan, Request};
 use gitops_core::prune::collectors::safety::Allow;
 use gitops_core::prune::leaked;
 use gitops_core::prune::leaked::{LeakDecision, PruneOptions};
-use gitops_core::text::count;
+use gitops_core::text::pluralize;
 
 /// What a plan is made from.
 enum PlanSource {
@@ -44,18 +41,19 @@ enum PlanSource {
 
 impl PlanSource {
     /// Plans; what goes comes in the order in which to delete it.
-    fn plan(&self, snapshot: &Snapshot) -> Result<CollectorPlan> {
+    fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         match self {
-            Self::Cluster(wishes) => Ok(CollectorPlan::of(leaked::plan(snapshot, wishes))),
-            Self::Marks(request) => request.answer(snapshot),
+            Self::Cluster(options) => Ok(CollectorPlan::of(leaked::plan(index, options))),
+            Self::Marks(request) => Ok(request.answer(index)?),
         }
     }
 
     /// The same judgement as in the plan, on a fresh reading.
     fn keeps(&self, snapshot: &Snapshot, id: &ObjectId) -> Option<String> {
+        let index = Index::build(snapshot);
         match self {
-            Self::Cluster(wishes) => still_prunable(snapshot, id, wishes),
-            Self::Marks(request) => request.keeps(snapshot, id),
+            Self::Cluster(options) => reason_to_keep(&index, id, options),
+            Self::Marks(request) => request.keeps(&index, id),
         }
     }
 }
@@ -86,18 +84,19 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     }
     let now = session.now;
     let mut snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let index = Index::build(&snapshot);
     if args.tree.is_given() {
         if args.snapshot.is_some() {
             recorded_elsewhere(session, &snapshot).await?;
             warn_of_age(session, &snapshot, now);
         }
-        return preview(args, session, &snapshot).await;
+        return preview(args, session, &index).await;
     }
     let basis = match request {
         Some(request) => PlanSource::Marks(Box::new(request)),
-        None => PlanSource::Cluster(wishes(args, session, &snapshot)?),
+        None => PlanSource::Cluster(options(args, session, &index)?),
     };
-    let CollectorPlan { mut plan, waves, staying, preview: change, warnings } = basis.plan(&snapshot)?;
+    let CollectorPlan { mut plan, waves, staying, preview: change, warnings } = basis.plan(&index)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
@@ -106,20 +105,26 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
             .hint("look at it with --plan; without the --new-git flags this tool deletes in fluxd's place"));
     }
     if let Some(file) = &args.apply {
-        plan = plan_file::read(file)?.still_holding(plan)?;
+        plan_file::read(file)?.restrict(&mut plan)?;
     }
-    plan = with_circumstances(plan, args, &snapshot);
+    plan = add_consequences(plan, args, &snapshot);
+    let limits = limits(args);
+    let base = match basis {
+        PlanSource::Cluster(_) => Base::Inventories(&index),
+        PlanSource::Marks(_) => Base::Staying(staying),
+    };
+    plan.set_alarms(limits::check_plan(&plan, base, &limits));
     if let Some(change) = &change {
         session.terminal.status(&sanitize::one_line(change));
         session.terminal.data(&source_change::render(&plan, args.output, !args.no_headers)?)?;
         session.terminal.status(&source_change::summary(&plan));
         source_change::advice(&plan).into_iter().for_each(|advice| session.terminal.status(advice));
     } else {
-        session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &[])?)?;
+        session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
         session.terminal.status(&show::summary(&plan));
         show::warnings(&plan).iter().for_each(|line| session.terminal.warning(line));
     }
-    let gaps = session.report_gaps(&plan.gaps);
+    let gaps = session.report_gaps(plan.gaps());
     if args.plan {
         args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
         return Ok(plan_exit(args, &plan, gaps));
@@ -127,10 +132,10 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     if plan.deletions().next().is_none() {
         return Ok(gaps);
     }
-    guarded(args, &plan, &snapshot, &basis, staying)?;
+    ensure_within_limits(&plan)?;
     let cluster = session.cluster().await?;
-    rehearsed(&cluster, &plan, &snapshot, args.parallel).await?;
-    confirmed(args, session, &plan)?;
+    dry_run_deletions(&cluster, &plan, &snapshot, args.parallel).await?;
+    confirm(args, session, &plan)?;
     let judge = |snapshot: &Snapshot, id: &ObjectId| basis.keeps(snapshot, id);
     let terminal = &mut session.terminal;
     let mut tell = |row: &_| {
@@ -147,29 +152,31 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
 }
 
 /// Shows what Flux will do with a tree; a broken limit is the exit code.
-async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -> Result<ExitCode> {
+async fn preview(args: &PruneArgs, session: &mut Session, index: &Index<'_>) -> Result<ExitCode> {
+    let snapshot = index.snapshot();
     let mut plan = tree::plan(&args.tree, session, snapshot, args.snapshot.is_some()).await?;
-    let wishes = wishes(args, session, snapshot)?;
-    if wishes.narrow() {
-        plan = filter::narrowed(plan, &|owner| wishes.include(owner), snapshot);
+    let options = options(args, session, index)?;
+    if options.is_restricted() {
+        filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), index);
     }
-    plan = with_circumstances(plan, args, snapshot);
-    let broken = preview_limits::check(&plan, &Index::build(snapshot), &limits(args));
-    session.terminal.data(&show::render(&plan, args.output, !args.no_headers, &broken)?)?;
+    plan = add_consequences(plan, args, snapshot);
+    plan.set_alarms(limits::check_preview(&plan, index, &limits(args)));
+    session.terminal.data(&show::render(&plan, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&plan));
     show::warnings(&plan).iter().for_each(|line| session.terminal.warning(line));
-    let gaps = session.report_gaps(&plan.gaps);
+    let gaps = session.report_gaps(plan.gaps());
     args.out.as_deref().map_or(Ok(()), |file| plan_file::write(file, &plan))?;
-    let Some(first) = broken.first() else { return Ok(plan_exit(args, &plan, gaps)) };
-    let messages: Vec<_> = broken.iter().map(|violation| sanitize::one_line(&violation.message).into_owned()).collect();
-    Err(Error::refused(messages.join("\n       ")).hint(first.hint.clone()))
+    let Some(first) = plan.alarms().first() else { return Ok(plan_exit(args, &plan, gaps)) };
+    let messages: Vec<_> = plan.alarms().iter().map(|alarm| sanitize::one_line(&alarm.detail).into_owned()).collect();
+    Err(Error::refused(messages.join("\n       ")).hint(show::remedy(first)))
 }
 
-/// Adds what becomes of volumes, what will hang, and of when the cluster is that was planned on.
-fn with_circumstances(plan: Plan, args: &PruneArgs, snapshot: &Snapshot) -> Plan {
-    let plan = volumes::told(plan, snapshot);
-    let recorded = args.snapshot.is_some().then_some(snapshot.taken);
-    Plan { held: finalizers::of(&plan, snapshot), recorded, ..plan }
+/// Adds retained volumes, objects blocked by finalizers, and the time of the recording to the plan.
+fn add_consequences(mut plan: Plan, args: &PruneArgs, snapshot: &Snapshot) -> Plan {
+    add_volume_outcomes(&mut plan, snapshot);
+    let controllers = FluxControllers::new(&plan, snapshot);
+    add_blocked_by_finalizers(&mut plan, snapshot, &controllers);
+    plan.recorded_at(args.snapshot.is_some().then_some(snapshot.taken))
 }
 
 /// A recording says of which cluster it is; connection flags that name another one are a mistake.
@@ -201,15 +208,14 @@ fn limits(args: &PruneArgs) -> Limits {
     Limits { max_delete: args.max_delete, max_percent: args.max_percent, allow_incomplete: args.allow_incomplete }
 }
 
-fn wishes(args: &PruneArgs, session: &Session, snapshot: &Snapshot) -> Result<PruneOptions> {
-    let index = Index::build(snapshot);
-    let owners: Result<Vec<OwnerId>> = args.owners.iter().map(|text| super::owners::find(text, &index)).collect();
+fn options(args: &PruneArgs, session: &Session, index: &Index<'_>) -> Result<PruneOptions> {
+    let owners: Result<Vec<OwnerId>> = args.owners.iter().map(|text| super::owners::find(text, index)).collect();
     Ok(PruneOptions {
         owners: owners?,
         namespace: session.connection.namespace.clone(),
         system: args.by.as_deref().map(super::owners::system).transpose()?,
         include_orphaned: args.include.contains(&Include::Orphaned),
-        no_hub: args.yes_no_hub,
+        assume_no_hub: args.yes_no_hub,
         allow_namespaces: args.allow_namespaces,
         allow_crds: args.allow_crds,
     })
@@ -222,39 +228,30 @@ fn plan_exit(args: &PruneArgs, plan: &Plan, gaps: ExitCode) -> ExitCode {
     }
 }
 
-/// Rule 3 and 6: limits come before anything is sent.
-fn guarded(args: &PruneArgs, plan: &Plan, snapshot: &Snapshot, basis: &PlanSource, staying: usize) -> Result<()> {
-    let limits = limits(args);
-    let broken = match basis {
-        PlanSource::Cluster(_) => limits::check(plan, &Index::build(snapshot), &limits),
-        PlanSource::Marks(_) => {
-            let lost = limits::lost_by_owner(plan).into_iter();
-            let shares = lost.filter_map(|(owner, lost)| limits::share(owner, lost, staying, &limits));
-            limits::totals(plan, &limits).into_iter().chain(shares).collect()
-        }
-    };
-    let Some(first) = broken.first() else { return Ok(()) };
-    let messages: Vec<_> = broken.iter().map(|violation| violation.message.as_str()).collect();
-    Err(Error::refused(format!("refused, nothing was deleted: {}", messages.join("; "))).hint(first.hint.clone()))
+/// Refuses a plan that exceeds a limit, before anything is sent (safety rules 3 and 6).
+fn ensure_within_limits(plan: &Plan) -> Result<()> {
+    let Some(first) = plan.alarms().first() else { return Ok(()) };
+    let details: Vec<_> = plan.alarms().iter().map(|alarm| alarm.detail.as_str()).collect();
+    Err(Error::refused(format!("refused, nothing was deleted: {}", details.join("; "))).hint(show::remedy(first)))
 }
 
-/// Rule 7: what the server would refuse is found before the first real deletion.
-async fn rehearsed(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, parallel: usize) -> Result<()> {
+/// Sends every deletion as a dry-run and refuses the plan if the server refuses any of them (safety rule 7).
+async fn dry_run_deletions(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, parallel: usize) -> Result<()> {
     let refused = cluster.rehearse(plan, snapshot, parallel).await;
     if refused.is_empty() {
         return Ok(());
     }
     let lines: Vec<_> =
         refused.iter().map(|(id, why)| sanitize::one_line(&format!("{id}: {why}")).into_owned()).collect();
-    let number = count(refused.len(), "deletion");
+    let number = pluralize(refused.len(), "deletion");
     Err(Error::refused(format!("refused, nothing was deleted: the server would refuse {number}: {}", lines.join("; ")))
         .hint("plan again; if it stays, look at your rights and at admission policies"))
 }
 
-/// Rule 8: without a terminal there is no question and no deletion.
-fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()> {
+/// Asks for confirmation; without a terminal nothing is deleted unless --yes is given (safety rule 8).
+fn confirm(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()> {
     let total = plan.deletions().count();
-    let objects = count(total, "object");
+    let objects = pluralize(total, "object");
     if args.yes {
         return Ok(());
     }
@@ -262,25 +259,24 @@ fn confirmed(args: &PruneArgs, session: &mut Session, plan: &Plan) -> Result<()>
         return Err(Error::refused(format!("refused, nothing was deleted: no terminal to confirm {objects} on"))
             .hint("review with --plan, then pass --yes"));
     }
-    let server = sanitize::one_line(&plan.cluster.server);
+    let server = sanitize::one_line(&plan.cluster().server);
     let agreed = if show::is_grave(plan) {
         let question = format!(
             "This takes along what cannot be restored from Git. Type {total} to delete {objects} from {server}"
         );
-        session.terminal.confirm_typed(&question, &total.to_string())?
+        session.terminal.confirm_by_typing(&question, &total.to_string())?
     } else {
         session.terminal.confirm(&format!("Delete {objects} from {server}?"))?
     };
     if agreed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
 }
 
-/// The same judgement as in the plan, on a fresh reading of the object and its owner.
-fn still_prunable(snapshot: &Snapshot, id: &ObjectId, wishes: &PruneOptions) -> Option<String> {
-    let index = Index::build(snapshot);
-    let Some(object) = snapshot.object(id) else { return Some("it is gone".to_owned()) };
-    match leaked::verdict(&index, object, &index.status(object), wishes) {
+/// Re-evaluates an object after a fresh read. Returns the reason to keep it, or `None` to delete it.
+fn reason_to_keep(index: &Index<'_>, id: &ObjectId, options: &PruneOptions) -> Option<String> {
+    let Some(object) = index.snapshot().object(id) else { return Some("it no longer exists".to_owned()) };
+    match leaked::evaluate(index, object, &index.status(object), options) {
         Some((_, LeakDecision::Delete(_))) => None,
-        Some((_, LeakDecision::Keep(why))) => Some(why),
-        None => Some("nothing claims it any more, or its owner lists it".to_owned()),
+        Some((_, LeakDecision::Keep(reason))) => Some(reason.to_string()),
+        None => Some("no owner claims it any more, or its owner lists it".to_owned()),
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::escape::label;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Change, Plan};
+use gitops_core::plan::{Change, Plan};
 
 /// How many nodes are drawn; a tree with more tells nobody anything.
 const NODES: usize = 60;

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 
 use escape::{code, fenced, text};
 
-use super::plan::{action, reason, summary, warnings};
+use super::plan::{action, reason, remedy, summary, warnings};
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Action, Change, Outcome, Plan};
-use gitops_core::plan::limits::ExceededLimit;
-use gitops_core::text::count;
+use gitops_core::plan::{Action, Change, Outcome, Plan};
+use gitops_core::text::{and_more, pluralize};
 
 /// The longest comment, in bytes: the forges take some 64 KiB, and a job may add a line of its own.
 pub const LIMIT: usize = 60_000;
@@ -36,8 +35,8 @@ struct Section<'a> {
 }
 
 /// The comment. Rows that have no room are left out whole and counted.
-pub fn render(plan: &Plan, alarm: &[ExceededLimit]) -> String {
-    let mut comment = head(plan, alarm);
+pub fn render(plan: &Plan) -> String {
+    let mut comment = head(plan);
     let mut sections = sections(plan);
     let mut headings = 0;
     let fitting = |section: &Section<'_>| {
@@ -59,15 +58,15 @@ pub fn render(plan: &Plan, alarm: &[ExceededLimit]) -> String {
             comment += &section.shown;
         }
         if section.number < section.rows.len() {
-            comment += &format!("\n{} not shown\n", count(section.rows.len() - section.number, "row"));
+            comment += &format!("\n{} not shown\n", pluralize(section.rows.len() - section.number, "row"));
         }
         comment += &section.diffs;
         comment += "\n</details>\n\n";
     }
     if left + diffs_left > 0 {
-        let diffs = if diffs_left > 0 { format!(" and {}", count(diffs_left, "diff")) } else { String::new() };
-        let rows = count(left, "row");
-        comment += &format!("**{rows}{diffs} of {} left out here**: `-o json` has them all.\n", plan.changes.len());
+        let diffs = if diffs_left > 0 { format!(" and {}", pluralize(diffs_left, "diff")) } else { String::new() };
+        let rows = pluralize(left, "row");
+        comment += &format!("**{rows}{diffs} of {} left out here**: `-o json` has them all.\n", plan.changes().len());
     }
     comment
 }
@@ -80,28 +79,29 @@ impl Section<'_> {
 }
 
 /// Alarm or summary in the first line, then what goes by kind, what could not be read, and the tree.
-fn head(plan: &Plan, alarm: &[ExceededLimit]) -> String {
+fn head(plan: &Plan) -> String {
     let mut head = String::new();
-    for (number, violation) in alarm.iter().take(LISTED).enumerate() {
-        let message = prose(&violation.message);
+    let alarms = plan.alarms();
+    for (number, alarm) in alarms.iter().take(LISTED).enumerate() {
+        let message = prose(&alarm.detail);
         head += &if number == 0 { format!("🛑 **{message}**\n\n") } else { format!("- {message}\n") };
     }
-    if alarm.len() > 1 {
+    if alarms.len() > 1 {
         head.push('\n');
     }
     head += &format!("**{}**{}\n", text(&summary(plan)), by_kind(plan));
-    if let Some(first) = alarm.first() {
-        head += &format!("\n{}\n", prose(&first.hint));
+    if let Some(first) = alarms.first() {
+        head += &format!("\n{}\n", prose(&remedy(first)));
     }
-    if let Some(recorded) = plan.recorded {
+    if let Some(recorded) = plan.recorded() {
         head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
     }
-    if !plan.gaps.is_empty() {
+    if !plan.gaps().is_empty() {
         head += "\nThe plan is incomplete; these could not be read:\n\n";
-        let gaps = plan.gaps.iter().take(LISTED);
+        let gaps = plan.gaps().iter().take(LISTED);
         gaps.for_each(|gap| head += &format!("- {}: {}\n", prose(&gap.subject), prose(&gap.message)));
-        if plan.gaps.len() > LISTED {
-            head += &format!("- and {} more\n", plan.gaps.len() - LISTED);
+        if let Some(more) = and_more(plan.gaps().len(), LISTED) {
+            head += &format!("- {more}\n");
         }
     }
     let warnings: String = warnings(plan).iter().map(|warning| format!("- {}\n", prose(warning))).collect();
@@ -140,8 +140,8 @@ fn by_kind(plan: &Plan) -> String {
 /// inventory lists and only a cascade takes.
 fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     let mut rows: BTreeMap<Option<&OwnerId>, Vec<&'a Change>> = BTreeMap::new();
-    plan.changes.iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
-    for owner in plan.owners.iter().filter(|owner| owner.outcome == Outcome::Blocked) {
+    plan.changes().iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
+    for owner in plan.owners().iter().filter(|owner| owner.outcome == Outcome::Blocked) {
         rows.entry(Some(&owner.owner)).or_default();
     }
     let going = |rows: &[&Change]| rows.iter().filter(|change| goes(change)).count();
@@ -149,12 +149,12 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((going(rows), rows.len()))));
     let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
         let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| code(&format!("{owner}")));
-        let state = plan.owners.iter().find(|state| Some(&state.owner) == owner);
+        let state = plan.owners().iter().find(|state| Some(&state.owner) == owner);
         let blocked = if state.is_some_and(|state| state.outcome == Outcome::Blocked) { ", blocked" } else { "" };
-        let state = state.filter(|state| !state.reason.is_empty()).map(|state| prose(&state.reason));
+        let state = state.filter(|state| !state.reason.detail.is_empty()).map(|state| prose(&state.reason.detail));
         let state = state.map(|reason| format!("{reason}\n\n")).unwrap_or_default();
         rows.sort_by_key(|change| change.action);
-        let (all, going) = (count(rows.len(), "row"), going(&rows));
+        let (all, going) = (pluralize(rows.len(), "row"), going(&rows));
         let heading = format!("<details><summary>{name}: {going} to go, {all}{blocked}</summary>\n\n{state}");
         Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
     };
@@ -193,7 +193,7 @@ fn row(change: &Change) -> String {
 /// Folds diffs into the sections of their owners as far as there is room; gives how many had none.
 fn add_diffs(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) -> usize {
     let mut left = 0;
-    for diff in &plan.diffs {
+    for diff in plan.diffs() {
         let of = |section: &&mut Section<'_>| section.rows.iter().any(|change| change.object.id == diff.object);
         let name = code(&diff.object.to_string());
         let block =

@@ -1,8 +1,10 @@
 use super::*;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::kubernetes::snapshot::{ClusterIdentity, Gap, GapKind};
+use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::document::{Actor, Certainty, Contested, Diff, Fidelity, OwnerOutcome, PinnedObject};
+use gitops_core::plan::limits::{AlarmCode, Remedy};
+use gitops_core::plan::{Actor, Alarm, Contested, Diff, OwnerOutcome, PinnedObject, Reason, ReasonCode};
 
 fn owner(name: &str) -> OwnerId {
     OwnerId {
@@ -15,9 +17,8 @@ fn owner(name: &str) -> OwnerId {
 
 fn change(action: Action, id: ObjectId, of: Option<&str>, cause: Option<ObjectId>) -> Change {
     let object = PinnedObject { id, uid: "u".to_owned(), resource_version: "1".to_owned() };
-    let reason = "not-in-build".to_owned();
-    let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
-    Change { action, certainty, object, owner: of.map(owner), by, reason, cause }
+    let change = Change::new(action, object, of.map(owner), Actor::KustomizeController, ReasonCode::NotInBuild);
+    Change { cause, ..change }
 }
 
 fn cm(name: &str) -> ObjectId {
@@ -25,12 +26,22 @@ fn cm(name: &str) -> ObjectId {
 }
 
 fn plan(changes: Vec<Change>) -> Plan {
-    Plan::new(ClusterIdentity::default(), vec![], vec![], changes)
+    let mut plan = Plan::new(ClusterIdentity::default());
+    plan.add_changes(changes);
+    plan
 }
 
-fn alarm() -> Vec<ExceededLimit> {
-    let violation = |message: &str| ExceededLimit { message: message.to_owned(), hint: "look at the paths".to_owned() };
-    vec![violation("this deletes 100 % of kustomization/apps -n flux-system"), violation("this deletes 9 objects")]
+fn alarm(detail: &str) -> Alarm {
+    let code = AlarmCode::OwnerEmptied;
+    Alarm { code, owner: None, detail: detail.to_owned(), remedy: Some(Remedy::CheckPaths) }
+}
+
+/// A plan with these changes that exceeds two limits.
+fn alarming(changes: Vec<Change>) -> Plan {
+    let mut plan = plan(changes);
+    let emptied = alarm("this deletes 100 % of kustomization/apps -n flux-system");
+    plan.set_alarms(vec![emptied, alarm("this deletes 9 objects")]);
+    plan
 }
 
 /// Every `<details>` is closed, every row is a whole one, and every fence is closed.
@@ -48,7 +59,7 @@ fn the_alarm_is_the_first_line_and_everything_else_follows() {
         change(Action::Delete, cm("inside"), Some("apps"), Some(namespace)),
         change(Action::Keep, cm("kept"), Some("other"), None),
     ];
-    let comment = render(&plan(changes.clone()), &alarm());
+    let comment = render(&alarming(changes.clone()));
     let lines: Vec<&str> = comment.lines().collect();
     assert_eq!(lines[0], "🛑 **this deletes 100 % of kustomization/apps -n flux-system**");
     let summary =
@@ -62,9 +73,9 @@ fn the_alarm_is_the_first_line_and_everything_else_follows() {
     assert!(comment.contains("n1 --> n2[\"configmap/inside -n shop\"]"), "{comment}");
     assert!(comment.contains("| delete | <code>namespace/shop</code> | not-in-build |\n"), "{comment}");
     assert!(is_whole(&comment), "{comment}");
-    let quiet = render(&plan(changes), &[]);
+    let quiet = render(&plan(changes));
     assert!(quiet.starts_with("**2 to delete, 1 kept**"), "{quiet}");
-    assert_eq!(render(&plan(vec![]), &[]).trim(), "**nothing to prune**");
+    assert_eq!(render(&plan(vec![])).trim(), "**nothing to prune**");
 }
 
 #[test]
@@ -78,7 +89,7 @@ fn five_thousand_rows_stay_below_the_limit_and_what_is_left_out_is_counted() {
         (0..number).map(row).collect()
     };
     for owners in [1, 7, 5000] {
-        let comment = render(&plan(rows(5000, owners)), &alarm());
+        let comment = render(&alarming(rows(5000, owners)));
         assert!(comment.len() < LIMIT && comment.len() > LIMIT / 3, "{owners} owners: {} bytes", comment.len());
         assert!(is_whole(&comment), "{owners} owners");
         let shown = comment.lines().filter(|line| line.starts_with("| delete") || line.starts_with("| create")).count();
@@ -88,7 +99,7 @@ fn five_thousand_rows_stay_below_the_limit_and_what_is_left_out_is_counted() {
         let deletions = shown - creations;
         assert!(creations == 0 || deletions == 1000, "what goes is shown before what comes");
     }
-    assert!(!render(&plan(rows(50, 3)), &[]).contains("left out"));
+    assert!(!render(&plan(rows(50, 3))).contains("left out"));
 }
 
 #[test]
@@ -96,18 +107,16 @@ fn nothing_from_the_cluster_is_markup() {
     let hostile = "x|`</details><b>\"@team[l](u)\n| row |";
     let id = ObjectId::new("", "ConfigMap", hostile, hostile);
     let mut row = change(Action::Delete, id.clone(), Some(hostile), Some(ObjectId::new("", "Namespace", "", hostile)));
-    row.reason = hostile.to_owned();
-    let outcome = OwnerOutcome {
-        owner: owner(hostile),
-        outcome: Outcome::Blocked,
-        reason: hostile.to_owned(),
-        fidelity: Fidelity::Unknown,
-    };
+    row.reason = Reason::new(ReasonCode::Moved, hostile);
+    let reason = Reason::new(ReasonCode::BuildFailed, hostile);
+    let outcome = OwnerOutcome::new(owner(hostile), Outcome::Blocked, reason);
     let gap = Gap { kind: GapKind::Failed, subject: hostile.to_owned(), namespace: None, message: hostile.to_owned() };
-    let mut plan = Plan::new(ClusterIdentity::default(), vec![gap], vec![outcome], vec![row]);
-    plan.diffs = vec![Diff { object: id, text: "+```\n+</details>\n+\u{1b}[31m".to_owned() }];
-    let violation = ExceededLimit { message: hostile.to_owned(), hint: hostile.to_owned() };
-    let comment = render(&plan, &[violation]);
+    let mut plan = plan(vec![row]);
+    plan.add_gaps([gap]);
+    plan.add_owners([outcome]);
+    plan.add_diffs([Diff { object: id, text: "+```\n+</details>\n+\u{1b}[31m".to_owned() }]);
+    plan.set_alarms(vec![alarm(hostile)]);
+    let comment = render(&plan);
     let (before, rest) = comment.split_once("````diff\n").expect("a fence longer than the one inside");
     let (block, after) = rest.split_once("\n````\n").unwrap();
     assert_eq!(block, "+```\n+</details>\n+^[[31m");
@@ -126,8 +135,8 @@ fn nothing_from_the_cluster_is_markup() {
 fn a_row_that_is_longer_than_everything_is_left_out_whole() {
     let long = "`".repeat(50_000);
     let mut row = change(Action::Delete, cm(&long), Some("apps"), None);
-    row.reason = long;
-    let comment = render(&plan(vec![row, change(Action::Delete, cm("short"), Some("apps"), None)]), &alarm());
+    row.reason = Reason::new(ReasonCode::NotInBuild, long);
+    let comment = render(&alarming(vec![row, change(Action::Delete, cm("short"), Some("apps"), None)]));
     assert!(comment.len() < LIMIT && is_whole(&comment), "{}", comment.len());
 }
 
@@ -135,12 +144,13 @@ fn a_row_that_is_longer_than_everything_is_left_out_whole() {
 fn a_comment_tells_of_when_the_cluster_is_and_what_two_owners_apply() {
     let object = ObjectId::new("", "ConfigMap", "shop", "web");
     let contested = Contested { object, owners: vec![owner("one"), owner("two")] };
-    let recorded = Some(chrono::DateTime::UNIX_EPOCH);
-    let comment = render(&Plan { contested: vec![contested], recorded, ..plan(vec![]) }, &[]);
+    let mut plan = plan(vec![]).recorded_at(Some(chrono::DateTime::UNIX_EPOCH));
+    plan.add_contested([contested]);
+    let comment = render(&plan);
     assert!(comment.contains("Planned on the cluster as it was at 1970-01-01 00:00 UTC."), "{comment}");
     assert!(
         comment.contains("web -n shop is applied by") && comment.contains("each undoes what the other does"),
         "{comment}"
     );
-    assert!(!render(&plan(vec![]), &[]).contains("Planned on"));
+    assert!(!render(&Plan::new(ClusterIdentity::default())).contains("Planned on"));
 }

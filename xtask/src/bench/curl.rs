@@ -1,4 +1,4 @@
-//! curl: it fills the cluster, and it is the yardstick, because nothing that reads an API server does less on top.
+//! Runs curl, to fill the cluster and as the baseline: no client of an API server does less.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::cluster::Cluster;
 
-/// Transfers that one curl has in flight.
+/// Parallel requests of one curl.
 const PARALLEL: &str = "32";
 
-/// How a request is made: server, credentials, and where its instructions are written.
+/// Server, credentials, and the folder for configuration files of curl.
 pub(crate) struct Curl {
     server: String,
     token: String,
@@ -20,10 +20,10 @@ pub(crate) struct Curl {
     folder: PathBuf,
 }
 
-/// One request.
+/// A request to the API server.
 pub(crate) struct Transfer {
     pub method: &'static str,
-    /// Path and query.
+    /// Path and query of the URL.
     pub path: String,
     pub header: String,
     pub body: String,
@@ -37,7 +37,7 @@ impl Curl {
         Ok(Self { server, token, authority: cluster.dir().join("keys/ca.crt"), folder })
     }
 
-    /// Writes the instructions of some transfers to a file; what the servers answer goes nowhere, its status is printed.
+    /// Writes transfers to a configuration file. curl discards the responses and prints their status.
     pub(crate) fn write(&self, name: &str, transfers: &[Transfer]) -> Result<PathBuf> {
         let mut text = String::new();
         for (number, transfer) in transfers.iter().enumerate() {
@@ -59,7 +59,7 @@ impl Curl {
         Ok(path)
     }
 
-    /// Sends changes and fails on the first that the server refuses.
+    /// Sends transfers. Fails on the first one that the server refuses.
     pub(crate) fn send(&self, transfers: &[Transfer]) -> Result<()> {
         for (number, part) in transfers.chunks(2000).enumerate() {
             let output = command(&self.write(&format!("send-{number}"), part)?).stdout(Stdio::piped()).output();
@@ -76,14 +76,14 @@ impl Curl {
     }
 }
 
-/// curl with the instructions in `file`.
+/// Returns a curl command with the configuration `file`.
 pub(crate) fn command(file: &Path) -> Command {
     let mut command = Command::new("curl");
     command.args(["--disable", "--parallel", "--parallel-max", PARALLEL, "--config"]).arg(file);
     command
 }
 
-/// Text in the quotes of curl's configuration files.
+/// Quotes text for a configuration file of curl.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,4 +1,4 @@
-//! One program run: how long it took, and in a run of its own how much memory it held and what it asked the server.
+//! Measures a program: its wall time, and in a separate run its peak memory and its requests.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,16 +9,16 @@ use anyhow::{Context, Result, bail};
 use super::server::Traffic;
 use crate::cluster::Cluster;
 
-/// The head of a table of contenders.
+/// Header of a table of programs.
 pub(crate) const HEAD: &str = "                     runs   min s  median s   max s";
 
-/// Somebody who reads the cluster.
+/// A program to measure.
 pub(crate) struct Contender {
-    /// The letter by which ratios name it.
+    /// Letter of the program in ratios.
     pub letter: char,
     pub title: &'static str,
     pub make: Box<dyn Fn() -> Command>,
-    /// Wall times of the runs so far.
+    /// Wall times of all timed runs.
     pub times: Vec<Duration>,
 }
 
@@ -27,14 +27,14 @@ impl Contender {
         Self { letter, title, make: Box::new(make), times: vec![] }
     }
 
-    /// Runs it once and keeps the wall time.
+    /// Runs the program once and records the wall time.
     pub(crate) fn run(&mut self) -> Result<()> {
         let time = self.run_once()?;
         self.times.push(time);
         Ok(())
     }
 
-    /// Runs it once and gives the wall time, from before the process starts to after it ends.
+    /// Runs the program once and returns the wall time, including its start.
     pub(crate) fn run_once(&self) -> Result<Duration> {
         let mut command = (self.make)();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -47,8 +47,8 @@ impl Contender {
         Ok(time)
     }
 
-    /// Most memory that it had resident, in KiB, and what the server counted; in a run that is not timed, because looking
-    /// costs time.
+    /// Returns the peak resident memory in KiB and the traffic that the server counted. This run is not timed, because
+    /// reading the memory takes time.
     pub(crate) fn observe(&self, cluster: &Cluster) -> Result<(u64, Traffic)> {
         let before = Traffic::read(cluster)?;
         let mut command = (self.make)();
@@ -57,14 +57,14 @@ impl Contender {
         let status = format!("/proc/{}/status", child.id());
         let mut peak = 0;
         while child.try_wait()?.is_none() {
-            // The kernel keeps the maximum, so only what is added in the last millisecond of a process can be missed.
+            // The kernel keeps the maximum, so only the last millisecond of the process can be missed.
             peak = peak.max(high_water_mark(&status).unwrap_or_default());
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok((peak, Traffic::read(cluster)?.since(before)))
     }
 
-    /// A line of a table under [`HEAD`].
+    /// Returns a row of the table under [`HEAD`].
     pub(crate) fn row(&self) -> String {
         let (min, max) = (self.times.iter().min(), self.times.iter().max());
         format!(
@@ -78,7 +78,7 @@ impl Contender {
         )
     }
 
-    /// The median of the runs.
+    /// Returns the median of the timed runs.
     pub(crate) fn median(&self) -> Duration {
         let mut sorted = self.times.clone();
         sorted.sort_unstable();
@@ -91,7 +91,7 @@ fn high_water_mark(status: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// Seconds with milliseconds, as every figure of time is printed.
+/// Formats a time in seconds with three decimals.
 pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64())
 }

@@ -1,16 +1,16 @@
-//! What the benchmark's cluster holds: the same objects each time, in the proportions of a cluster that Flux looks after.
+//! Objects of the benchmark: always the same, in the proportions of a cluster with Flux.
 
 use serde_json::{Value, json};
 
 use super::curl::Transfer;
 
-/// Namespaces, Kustomizations and, together with Flux's own, CRDs.
+/// Number of namespaces, and of Kustomizations.
 pub(crate) const NAMESPACES: usize = 100;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const FLUX_GROUP: &str = "kustomize.toolkit.fluxcd.io";
 
-/// One object, and whether Flux applied it.
+/// An object, and the Kustomization that applied it.
 pub(crate) struct Seed {
     group_version: &'static str,
     group: String,
@@ -20,12 +20,12 @@ pub(crate) struct Seed {
     namespace: String,
     name: String,
     content: Value,
-    /// The number of the Kustomization that applied it.
+    /// Number of the Kustomization that applied it, if any.
     owner: Option<usize>,
     number: usize,
 }
 
-/// The custom types: five to a group, one of five cluster-scoped.
+/// Returns a CRD. Each group has five, and one of them is cluster-scoped.
 pub(crate) fn crd(number: usize) -> Value {
     let (group, plural, kind) = custom_type(number);
     let scope = if number % 5 == 4 { "Cluster" } else { "Namespaced" };
@@ -45,8 +45,8 @@ fn custom_type(number: usize) -> (String, String, String) {
     (format!("platform-{}.example.com", number / 5), format!("components{number}"), format!("Component{number}"))
 }
 
-/// Object `number`, given how many custom types there are. Types, namespaces and managers are spread evenly, but not in
-/// step with each other.
+/// Returns object `number`; `custom` is the number of custom types. Types, namespaces and managers are
+/// distributed evenly and independently.
 pub(crate) fn seed(number: usize, custom: usize) -> Seed {
     let namespace = (number * 37 + number / 100) % NAMESPACES;
     let by_flux = (number.wrapping_mul(2_654_435_761) >> 7).is_multiple_of(2);
@@ -128,7 +128,7 @@ fn deployment() -> Value {
 }
 
 impl Seed {
-    /// The request that makes it: applied by kustomize-controller, or created by kubectl, as the real ones do.
+    /// Returns the request that creates the object: an apply of kustomize-controller, or a create of kubectl.
     pub(crate) fn transfer(&self) -> Transfer {
         let api_version =
             if self.group_version.is_empty() { format!("{}/v1", self.group) } else { self.group_version.to_owned() };
@@ -166,7 +166,7 @@ impl Seed {
             metadata["labels"][format!("{FLUX_GROUP}/name")] = json!(kustomization(owner));
             metadata["labels"][format!("{FLUX_GROUP}/namespace")] = json!("flux-system");
         } else if self.number.is_multiple_of(5) {
-            // What `kubectl apply` leaves behind: the whole manifest, here at times an awfully large one.
+            // kubectl apply stores the whole manifest; some are large.
             let filler = "x".repeat(500 + self.number % 8 * 500);
             metadata["annotations"] =
                 json!({LAST_APPLIED: json!({"content": self.content, "more": filler}).to_string()});
@@ -174,7 +174,7 @@ impl Seed {
         metadata
     }
 
-    /// Number of its Kustomization and its entry in that one's inventory. One in a hundred is missing there: leaked.
+    /// Returns the number of its Kustomization and its inventory entry. One in a hundred has no entry: it is leaked.
     pub(crate) fn inventory_entry(&self) -> Option<(usize, Value)> {
         let owner = self.owner.filter(|_| !self.number.is_multiple_of(101))?;
         let id = format!("{}_{}_{}_{}", self.namespace, self.name, self.group, self.kind);
@@ -182,7 +182,7 @@ impl Seed {
     }
 }
 
-/// A request that creates something.
+/// Returns a request that creates an object.
 pub(crate) fn post(path: String, body: String) -> Transfer {
     Transfer { method: "POST", path, header: "Content-Type: application/json".to_owned(), body }
 }
@@ -191,7 +191,7 @@ fn kustomization(number: usize) -> String {
     format!("team-{number:02}")
 }
 
-/// Creates a Kustomization.
+/// Returns the request that creates Kustomization `number`.
 pub(crate) fn kustomization_transfer(number: usize) -> Transfer {
     let name = kustomization(number);
     let object = json!({"apiVersion": format!("{FLUX_GROUP}/v1"), "kind": "Kustomization",
@@ -201,7 +201,7 @@ pub(crate) fn kustomization_transfer(number: usize) -> Transfer {
     post(format!("{KUSTOMIZATIONS}?fieldManager=flux"), object.to_string())
 }
 
-/// Records what a Kustomization manages, in its status.
+/// Returns the request that writes the inventory of a Kustomization to its status.
 pub(crate) fn inventory_transfer(number: usize, entries: &[Value]) -> Transfer {
     let now = "2026-01-02T03:04:05Z";
     let revision = "main@sha1:0123456789abcdef0123456789abcdef01234567";

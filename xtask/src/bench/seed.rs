@@ -1,4 +1,4 @@
-//! Fills a cluster: CRDs, namespaces, owners, and as many objects as are asked for; hundreds per second.
+//! Fills a cluster with CRDs, namespaces, owners and objects.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,11 @@ use super::objects::{self, NAMESPACES, post};
 use crate::cluster::Cluster;
 use crate::say;
 
-/// CRDs in the cluster, those of Flux included.
+/// Number of CRDs in the cluster, including those of Flux.
 const CRDS: usize = 100;
 
-/// The cluster under measurement and how full it is.
-pub(crate) struct Field {
+/// A cluster, and the number of objects in it.
+pub(crate) struct SeededCluster {
     pub cluster: Cluster,
     pub curl: Curl,
     custom_types: usize,
@@ -22,14 +22,14 @@ pub(crate) struct Field {
     inventories: Vec<Vec<Value>>,
 }
 
-impl Field {
-    /// Starts with the types, the namespaces and the owners, whose inventories are empty yet.
+impl SeededCluster {
+    /// Creates the CRDs, the namespaces and the owners with empty inventories.
     pub(crate) fn prepare(cluster: Cluster) -> Result<Self> {
-        // Its work would come between the measurements, and whatever it added would not be the same twice.
+        // It would disturb the measurements, and the objects that it creates differ from run to run.
         cluster.stop("kube-controller-manager")?;
         let curl = Curl::new(&cluster)?;
         let present = cluster.kubectl(&["get", "crd", "--output=name"])?.lines().count();
-        let custom_types = CRDS.checked_sub(present).context("there are more CRDs than a cluster of this kind has")?;
+        let custom_types = CRDS.checked_sub(present).context("the cluster has too many CRDs")?;
         let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
         let crds = (0..custom_types).map(|number| post(crds.clone(), objects::crd(number).to_string()));
         let namespaces = (0..NAMESPACES).map(|number| {
@@ -47,7 +47,7 @@ impl Field {
         Ok(Self { cluster, curl, custom_types, objects: 0, inventories: vec![vec![]; NAMESPACES] })
     }
 
-    /// Adds objects until there are `objects`, and writes the owners' inventories.
+    /// Adds objects until there are `objects`, and writes the inventories of the owners.
     pub(crate) fn fill(&mut self, objects: usize) -> Result<()> {
         let start = Instant::now();
         let seeds: Vec<_> = (self.objects..objects).map(|number| objects::seed(number, self.custom_types)).collect();
@@ -60,7 +60,7 @@ impl Field {
         let inventories = self.inventories.iter().enumerate();
         let records: Vec<_> = inventories.map(|(owner, entries)| objects::inventory_transfer(owner, entries)).collect();
         self.curl.send(&records)?;
-        say(format!("{} objects made in {:.1?}", seeds.len(), start.elapsed()));
+        say(format!("{} objects created in {:.1?}", seeds.len(), start.elapsed()));
         self.objects = objects;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench --kustomizations N`: how long it takes to show, suspend and resume many objects of one kind.
+//! `cargo xtask bench --kustomizations N`: measures get, suspend and resume of many Kustomizations.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::controlplane::bin;
 use crate::{answer, tool};
 
 const ROUNDS: usize = 5;
-/// What is measured, in an order that leaves every round where the next begins.
+/// Commands to measure. After the last one, the state is that before the first.
 const STEPS: [&[&str]; 5] = [
     &["get", "-A"],
     &["get", "ks", "-A"],
@@ -20,7 +20,7 @@ const STEPS: [&[&str]; 5] = [
     &["resume", "ks", "--all", "-n", "default", "--yes"],
 ];
 
-/// Measures every step in rounds, beside kubectl's own list.
+/// Measures every command, and `kubectl get` for comparison.
 pub(crate) fn run(count: usize) -> Result<()> {
     let program = tool::build(true)?;
     let cluster = Cluster::up(Options { flux: Flux::Crds, audit: true, ..Options::default() })?;
@@ -60,14 +60,14 @@ fn manifests(count: usize) -> String {
             "---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: ks-{number:04}, namespace: default}}\n\
              spec: {{interval: 10m, path: ./, prune: true, sourceRef: {{kind: GitRepository, name: shop}}}}\n"
         )
-        .expect("a String takes any text");
+        .expect("writing to a String cannot fail");
     }
     text
 }
 
 fn timed(command: &mut Command) -> Result<Duration> {
     let start = Instant::now();
-    let output = command.output().context("cannot run what is measured")?;
+    let output = command.output().context("cannot run the measured command")?;
     let took = start.elapsed();
     if !output.status.success() {
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());

@@ -1,8 +1,8 @@
-//! `cargo xtask bench --tree`: how long the plan of a commit takes, compared with the kustomize runs that it consists of.
+//! `cargo xtask bench --tree`: measures the plan of a commit, compared with the kustomize runs that it needs.
 //!
-//! A repository of many applications, each a Kustomization with a kustomization.yaml, stands applied in a real cluster; a
-//! commit takes one object out of some of them. The yardstick builds every directory of the new tree, and those of the old
-//! one that differ: what the plan builds to predict and to check itself.
+//! A repository of many applications, each with a Kustomization and a kustomization.yaml, is applied in a real cluster. A
+//! commit removes one object from some of them. The baseline builds every directory of the new tree, and the changed
+//! directories of the old tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use crate::controlplane::bin;
 use crate::{answer, git, tool};
 
 const APPLICATIONS: usize = 50;
-/// Objects of one application, its namespace among them.
+/// Objects of one application, including its namespace.
 const OBJECTS: usize = 40;
 /// Applications that the commit changes.
 const CHANGED: usize = 5;
 const ROUNDS: usize = 7;
 
-/// Measures the plan with an empty and with a warm cache of builds.
+/// Measures the plan with an empty and with a filled build cache.
 pub(crate) fn run() -> Result<()> {
     let program = tool::build(true)?;
     let cluster = Cluster::up(Options { flux: Flux::Kustomize, ..Options::default() })?;
@@ -46,14 +46,14 @@ pub(crate) fn run() -> Result<()> {
         application(&new, number, OBJECTS - 1)?;
     }
     let load = report::load();
-    let mut racers = contenders(&cluster, &program, &old, &new);
-    for racer in &racers {
-        racer.run_once()?;
+    let mut contenders = contenders(&cluster, &program, &old, &new);
+    for contender in &contenders {
+        contender.run_once()?;
     }
     for _ in 0..ROUNDS {
-        racers.iter_mut().try_for_each(Contender::run)?;
+        contenders.iter_mut().try_for_each(Contender::run)?;
     }
-    tell(&racers, &load);
+    report_targets(&contenders, &load);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<
         Contender::new('p', "plan, no cache", move || {
             cold(cold_caches.join(fresh.fetch_add(1, Ordering::Relaxed).to_string()))
         }),
-        Contender::new('w', "plan, warm cache", move || warm(caches.join("warm"))),
+        Contender::new('w', "plan, cached", move || warm(caches.join("warm"))),
         Contender::new('d', "the same, --diff", move || {
             let mut command = diff(caches_of_diff.join("warm"));
             command.arg("--diff");
@@ -114,23 +114,20 @@ fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<
     ]
 }
 
-fn tell(racers: &[Contender], load: &str) {
+fn report_targets(contenders: &[Contender], load: &str) {
     answer(format!(
         "\n{APPLICATIONS} applications of {OBJECTS} objects, {CHANGED} changed; load {load} before and {} after",
         report::load()
     ));
     answer(measure::HEAD);
-    racers.iter().for_each(|racer| answer(racer.row()));
-    let median = |letter| {
-        let found = racers.iter().find(|racer| racer.letter == letter);
+    contenders.iter().for_each(|contender| answer(contender.row()));
+    let [build, inventory, plan, cached] = ['k', 'i', 'p', 'w'].map(|letter| {
+        let found = contenders.iter().find(|contender| contender.letter == letter);
         found.map_or(Duration::ZERO, Contender::median).as_secs_f64()
-    };
-    let ratio = (median('p') - median('i')) / median('k');
-    answer(format!("\ntarget: (p - i) / k, what planning adds to the builds   at most 1.30   reached {ratio:.2}"));
-    answer(format!(
-        "target: w, with a warm cache, in s                      below 0.50     reached {:.2}",
-        median('w')
-    ));
+    });
+    let ratio = (plan - inventory) / build;
+    answer(format!("\ntarget: (p - i) / k, planning in addition to the builds   at most 1.30   reached {ratio:.2}"));
+    answer(format!("target: w, with a filled cache, in s                     below 0.50     reached {:.2}", cached));
 }
 
 fn directory(number: usize) -> String {

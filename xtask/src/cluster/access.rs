@@ -1,4 +1,4 @@
-//! Who may talk to the cluster: the users of its token file and a kubeconfig for each.
+//! Users of the cluster: the token file, and a kubeconfig for each user.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,13 +12,13 @@ use base64::engine::general_purpose::STANDARD;
 use super::keys::Keys;
 use crate::hex;
 
-/// The user of the cluster's own kubeconfig, to whom everything is allowed.
+/// User with all rights, in the main kubeconfig of the cluster.
 pub(crate) const ADMIN: &str = "admin";
 
-/// Everybody: the admin, and users without any group or right, for tests that grant them some.
+/// Users and their group. Users other than the admin have no rights until a test grants some.
 const USERS: &[(&str, &str)] = &[(ADMIN, "system:masters"), ("alice", ""), ("bob", ""), ("carol", "")];
 
-/// Makes a token for every user and writes the API server's token file.
+/// Creates a token for every user and writes the token file of the API server.
 pub(crate) fn write_tokens(file: &Path) -> Result<BTreeMap<String, String>> {
     let mut random = File::open("/dev/urandom").context("cannot open the source of random numbers")?;
     let (mut tokens, mut lines) = (BTreeMap::new(), String::new());
@@ -33,12 +33,12 @@ pub(crate) fn write_tokens(file: &Path) -> Result<BTreeMap<String, String>> {
     Ok(tokens)
 }
 
-/// Where the kubeconfig of `user` lies.
+/// Returns the path of the kubeconfig of `user`.
 pub(crate) fn kubeconfig(dir: &Path, user: &str) -> PathBuf {
     if user == ADMIN { dir.join("kubeconfig") } else { dir.join("users").join(format!("{user}.kubeconfig")) }
 }
 
-/// Writes a kubeconfig for everybody. The context is called `test` whoever uses it, so that output does not differ.
+/// Writes a kubeconfig for every user. The context is always `test`, so that output does not depend on the user.
 pub(crate) fn write_kubeconfigs(
     dir: &Path,
     server: &str,

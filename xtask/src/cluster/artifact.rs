@@ -1,4 +1,4 @@
-//! Packs a folder as source-controller does: the same content always gives the same bytes.
+//! Packs a folder as source-controller does: equal content gives equal bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
-/// The bytes of `path`: a folder becomes a tar.gz of its files and folders, a file is taken as it is.
+/// Returns a tar.gz of a folder, or the content of a file.
 ///
-/// Links are left out, as source-controller leaves them out, and so is `.git`. Of `.sourceignore` nothing is known here:
-/// where it matters, the real source-controller has to do the packing.
+/// Symlinks and `.git` are left out, as in source-controller. `.sourceignore` has no effect; tests of it
+/// use the real source-controller.
 pub(crate) fn pack(path: &Path) -> Result<Vec<u8>> {
     if path.is_file() {
         return fs::read(path).with_context(|| format!("cannot read {}", path.display()));

@@ -1,4 +1,4 @@
-//! What the API server was asked, as it wrote it down itself: tests count requests here, not in the program under test.
+//! Audit log of the API server: tests count requests here and not in the program under test.
 
 use std::fs;
 use std::path::Path;
@@ -6,44 +6,48 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::text;
+
 const POLICY: &str = "audit-policy.yaml";
 const LOG: &str = "logs/audit.log";
 
-/// One finished request.
+/// A finished request in the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// Verb, such as `get`, `list`, `watch`, `patch` or `deletecollection`.
     pub verb: String,
-    /// Path and query.
+    /// Path and query of the URL.
     pub uri: String,
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub code: u64,
 }
 
 impl Request {
-    /// Whether the request changes something, or would if it were no dry-run.
+    fn of(event: &Value) -> Self {
+        Self {
+            verb: text(event, "/verb").to_owned(),
+            uri: text(event, "/requestURI").to_owned(),
+            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        }
+    }
+
+    /// Returns true if the request changes an object, or would without dry-run.
     pub fn writes(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 }
 
-/// Writes the policy and gives the API server's flags: everything once, when it is done, without bodies.
+/// Writes the audit policy and returns the flags of the API server. Each finished request is logged once, without body.
 pub(crate) fn flags(dir: &Path) -> Result<Vec<String>> {
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules:\n- level: Metadata\n";
     fs::write(dir.join(POLICY), policy).context("cannot write the audit policy")?;
     Ok(vec![format!("--audit-policy-file={POLICY}"), format!("--audit-log-path={LOG}")])
 }
 
-/// The requests so far of a user whose client's User-Agent begins with `agent`.
+/// Returns all requests of a user with a User-Agent that begins with `agent`.
 pub(crate) fn requests(dir: &Path, user: &str, agent: &str) -> Result<Vec<Request>> {
-    let log = fs::read_to_string(dir.join(LOG)).context("this cluster keeps no audit log")?;
+    let log = fs::read_to_string(dir.join(LOG)).context("this cluster has no audit log")?;
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
-    let own = events.filter(|event| event["user"]["username"] == user && text(event, "userAgent").starts_with(agent));
-    let request = |event: Value| Request {
-        verb: text(&event, "verb"),
-        uri: text(&event, "requestURI"),
-        code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-    };
-    Ok(own.map(request).collect())
+    let own = events.filter(|event| event["user"]["username"] == user && text(event, "/userAgent").starts_with(agent));
+    Ok(own.map(|event| Request::of(&event)).collect())
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask cluster …`: a cluster that stays until it is told to go.
+//! `cargo xtask cluster …`: a cluster that runs until `cluster down`.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::{Cluster, Flux, Options};
 use crate::{answer, say};
 
-/// Finds the subcommand; `None` when the words are none.
+/// Runs a subcommand. Returns `None` if there is no such subcommand.
 pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
     match words {
         ["up", "--dir", dir] => Some(up(dir, Flux::None)),

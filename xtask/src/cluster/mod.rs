@@ -1,7 +1,7 @@
-//! A real Kubernetes control plane on loopback, with or without Flux, for tests, demos and trying things out.
+//! A real Kubernetes control plane on loopback, with or without Flux.
 //!
-//! etcd, kube-apiserver and kube-controller-manager run as plain processes; there is no node, so Pods stay Pending. All
-//! that a cluster is made of lies in one folder, and [`Cluster::attach`] can use it from any process.
+//! etcd, kube-apiserver and kube-controller-manager run as plain processes. There is no node, so Pods stay Pending. All
+//! files of a cluster are in one folder, so any process can use it through [`Cluster::attach`].
 
 mod access;
 mod artifact;
@@ -32,50 +32,48 @@ use self::watchdog::Watchdog;
 use crate::controlplane::bin;
 use crate::{say, target_dir};
 
-/// How much of Flux is in a cluster.
+/// Parts of Flux in a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flux {
-    /// Nothing.
+    /// No part of Flux.
     #[default]
     None,
-    /// Every CRD there is, and no controller.
+    /// All CRDs, no controller.
     Crds,
     /// The CRDs of kustomize-controller and source-controller, and kustomize-controller.
     Kustomize,
-    /// Every CRD; source-controller, kustomize-controller and helm-controller.
+    /// All CRDs, source-controller, kustomize-controller and helm-controller.
     All,
 }
 
-/// What [`Cluster::up`] starts, and where.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The cluster's folder; a temporary one below `target/clusters` when there is none.
+    /// Folder of the cluster. Without it, a temporary folder below `target/clusters`.
     pub dir: Option<PathBuf>,
-    /// Flux's part.
     pub flux: Flux,
-    /// Whether the API server writes down every request, for [`Cluster::requests`].
+    /// Enables the audit log that [`Cluster::requests_of`] reads.
     pub audit: bool,
-    /// Whether every controller of Kubernetes runs, each with a service account of its own, and the API server publishes
-    /// itself, as in clusters in use. Otherwise only those run without which deletions and Deployments would differ.
+    /// Runs every controller of Kubernetes, each with its own service account, and the API server publishes its
+    /// endpoint. Without it only the controllers for deletions and Deployments run.
     pub whole: bool,
-    /// Further flags of kustomize-controller, such as `--requeue-dependency=1s`.
+    /// Additional flags of kustomize-controller, such as `--requeue-dependency=1s`.
     pub kustomize_controller_flags: Vec<String>,
 }
 
-/// A running cluster.
+/// A running control plane in one folder.
 #[derive(Debug)]
 pub struct Cluster {
     dir: PathBuf,
     state: Mutex<State>,
-    /// Whether dropping this stops the cluster.
+    /// Dropping this value stops the cluster.
     owned: bool,
-    /// There for a temporary cluster, whose folder goes too.
+    /// Set for a temporary cluster: dropping it also removes the folder.
     watchdog: Option<Watchdog>,
 }
 
 impl Cluster {
-    /// Starts a cluster and returns when all of it works. Dropping it stops it; a temporary one also ends with this
-    /// process, whatever becomes of it.
+    /// Starts a cluster and returns when it is ready. Dropping the value stops the cluster. A temporary cluster also
+    /// stops when this process is killed.
     pub fn up(options: Options) -> Result<Self> {
         up::prepare(&options)?;
         let mut attempt = 1;
@@ -83,14 +81,14 @@ impl Cluster {
             let cluster = Self::empty(&options)?;
             match up::start(&cluster, &options) {
                 Ok(()) => return Ok(cluster),
-                // Between finding a free port and using it somebody else took it.
+                // Another process took the free port before this one used it.
                 Err(error) if attempt < 3 && format!("{error:#}").contains("address already in use") => attempt += 1,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Uses a cluster that runs in `dir`; dropping this leaves it running.
+    /// Uses the cluster that runs in `dir`. Dropping the value does not stop it.
     pub fn attach(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = std::path::absolute(dir.as_ref())?;
         let state = State::read(&dir)?.filter(|state| state.alive().next().is_some());
@@ -98,7 +96,7 @@ impl Cluster {
         Ok(Self { dir, state: Mutex::new(state), owned: false, watchdog: None })
     }
 
-    /// Stops the cluster in `dir`, whoever started it and whatever is left of it. Doing so twice is no error.
+    /// Stops the cluster in `dir`, also after a crash of the process that started it. It may be stopped already.
     pub fn down(dir: impl AsRef<Path>) -> Result<()> {
         let dir = std::path::absolute(dir.as_ref())?;
         let Some(state) = State::read(&dir)? else { return Ok(()) };
@@ -106,48 +104,48 @@ impl Cluster {
         cluster.stop_all(Duration::from_secs(5))
     }
 
-    /// Lets the cluster run on after this process.
+    /// Keeps the cluster running when this process ends.
     pub fn keep_running(mut self) {
         self.owned = false;
     }
 
-    /// The cluster's folder: `kubeconfig`, `pids.json`, `logs/NAME.log`.
+    /// Returns the folder of the cluster, with `kubeconfig`, `pids.json` and `logs/NAME.log`.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The admin's kubeconfig; its context is `test`.
+    /// Returns the path of the admin's kubeconfig. Its context is `test`.
     pub fn kubeconfig(&self) -> PathBuf {
         access::kubeconfig(&self.dir, access::ADMIN)
     }
 
-    /// The kubeconfig of `admin`, or of `alice`, `bob` or `carol`, who have no rights until they are given some.
+    /// Returns the kubeconfig of `admin`, `alice`, `bob` or `carol`. Only `admin` has rights from the start.
     pub fn kubeconfig_for(&self, user: &str) -> PathBuf {
         access::kubeconfig(&self.dir, user)
     }
 
-    /// The token of one of these users.
+    /// Returns the token of one of these users.
     pub fn user_token(&self, user: &str) -> Result<String> {
         self.lock().tokens.get(user).cloned().with_context(|| format!("no user is called {user}"))
     }
 
-    /// The URL of the API server.
+    /// Returns the URL of the API server.
     pub fn server_url(&self) -> String {
         self.lock().server_url.clone()
     }
 
-    /// Runs the kubectl that belongs to the cluster as admin and returns what it prints.
+    /// Runs kubectl as admin and returns its output.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.kubectl_stdin(args, "")
     }
 
-    /// The same with something on its standard input, such as a manifest for `apply -f -`.
+    /// Runs kubectl as admin with `input` on stdin, such as a manifest for `apply -f -`, and returns its output.
     pub fn kubectl_stdin(&self, args: &[&str], input: &str) -> Result<String> {
         let mut child = Command::new(bin("kubectl"))
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .args(args)
-            // Discovery is cached by port, and a port may have been another cluster's.
+            // kubectl caches discovery by port, and another cluster may have used the port before.
             .env("KUBECACHEDIR", self.dir.join("cache"))
             .env("KUBERC", "off")
             .stdin(Stdio::piped())
@@ -157,43 +155,43 @@ impl Cluster {
             .context("cannot run the cluster's kubectl")?;
         let stdin = child.stdin.take();
         let output = std::thread::scope(|scope| {
-            // At the same time as it is read, or both would wait for each other. Who reads no input breaks the pipe.
+            // Write while the output is read; otherwise both sides can block. An error means that kubectl read no input.
             scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
             child.wait_with_output()
         })?;
         if !output.status.success() {
             bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }
-        String::from_utf8(output.stdout).context("kubectl printed something that is not text")
+        String::from_utf8(output.stdout).context("kubectl printed output that is not UTF-8")
     }
 
-    /// Makes `path` the artifact of `source` (`KIND/NAMESPACE/NAME`) and returns its revision, which depends on the
-    /// content alone. A folder is packed; a file, such as a chart's archive, is taken as it is.
+    /// Makes `path` the artifact of `source` (`KIND/NAMESPACE/NAME`) and returns the revision, which depends only on the
+    /// content. A folder is packed; a file, such as a chart archive, is served unchanged.
     pub fn publish(&self, source: &str, path: impl AsRef<Path>) -> Result<String> {
         publish::publish(self, source, path.as_ref())
     }
 
-    /// Every request so far of a user whose client's User-Agent begins with `agent`; needs [`Options::audit`].
+    /// Returns all requests of a user with a User-Agent that begins with `agent`. Needs [`Options::audit`].
     pub fn requests_of(&self, user: &str, agent: &str) -> Result<Vec<audit::Request>> {
         audit::requests(&self.dir, user, agent)
     }
 
-    /// Asks `probe` until it says yes; an error counts as "not yet" and is told if `limit` is reached.
+    /// Calls `probe` until it returns true or `limit` is reached. See [`wait::until`].
     pub fn wait_for(&self, what: &str, limit: Duration, probe: impl FnMut() -> Result<bool>) -> Result<()> {
         wait::until(what, limit, probe)
     }
 
-    /// Starts kustomize-controller, also in a cluster that came up without it (its CRDs have to be there).
+    /// Starts kustomize-controller, also in a cluster that was started without it. The CRDs must be installed.
     pub fn start_kustomize_controller(&self) -> Result<()> {
         self.start("kustomize-controller")
     }
 
-    /// Starts a process again that was stopped, or one of Flux's controllers; returns when it works.
+    /// Starts a stopped process or a Flux controller, and returns when it is ready.
     pub fn start(&self, name: &str) -> Result<()> {
         up::start_one(self, name)
     }
 
-    /// Stops one process, such as `kustomize-controller`, politely.
+    /// Stops one process, such as `kustomize-controller`, with SIGTERM.
     pub fn stop(&self, name: &str) -> Result<()> {
         let entry = self.lock().find(name).cloned();
         let entry = entry.with_context(|| format!("no process of the cluster is called {name}"))?;
@@ -201,12 +199,12 @@ impl Cluster {
         self.update(|state| state.set(entry.spec, None))
     }
 
-    /// Whether the process runs.
+    /// Returns true if the process runs.
     pub fn is_running(&self, name: &str) -> bool {
         self.lock().find(name).is_some_and(|entry| entry.alive().is_some())
     }
 
-    /// The folder of a cluster that has no process yet.
+    /// Creates the folder of a cluster without processes.
     fn empty(options: &Options) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let dir = options.dir.clone().unwrap_or_else(|| {
@@ -227,7 +225,7 @@ impl Cluster {
         Ok(Self { dir, state: Mutex::new(state), owned: true, watchdog })
     }
 
-    /// Starts a process and writes down at once that it runs.
+    /// Starts a process and records it in `pids.json`.
     fn launch(&self, spec: Spec) -> Result<()> {
         let running = spec.spawn(&self.dir)?;
         self.update(|state| state.set(spec, Some(running)))
@@ -243,17 +241,17 @@ impl Cluster {
         state.write(&self.dir)
     }
 
-    /// Stops who was started last first: clients before the server, the server before its store.
+    /// Stops all processes in reverse order: clients, then the API server, then etcd.
     fn stop_all(&self, grace: Duration) -> Result<()> {
         let entries = self.lock().processes.clone();
-        let is_base = |name: &str| matches!(name, "etcd" | "kube-apiserver");
-        let (base, clients): (Vec<_>, Vec<_>) = entries.iter().rev().partition(|entry| is_base(&entry.spec.name));
+        let (base, clients): (Vec<_>, Vec<_>) =
+            entries.iter().rev().partition(|entry| matches!(entry.spec.name.as_str(), "etcd" | "kube-apiserver"));
         let clients: Vec<_> = clients.iter().filter_map(|entry| entry.alive()).collect();
         process::stop(&clients, grace)?;
         for running in base.iter().filter_map(|entry| entry.alive()) {
             process::stop(&[running], grace)?;
         }
-        process::stop(&process::strays(&self.dir), grace)?;
+        process::stop(&process::unrecorded(&self.dir), grace)?;
         self.update(|state| state.processes.iter_mut().for_each(|entry| entry.running = None))
     }
 }
@@ -263,7 +261,7 @@ impl Drop for Cluster {
         if !self.owned {
             return;
         }
-        // Nothing of it will be used again, so nobody has to be given time to tidy up.
+        // The cluster is not used again, so kill the processes at once.
         if let Err(error) = self.stop_all(Duration::ZERO) {
             say(format!("cannot stop the cluster in {}: {error:#}", self.dir.display()));
         }

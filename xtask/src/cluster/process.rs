@@ -1,7 +1,6 @@
-//! Processes that outlive the one that starts them, and how to stop exactly those.
+//! Processes that run longer than the one that starts them.
 //!
-//! A process id alone is no proof: it may have been given to somebody else since. The start time that the kernel keeps
-//! for it is, so both are recorded and compared before any signal is sent.
+//! The kernel reuses process ids. The start time is recorded too, and both are compared before a signal is sent.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,30 +15,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::controlplane::{self, bin};
 
-/// What to start: kept with the cluster, so that a stopped process can be started again in the same way.
+/// Command line of a process, recorded so that a stopped process can be started again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub name: String,
     pub program: PathBuf,
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// The line in its own log that says it works. Its own: whoever else answers on a port cannot write there.
+    /// Text in the log of the process that means it is ready. A port alone could belong to another process.
     pub ready: Option<String>,
 }
 
-/// A process that was started, told apart from any later one with the same id.
+/// A started process. The start time distinguishes it from a later process with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Running {
     pub pid: u32,
-    /// Clock ticks from boot to its start.
+    /// Start time in clock ticks since boot.
     pub started: u64,
-    /// Where its part of the log begins: a process that is started again appends.
+    /// Offset of its first line in the log file. A process that is started again appends.
     pub log_from: u64,
 }
 
 impl Spec {
-    /// Starts the process in a group of its own, so that no signal of a terminal reaches it and one signal ends it
-    /// together with what it started.
+    /// Starts the process in its own process group. Signals of a terminal do not reach it, and one signal stops
+    /// it and its children.
     pub(crate) fn spawn(&self, dir: &Path) -> Result<Running> {
         let path = self.log(dir);
         let log = File::options().create(true).append(true).open(&path);
@@ -58,18 +57,18 @@ impl Spec {
             .with_context(|| format!("cannot start {} ({})", self.name, self.program.display()))?;
         let pid = child.id();
         let started = start_time(pid);
-        // Somebody has to collect its exit code, or it stays a zombie for as long as this process lives.
+        // Wait for the process, or it stays a zombie until this process ends.
         thread::spawn(move || child.wait());
         let started = started.with_context(|| format!("{} ended at once\n{}", self.name, self.tail(dir)))?;
         Ok(Running { pid, started, log_from })
     }
 
-    /// Its log file.
+    /// Returns the path of the log file.
     pub(crate) fn log(&self, dir: &Path) -> PathBuf {
         dir.join("logs").join(format!("{}.log", self.name))
     }
 
-    /// The end of its log, for error messages.
+    /// Returns the end of the log, for error messages.
     pub(crate) fn tail(&self, dir: &Path) -> String {
         let log = fs::read(self.log(dir)).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -78,8 +77,8 @@ impl Spec {
         format!("the last lines of its log:\n  {}", last.join("\n  "))
     }
 
-    /// Whether `running` has written the line that says it works.
-    pub(crate) fn says_ready(&self, dir: &Path, running: Running) -> bool {
+    /// Returns true if `running` has written its `ready` text.
+    pub(crate) fn is_ready(&self, dir: &Path, running: Running) -> bool {
         let log = fs::read(self.log(dir)).unwrap_or_default();
         let own = log.get(usize::try_from(running.log_from).unwrap_or(usize::MAX)..).unwrap_or_default();
         let own = String::from_utf8_lossy(own);
@@ -88,22 +87,25 @@ impl Spec {
 }
 
 impl Running {
-    /// Whether this very process still runs; a zombie does not.
+    /// Returns true if this process still runs. A zombie does not.
     pub(crate) fn is_alive(self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
 }
 
-/// Ends all of `processes` and what they started: politely at first, and by force after `grace`.
+/// Stops `processes` and their children: SIGTERM first, SIGKILL after `grace`.
 pub(crate) fn stop(processes: &[Running], grace: Duration) -> Result<()> {
-    let alive = || processes.iter().copied().filter(|process| process.is_alive()).collect::<Vec<_>>();
     if !grace.is_zero() {
-        signal("TERM", &alive())?;
-        wait_until(grace, || alive().is_empty());
+        signal("TERM", &alive(processes))?;
+        wait_until(grace, || alive(processes).is_empty());
     }
-    signal("KILL", &alive())?;
-    let gone = wait_until(Duration::from_secs(5), || alive().is_empty());
-    gone.then_some(()).with_context(|| format!("processes {:?} do not end", alive()))
+    signal("KILL", &alive(processes))?;
+    let gone = wait_until(Duration::from_secs(5), || alive(processes).is_empty());
+    gone.then_some(()).with_context(|| format!("processes {:?} do not stop", alive(processes)))
+}
+
+fn alive(processes: &[Running]) -> Vec<Running> {
+    processes.iter().copied().filter(|process| process.is_alive()).collect()
 }
 
 fn signal(signal: &str, processes: &[Running]) -> Result<()> {
@@ -111,7 +113,7 @@ fn signal(signal: &str, processes: &[Running]) -> Result<()> {
         return Ok(());
     }
     let groups = processes.iter().map(|process| format!("-{}", process.pid));
-    // It fails when one of them ended in between, which is what is wanted.
+    // An error means that a process has ended already.
     let kill = Command::new("kill").arg(format!("-{signal}")).arg("--").args(groups).stderr(Stdio::null()).status();
     kill.map(|_| ()).context("cannot run kill to stop the cluster's processes")
 }
@@ -127,25 +129,29 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Programs of the control plane that run in a cluster's folder and are written down nowhere: whoever started them was
-/// killed before it could do so.
-pub(crate) fn strays(dir: &Path) -> Vec<Running> {
+/// Returns programs of the control plane that run in the folder of a cluster but are not recorded, because the process
+/// that started them was killed.
+pub(crate) fn unrecorded(dir: &Path) -> Vec<Running> {
     let programs: Vec<PathBuf> =
         controlplane::names().into_iter().filter_map(|name| bin(name).canonicalize().ok()).collect();
-    let leads_to = |entry: &fs::DirEntry, name: &str| fs::read_link(entry.path().join(name)).ok();
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let inside = pids.filter(|entry| {
-        leads_to(entry, "cwd").is_some_and(|cwd| cwd == dir)
-            && leads_to(entry, "exe").is_some_and(|program| programs.contains(&program))
+        link(entry, "cwd").is_some_and(|cwd| cwd == dir)
+            && link(entry, "exe").is_some_and(|program| programs.contains(&program))
     });
     let ids = inside.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter_map(|pid: u32| Some(Running { pid, started: start_time(pid)?, log_from: 0 })).collect()
 }
 
-/// Field 22 of `/proc/PID/stat`, `None` for a process that is gone or a zombie.
+/// Reads a symlink in `/proc/PID`.
+fn link(process: &fs::DirEntry, name: &str) -> Option<PathBuf> {
+    fs::read_link(process.path().join(name)).ok()
+}
+
+/// Returns field 22 of `/proc/PID/stat`, or `None` for a zombie or a process that does not exist.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses and may hold anything, so count from its end.
+    // The second field is the program name in parentheses and may contain spaces, so count from its end.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let state = *fields.first()?;
     (state != "Z" && state != "X").then(|| fields.get(19)?.parse().ok())?
@@ -163,11 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_stopped_and_another_one_with_its_id_is_not() {
+    fn stop_ends_only_the_process_with_the_recorded_start_time() {
         let dir = std::env::temp_dir().join(format!("xtask-process-{}", std::process::id()));
         let process = sleeper(&dir);
-        let stranger = Running { started: process.started + 1, ..process };
-        stop(&[stranger], Duration::ZERO).unwrap();
+        let other = Running { started: process.started + 1, ..process };
+        stop(&[other], Duration::ZERO).unwrap();
         assert!(process.is_alive());
         stop(&[process], Duration::from_secs(2)).unwrap();
         assert!(!process.is_alive());

@@ -1,6 +1,6 @@
-//! Plays the part of source-controller: gives a source an artifact without any repository behind it.
+//! Gives a source an artifact without a repository, in place of source-controller.
 //!
-//! That is quicker than serving a repository and decides to the moment what the controllers see.
+//! This is faster than serving a repository, and the test decides when the controllers see a change.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::specs::PUBLISHED_LABEL;
 use super::{Cluster, artifact};
 use crate::sha256_hex;
 
-/// The kinds of source that can be played.
+/// Kinds of source that can be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Git,
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// The revision in the form that belongs to the kind; made of the content, so it changes only with it.
+    /// Returns the revision in the format of the kind. It depends only on the content.
     fn revision(self, digest: &str) -> String {
         match self {
             Self::Git => format!("main@sha1:{}", &digest[..40]),
@@ -55,7 +55,7 @@ impl Kind {
                 let url = format!("oci://example.invalid/{name}");
                 let mut spec = json!({ "interval": "1h", "url": url, "ref": { "tag": "latest" } });
                 if is_file {
-                    // What helm-controller expects of a chart.
+                    // helm-controller expects these fields for a chart.
                     let media = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
                     spec["layerSelector"] = json!({ "mediaType": media, "operation": "copy" });
                 }
@@ -65,16 +65,19 @@ impl Kind {
     }
 }
 
-/// Serves the content of `path` and writes it to the status of `source`, which is created if it is missing.
+/// Serves the content of `path` and writes the artifact to the status of `source`. Creates the source if it is missing.
 pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<String> {
     let parts: Vec<&str> = source.split('/').collect();
     let &[kind, namespace, name] = parts.as_slice() else {
-        bail!("{source} is no source; it takes KIND/NAMESPACE/NAME");
+        bail!("{source} is not a source; use KIND/NAMESPACE/NAME");
     };
     let kind = Kind::parse(kind)?;
     let content = artifact::pack(path)?;
     let digest = sha256_hex(&content);
-    let revision = head(path).map_or_else(|| kind.revision(&digest), |commit| format!("main@sha1:{commit}"));
+    let revision = match head_commit(path) {
+        Some(commit) => format!("main@sha1:{commit}"),
+        None => kind.revision(&digest),
+    };
 
     let object = get_or_create(cluster, kind, namespace, name, path.is_file())?;
     let file = format!("{}/{namespace}/{name}/{digest}.tar.gz", kind.name().to_lowercase());
@@ -112,8 +115,8 @@ pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<St
     Ok(revision)
 }
 
-/// The commit of a folder that is the top of a checkout: then the revision names it, as source-controller's does.
-fn head(path: &Path) -> Option<String> {
+/// Returns the commit of a folder that is the root of a checkout. The revision then names it, as in source-controller.
+fn head_commit(path: &Path) -> Option<String> {
     if !path.join(".git").exists() {
         return None;
     }
@@ -122,14 +125,14 @@ fn head(path: &Path) -> Option<String> {
     output.status.success().then(|| commit.trim().to_owned())
 }
 
-/// The source as the API server has it.
+/// Reads the source from the API server. Creates it if it is missing.
 fn get_or_create(cluster: &Cluster, kind: Kind, namespace: &str, name: &str, is_file: bool) -> Result<Value> {
     let get = ["get", &resource(kind), name, "-n", namespace, "-o", "json", "--ignore-not-found"];
     let found = cluster.kubectl(&get)?;
-    let is_contested = cluster.is_running("source-controller");
+    let has_source_controller = cluster.is_running("source-controller");
     if !found.trim().is_empty() {
         let object: Value = serde_json::from_str(&found)?;
-        if is_contested && object["metadata"]["labels"].get(PUBLISHED_LABEL).is_none() {
+        if has_source_controller && object["metadata"]["labels"].get(PUBLISHED_LABEL).is_none() {
             bail!("{} {namespace}/{name} belongs to source-controller, which runs here", kind.name());
         }
         return Ok(object);
@@ -140,7 +143,7 @@ fn get_or_create(cluster: &Cluster, kind: Kind, namespace: &str, name: &str, is_
         "metadata": { "namespace": namespace, "name": name },
         "spec": kind.spec(name, is_file),
     });
-    if is_contested {
+    if has_source_controller {
         object["metadata"]["labels"] = json!({ PUBLISHED_LABEL: "true" });
     }
     let created = cluster.kubectl_stdin(&["create", "-f", "-", "-o", "json"], &object.to_string())?;

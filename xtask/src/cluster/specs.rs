@@ -1,4 +1,4 @@
-//! The command line of every process of a cluster.
+//! Command lines of the processes of a cluster.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,16 +11,16 @@ use super::access;
 use super::process::Spec;
 use crate::controlplane::bin;
 
-/// The namespace that Flux controllers consider their own.
+/// Namespace of the Flux controllers.
 pub(crate) const FLUX_NAMESPACE: &str = "flux-system";
 
-/// Sources with this label belong to `publish`; source-controller, where it runs, is told to leave them alone.
+/// Label of sources that `publish` writes. source-controller ignores them.
 pub(crate) const PUBLISHED_LABEL: &str = "xtask/published";
 
-/// The URL path below which artifacts are served.
+/// URL path of the artifacts.
 const ARTIFACTS: &str = "/artifacts/";
 
-/// A port of the loopback interface that was free a moment ago; who finds it taken tries again with another.
+/// Returns a port of the loopback interface that is free now. Another process may take it; then the caller retries.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
     Ok(listener.local_addr()?.port())
@@ -35,7 +35,7 @@ fn strings(args: &[&str]) -> Vec<String> {
     args.iter().map(|arg| (*arg).to_owned()).collect()
 }
 
-/// The store. Nothing in it has to survive a crash, so it does not wait for the disk.
+/// Returns the command line of etcd. It does not wait for the disk, because the data need not survive a crash.
 pub(crate) fn etcd(client: u16, peer: u16) -> Spec {
     let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
     let args = vec![
@@ -51,13 +51,13 @@ pub(crate) fn etcd(client: u16, peer: u16) -> Spec {
     spec("etcd", args, Some("serving client traffic"))
 }
 
-/// The API server. Its certificate is made for this cluster alone, so an answer that verifies is its answer.
+/// Returns the command line of the API server. Its certificate belongs to this cluster only, so clients cannot reach another.
 pub(crate) fn apiserver(port: u16, etcd: u16, extra: Vec<String>) -> Spec {
     let mut args = strings(&[
         "--v=0",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
-        // There is no node that could reach the service `kubernetes`.
+        // No node needs the Service `kubernetes`.
         "--endpoint-reconciler-type=none",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--cert-dir=keys",
@@ -75,13 +75,13 @@ pub(crate) fn apiserver(port: u16, etcd: u16, extra: Vec<String>) -> Spec {
     spec("kube-apiserver", args, None)
 }
 
-/// Flags by which the API server publishes itself as `default/kubernetes` and the authority of its clients: at an address
-/// that no one has, because an endpoint must not be a loopback address.
+/// Returns the flags for an API server that publishes the Service `default/kubernetes` and the CA of its clients. The
+/// address is from a documentation range, because an endpoint must not be a loopback address.
 pub(crate) fn publishing_flags() -> Vec<String> {
     strings(&["--endpoint-reconciler-type=lease", "--advertise-address=192.0.2.1", "--client-ca-file=keys/ca.crt"])
 }
 
-/// The controllers without which deletions and Deployments would not do what they do in a real cluster, or all of them.
+/// Returns the command line with all controllers, or only with those for deletions, Deployments and service accounts.
 pub(crate) fn controller_manager(whole: bool) -> Spec {
     let controllers = [
         "namespace",
@@ -100,7 +100,7 @@ pub(crate) fn controller_manager(whole: bool) -> Spec {
         "--root-ca-file=keys/ca.crt",
     ]);
     if whole {
-        // As kubeadm starts it.
+        // The flag of kubeadm.
         let all = "--controllers=*,bootstrap-signer-controller,token-cleaner-controller";
         args.extend(strings(&["--leader-elect=true", "--use-service-account-credentials=true", all]));
     } else {
@@ -110,8 +110,8 @@ pub(crate) fn controller_manager(whole: bool) -> Spec {
     spec("kube-controller-manager", args, Some("all resource monitors have synced"))
 }
 
-/// Serves what `publish` packs. `kubectl proxy` is a static file server too, and one that is there in any case; its other
-/// half, the way to the API server, is closed and belongs to a user without rights.
+/// Returns the command line of the artifact server: `kubectl proxy`, which also serves static files. All requests to the
+/// API server are rejected, and its user has no rights.
 pub(crate) fn artifact_server(port: u16) -> Spec {
     let mut args = strings(&["proxy", "--kubeconfig=users/carol.kubeconfig", "--reject-paths=.*", "--www=artifacts"]);
     args.push(format!("--www-prefix={ARTIFACTS}"));
@@ -125,7 +125,8 @@ pub(crate) fn artifacts_url(port: u16) -> String {
     format!("http://127.0.0.1:{port}{ARTIFACTS}")
 }
 
-/// A Flux controller with a TMPDIR of its own: a starting kustomize-controller clears what it takes for its leftovers.
+/// Returns the command line of a Flux controller with its own TMPDIR, because kustomize-controller deletes
+/// `kustomization-*` there when it starts.
 pub(crate) fn flux_controller(dir: &Path, name: &str, extra: &[String]) -> Result<Spec> {
     let temporary = dir.join("tmp").join(name);
     fs::create_dir_all(temporary.join("storage"))?;

@@ -1,4 +1,4 @@
-//! What is known of a running cluster, in `pids.json` of its folder: enough to use it and to stop it from another process.
+//! State of a running cluster in `pids.json`: another process can use it and stop it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,19 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use super::process::{Running, Spec};
 
-/// Everything that has to survive the process that started the cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// In the order in which they were started.
+    /// Processes in start order.
     pub processes: Vec<Entry>,
     pub server_url: String,
-    /// Where the files below `artifacts/` are served.
+    /// URL of the folder `artifacts/`.
     pub artifacts_url: String,
-    /// The token of each user.
+    /// Bearer tokens by user name.
     pub tokens: BTreeMap<String, String>,
 }
 
-/// One process: how to start it, and which one it is while it runs.
+/// A process: its command line, and its id while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     #[serde(flatten)]
@@ -36,7 +35,7 @@ impl Entry {
 }
 
 impl State {
-    /// Reads the state of the cluster in `dir`; `None` when there never was one.
+    /// Reads the state of the cluster in `dir`. Returns `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<State>> {
         let path = file(dir);
         let text = match fs::read_to_string(&path) {
@@ -44,16 +43,16 @@ impl State {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        serde_json::from_str(&text).map(Some).with_context(|| format!("cannot understand {}", path.display()))
+        serde_json::from_str(&text).map(Some).with_context(|| format!("cannot parse {}", path.display()))
     }
 
-    /// Writes it at once or not at all: a crash at any moment leaves a list that `down` can work with.
+    /// Writes the state atomically, so that `down` can read it after a crash.
     pub(crate) fn write(&self, dir: &Path) -> Result<()> {
         let temporary = dir.join("pids.json.new");
         fs::write(&temporary, serde_json::to_string_pretty(self)?)
             .and_then(|()| fs::rename(&temporary, file(dir)))
             .with_context(|| format!("cannot write {}", file(dir).display()))?;
-        // The same for a shell, which the watchdog is.
+        // The watchdog is a shell script and reads this list.
         let groups: String = self.alive().map(|running| format!("{}\n", running.pid)).collect();
         fs::write(dir.join("groups"), groups).context("cannot write the list of process groups")
     }
@@ -66,7 +65,7 @@ impl State {
         self.processes.iter().filter_map(Entry::alive)
     }
 
-    /// Notes what became of a process, at its old place in the order if it was known.
+    /// Sets the state of a process. A known process keeps its place in the order.
     pub(crate) fn set(&mut self, spec: Spec, running: Option<Running>) {
         match self.processes.iter_mut().find(|entry| entry.spec.name == spec.name) {
             Some(entry) => *entry = Entry { spec, running },

@@ -1,4 +1,4 @@
-//! How a cluster comes up: what starts after what, and how long each step may take.
+//! Starts the processes of a cluster in order, each with a time limit.
 
 use std::fs;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::controlplane::{self, crds};
 
 const CORE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
 
-/// The API server makes its roles and priorities first; on a busy machine that takes its time.
+/// Time limit of the API server. It creates roles and priority classes first, which is slow on a busy machine.
 const SERVER_LIMIT: Duration = Duration::from_secs(60);
 const STEP_LIMIT: Duration = Duration::from_secs(30);
 
 impl Flux {
-    /// The controllers that run.
+    /// Returns the Flux controllers that run.
     pub(crate) fn controllers(self) -> &'static [&'static str] {
         match self {
             Flux::None | Flux::Crds => &[],
@@ -35,13 +35,13 @@ impl Flux {
     }
 }
 
-/// Makes everything that `options` need; may take minutes the first time.
+/// Builds everything that `options` need. The first time it takes minutes.
 pub(crate) fn prepare(options: &Options) -> Result<()> {
     controlplane::ensure(&[CORE, options.flux.controllers()].concat())?;
     crds::ensure(&options.flux.crds())
 }
 
-/// Starts everything in `cluster`'s folder and returns when all of it works.
+/// Starts all processes in the folder of `cluster`, and returns when they are ready.
 pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
     for folder in ["logs", "artifacts", "tmp"] {
         fs::create_dir_all(cluster.dir.join(folder))?;
@@ -58,7 +58,7 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
         state.tokens = tokens;
     })?;
 
-    // The API server tries until the store answers, so both may start at once.
+    // The API server retries until etcd answers, so both start at the same time.
     cluster.launch(specs::etcd(store, peer))?;
     let mut flags = if options.audit { audit::flags(&cluster.dir)? } else { vec![] };
     if options.whole {
@@ -72,7 +72,7 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
     })?;
     await_log(cluster, "artifact-server")?;
 
-    // Types first: the garbage collector and the controllers learn at their start which there are.
+    // Install CRDs first: the garbage collector and the controllers read the API types when they start.
     install_crds(cluster, options.flux)?;
     cluster.launch(specs::controller_manager(options.whole))?;
     for name in options.flux.controllers() {
@@ -82,7 +82,7 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
     options.flux.controllers().iter().try_for_each(|name| await_log(cluster, name))
 }
 
-/// Starts one process that is known or one of Flux's controllers, and returns when it works.
+/// Starts a recorded process or a Flux controller, and returns when it is ready.
 pub(crate) fn start_one(cluster: &Cluster, name: &str) -> Result<()> {
     let known = cluster.lock().find(name).map(|entry| (entry.spec.clone(), entry.alive()));
     let spec = match known {
@@ -115,7 +115,7 @@ fn install_crds(cluster: &Cluster, flux: Flux) -> Result<()> {
     }
     let mut args = vec!["create".to_owned(), "--validate=false".to_owned(), "--output=name".to_owned()];
     for set in &sets {
-        // One file each: the folder also holds a note of its version.
+        // The folder also has a file with the version.
         for entry in fs::read_dir(crds::folder(set)).with_context(|| format!("cannot list the CRDs of {set}"))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "yaml") {
@@ -128,7 +128,7 @@ fn install_crds(cluster: &Cluster, flux: Flux) -> Result<()> {
     cluster.kubectl(&["create", "namespace", FLUX_NAMESPACE])?;
     let limit = format!("--timeout={}s", STEP_LIMIT.as_secs());
     cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", &limit])?;
-    // A type is established before the list of groups that clients read mentions it.
+    // A type is Established before the group list of the API server contains it.
     wait::until("the API groups of the CRDs to be served", STEP_LIMIT, || {
         let served = cluster.kubectl(&["get", "--raw=/apis"])?;
         // Each line is customresourcedefinition.apiextensions.k8s.io/PLURAL.GROUP.
@@ -141,12 +141,12 @@ fn install_crds(cluster: &Cluster, flux: Flux) -> Result<()> {
 fn await_log(cluster: &Cluster, name: &str) -> Result<()> {
     await_probe(cluster, name, STEP_LIMIT, || {
         let state = cluster.lock();
-        let entry = state.find(name).context("it is not known")?;
-        Ok(entry.running.is_some_and(|running| entry.spec.says_ready(&cluster.dir, running)))
+        let entry = state.find(name).context("the process is not recorded")?;
+        Ok(entry.running.is_some_and(|running| entry.spec.is_ready(&cluster.dir, running)))
     })
 }
 
-/// Waits until `name` works, and no longer than it lives.
+/// Waits until `probe` returns true for the process `name`. Stops waiting if the process ends.
 fn await_probe(cluster: &Cluster, name: &str, limit: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let spec = cluster.lock().find(name).with_context(|| format!("{name} was not started"))?.spec.clone();
     let is_alive = || cluster.lock().find(name).is_some_and(|entry| entry.alive().is_some());

@@ -1,7 +1,6 @@
-//! The custom resource definitions of Flux and the Flux operator, read out of the downloaded Go modules.
+//! Custom resource definitions of Flux and the Flux operator, read from the downloaded Go modules.
 //!
-//! They are read when a test needs them and never become part of this repository: some of them come under licences that
-//! differ from this project's.
+//! They are read when a test needs them and never committed here: some have another licence than this project.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use serde_json::Value;
 use super::{dir, go, lock};
 use crate::say;
 
-/// One module that ships CRDs in `config/crd/bases`.
+/// A Go module with CRDs in `config/crd/bases`.
 #[derive(Debug)]
 struct CrdSet {
     name: &'static str,
@@ -34,26 +33,28 @@ const SETS: &[CrdSet] = &[
     set("flux-operator", "github.com/controlplaneio-fluxcd/flux-operator", "v0.58.1"),
 ];
 
-/// The names of every set.
+/// Returns the names of all sets.
 pub fn names() -> Vec<&'static str> {
     SETS.iter().map(|set| set.name).collect()
 }
 
-/// The folder that holds the CRDs of `name` once [`ensure`] has read them.
+/// Returns the folder with the CRDs of `name`. [`ensure`] creates it.
 pub fn folder(name: &str) -> PathBuf {
     dir().join("crds").join(name)
 }
 
-/// Reads those sets that are missing or of another version.
+/// Reads the sets that are missing or have another version.
 pub fn ensure(names: &[&str]) -> Result<()> {
-    let find =
-        |name: &&str| SETS.iter().find(|set| set.name == *name).with_context(|| format!("no CRDs called {name}"));
-    let wanted = names.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let wanted = names.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
     if wanted.iter().all(|set| is_fresh(set)) {
         return Ok(());
     }
     let _lock = lock()?;
     wanted.iter().filter(|set| !is_fresh(set)).try_for_each(|set| read(set))
+}
+
+fn find(name: &str) -> Result<&'static CrdSet> {
+    SETS.iter().find(|set| set.name == name).with_context(|| format!("no CRDs are called {name}"))
 }
 
 fn is_fresh(set: &CrdSet) -> bool {
@@ -70,7 +71,7 @@ fn read(set: &CrdSet) -> Result<()> {
     for entry in fs::read_dir(&bases).with_context(|| format!("cannot list {}", bases.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "yaml") {
-            // Written, not copied: files of the module cache are read-only, and these have to go with `cargo clean`.
+            // Not `fs::copy`: it keeps the read-only mode of the module cache, and `cargo clean` could not remove the file.
             fs::write(temporary.join(path.file_name().unwrap_or_default()), fs::read(&path)?)?;
         }
     }
@@ -81,7 +82,7 @@ fn read(set: &CrdSet) -> Result<()> {
 
 fn download(set: &CrdSet) -> Result<PathBuf> {
     let module = format!("{}@{}", set.module, set.version);
-    // Outside of every module, so that no go.sum is touched.
+    // Run outside every module, so that go changes no go.sum.
     let output = go(&std::env::temp_dir())
         .args(["mod", "download", "-json", &module])
         .output()

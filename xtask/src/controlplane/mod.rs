@@ -1,7 +1,7 @@
-//! The programs that a test cluster and its neighbours consist of, built from pinned Go modules.
+//! Programs of a test cluster, built from pinned Go modules.
 //!
-//! Each lives in a module folder of its own under `tests/controlplane/`, because their dependencies exclude each other.
-//! What is built carries a stamp of everything that decided it, so a changed pin is never served an old binary.
+//! Each program has its own module under `tests/controlplane/`, because the dependencies conflict. A stamp records the
+//! inputs of each build; when a pin changes, the program is built again.
 
 pub mod crds;
 
@@ -15,18 +15,18 @@ use anyhow::{Context, Result, bail};
 
 use crate::{say, sha256_hex, target_dir, workspace_root};
 
-/// One program: what it is called and what it is made of.
+/// A program and the Go package that it is built from.
 #[derive(Debug)]
 struct Binary {
     name: &'static str,
-    /// Folder under `tests/controlplane/`.
+    /// Name of a folder under `tests/controlplane/`.
     module: &'static str,
     package: &'static str,
-    /// Added to the linker flags that every program gets.
+    /// Linker flags in addition to those of every program.
     ldflags: &'static str,
 }
 
-/// kubectl compares this with the server's and refuses what it cannot parse; without it both say v0.0.0.
+/// Version of kubectl and of the API server. Without this flag both report v0.0.0, which kubectl cannot parse.
 const KUBERNETES_VERSION: &str = "-X k8s.io/component-base/version.gitVersion=v1.36.3";
 
 const fn binary(name: &'static str, module: &'static str, package: &'static str) -> Binary {
@@ -37,7 +37,7 @@ const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
     Binary { name, module: "kubernetes", package, ldflags: KUBERNETES_VERSION }
 }
 
-/// Every program, those that everything needs first.
+/// All programs in build order: those that every cluster needs come first.
 const BINARIES: &[Binary] = &[
     binary("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
     kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
@@ -56,12 +56,12 @@ const BINARIES: &[Binary] = &[
     binary("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2"),
 ];
 
-/// The names of every program of the table, in the order in which they are built.
+/// Returns the names of all programs in build order.
 pub fn names() -> Vec<&'static str> {
     BINARIES.iter().map(|binary| binary.name).collect()
 }
 
-/// `cargo xtask controlplane [NAME…]`: builds what is missing, and reads the CRDs when everything is asked for.
+/// `cargo xtask controlplane [NAME…]`: builds the missing programs; without names it also reads the CRDs.
 pub fn command(names: &[&str]) -> Result<()> {
     if names.is_empty() {
         ensure(&self::names())?;
@@ -70,13 +70,12 @@ pub fn command(names: &[&str]) -> Result<()> {
     ensure(names)
 }
 
-/// Where the program lies once [`ensure`] has made it; etcd and kube-apiserver come from `KUBEBUILDER_ASSETS` if it is
-/// set, as controller developers have them there.
+/// Returns the path of a program that [`ensure`] builds. etcd and kube-apiserver are in `KUBEBUILDER_ASSETS` if it is set.
 pub fn bin(name: &str) -> PathBuf {
     from_assets(name).unwrap_or_else(|| dir().join("bin").join(name))
 }
 
-/// Builds those of `names` that are missing or were made from other inputs. Safe to call from several processes at once.
+/// Builds the programs that are missing or were built from other inputs. Several processes may call it at once.
 pub fn ensure(names: &[&str]) -> Result<()> {
     let wanted = names.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
     if missing(&wanted)?.is_empty() {
@@ -114,7 +113,7 @@ fn missing<'a>(wanted: &[&'a Binary]) -> Result<Vec<(&'a Binary, String)>> {
     Ok(missing)
 }
 
-/// Everything that decides what the program is: its pins, its package and how it is linked.
+/// Returns a hash of all inputs of a build: pins, package and linker flags.
 fn stamp(binary: &Binary) -> Result<String> {
     let folder = module_dir(binary);
     let mut input = format!("{}\n{}\n", binary.package, ldflags(binary));
@@ -139,21 +138,21 @@ fn build(binary: &Binary, stamp: &str) -> Result<()> {
         .success()
         .then_some(())
         .with_context(|| format!("go build {} failed in {}", binary.package, module_dir(binary).display()))?;
-    // The old stamp goes before the program changes and the new one comes after: an interruption means another build.
+    // Remove the old stamp first and write the new one last: after an interruption the program is built again.
     let _ = fs::remove_file(stamp_file(binary));
     fs::rename(&temporary, &target).with_context(|| format!("cannot move {} into place", target.display()))?;
     create_parent(&stamp_file(binary))?;
     fs::write(stamp_file(binary), stamp).with_context(|| format!("cannot write the stamp of {}", binary.name))
 }
 
-/// A `go` command that runs in `folder` and looks at nothing around it.
+/// Returns a `go` command that runs in `folder` and ignores workspaces.
 pub(crate) fn go(folder: &Path) -> Command {
     let mut command = Command::new("go");
     command.current_dir(folder).env("GOWORK", "off");
     command
 }
 
-/// One lock for everything below `target/controlplane`: two builds at once only slow each other down.
+/// Locks `target/controlplane`. Waits while another process builds.
 pub(crate) fn lock() -> Result<File> {
     let path = dir().join("lock");
     create_parent(&path)?;

@@ -1,13 +1,15 @@
-//! Compares a plan with two readings of the cluster, object by object, by uid.
+//! Compares a plan with two reads of the cluster, by uid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// `kind.group/name -n namespace` to uid.
+use crate::{items, text};
+
+/// Uids by `kind.group/name -n namespace`.
 pub(super) type Uids = BTreeMap<String, String>;
 
-/// What a plan says of an object.
+/// Prediction of a plan for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Predicted {
     action: String,
@@ -15,32 +17,36 @@ pub(super) struct Predicted {
     reason: String,
 }
 
-/// Identity as the oracle writes it.
+/// Returns an object as `kind.group/name -n namespace`.
 pub(super) fn identity(group: &str, kind: &str, namespace: &str, name: &str) -> String {
     let dot = if group.is_empty() { "" } else { "." };
     let place = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
     format!("{}{dot}{group}/{name}{place}", kind.to_lowercase())
 }
 
-/// The rows of a plan by object, of those objects that `concerns` picks; an object in two rows is a mismatch.
-pub(super) fn predictions(plan: &Value, concerns: impl Fn(&str) -> bool) -> (BTreeMap<String, Predicted>, Vec<String>) {
+/// Returns the rows of a plan for objects that `is_part` accepts, and a mismatch for each object with two rows.
+pub(super) fn predictions(plan: &Value, is_part: impl Fn(&str) -> bool) -> (BTreeMap<String, Predicted>, Vec<String>) {
     let (mut rows, mut wrong) = (BTreeMap::new(), Vec::new());
-    for change in plan["changes"].as_array().into_iter().flatten() {
-        let text = |pointer: &str| change.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (group, kind) = (text("/object/group"), text("/object/kind"));
-        let id = identity(&group, &kind, &text("/object/namespace"), &text("/object/name"));
-        if !concerns(&id) {
+    for change in items(plan, "/changes") {
+        let [group, kind, namespace, name] =
+            ["group", "kind", "namespace", "name"].map(|key| text(&change["object"], &format!("/{key}")));
+        let id = identity(group, kind, namespace, name);
+        if !is_part(&id) {
             continue;
         }
-        let row = Predicted { action: text("/action"), race: text("/certainty") == "race", reason: text("/reason") };
+        let row = Predicted {
+            action: text(change, "/action").to_owned(),
+            race: text(change, "/certainty") == "race",
+            reason: change["reason"].to_string(),
+        };
         if let Some(other) = rows.insert(id.clone(), row) {
-            wrong.push(format!("{id}: stands in the plan twice, also as {}", other.action));
+            wrong.push(format!("{id}: is in the plan twice, also as {}", other.action));
         }
     }
     (rows, wrong)
 }
 
-/// What disagrees, and what came of each row that is a race.
+/// Returns the mismatches, and the actual result of each row that is a race.
 pub(super) fn compare(
     rows: &BTreeMap<String, Predicted>,
     before: &Uids,
@@ -59,9 +65,9 @@ pub(super) fn compare(
         let row = rows.get(id);
         let predicted = row.map_or("nothing", |row| row.action.as_str());
         let agrees = match predicted {
-            "nothing" => happened == "stays" || (happened == "create" && comes_by_itself(id)),
+            "nothing" => happened == "stays" || (happened == "create" && is_created_by_kubernetes(id)),
             "keep" | "update" => happened == "stays",
-            // What the server refuses neither changes nor comes.
+            // The server refuses it, so it neither changes nor is created.
             "unknown" => matches!(happened, "stays" | "never"),
             action => action == happened,
         };
@@ -75,26 +81,28 @@ pub(super) fn compare(
     (wrong, races)
 }
 
-/// What controllers of the control plane make of their own accord.
-fn comes_by_itself(id: &str) -> bool {
+/// Returns true if a controller of Kubernetes creates the object.
+fn is_created_by_kubernetes(id: &str) -> bool {
     ["configmap/kube-root-ca.crt", "serviceaccount/default ", "replicaset.apps/", "pod/"]
         .iter()
         .any(|own| id.starts_with(own))
 }
 
-/// Kustomizations whose last build the tool could not reproduce to the byte.
+/// Returns the Kustomizations with a last build that the plan could not reproduce exactly.
 pub(super) fn unverified(plan: &Value, namespace: &str) -> Vec<String> {
-    let owners = plan["owners"].as_array().into_iter().flatten();
-    let ours = owners.filter(|owner| owner["namespace"] == namespace && owner["fidelity"] == "unverified");
+    let ours =
+        items(plan, "/owners").filter(|owner| owner["namespace"] == namespace && owner["fidelity"] == "unverified");
     ours.map(|owner| format!("{}: its last build was not reproduced", owner["name"])).collect()
 }
 
-/// Rows that a scenario insists on.
+/// Returns the expected rows of a scenario that are not in the plan.
 pub(super) fn missing(rows: &BTreeMap<String, Predicted>, expected: &[String]) -> Vec<String> {
-    let has = |expected: &&String| {
-        let (action, object) = expected.split_once(' ').unwrap_or(("", expected));
-        let object_is = |id: &String| id == object || id.starts_with(&format!("{object} "));
-        !rows.iter().any(|(id, row)| row.action == action && object_is(id))
-    };
-    expected.iter().filter(has).map(|row| format!("{row}: is not in the plan")).collect()
+    let missing = expected.iter().filter(|expected| !rows.iter().any(|(id, row)| is_expected(id, row, expected)));
+    missing.map(|row| format!("{row}: is not in the plan")).collect()
+}
+
+/// Returns true if the row is the expected `ACTION KIND/NAME`.
+fn is_expected(id: &str, row: &Predicted, expected: &str) -> bool {
+    let (action, object) = expected.split_once(' ').unwrap_or(("", expected));
+    row.action == action && id.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }

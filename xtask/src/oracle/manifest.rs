@@ -1,27 +1,31 @@
-//! Repositories in shorthand: one line per file, so that a scenario fits on a screen.
+//! Short notation for repositories, one line per file.
 //!
-//! A line is `PATH: OBJECT | OBJECT …`, an edit that removes a file is `-PATH`, and `@` stands for the scenario's own
-//! prefix and namespace. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with `key=value` options; a line
-//! `PATH:: TEXT` holds plain text, in which `;;` ends a line. `PATH -> TARGET` is a symlink.
+//! * `PATH: OBJECT | OBJECT …` is a file of manifests. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with options
+//!   `key=value`.
+//! * `PATH:: TEXT` is a text file; `;;` ends a line.
+//! * `PATH -> TARGET` is a symlink.
+//! * `-PATH` removes a file or a folder.
+//!
+//! `@` is the prefix and the namespace of the scenario.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// Files by path.
+/// Files of a repository by path.
 pub(super) type Files = BTreeMap<String, File>;
 
-/// What is at a path.
+/// A file of a repository.
 #[derive(Clone, Debug)]
 pub(super) enum File {
-    /// A file with this text.
+    /// Regular file with this text.
     Text(String),
-    /// A symlink to this target.
+    /// Symlink to this target.
     Link(String),
 }
 
-/// Applies lines to a repository.
+/// Applies lines of the notation to a repository.
 pub(super) fn edit(files: &mut Files, lines: &[String], prefix: &str) -> Result<()> {
     for line in lines {
         let line = line.replace('@', prefix);
@@ -46,10 +50,10 @@ pub(super) fn edit(files: &mut Files, lines: &[String], prefix: &str) -> Result<
     Ok(())
 }
 
-/// One object of its shorthand.
+/// Returns the manifest of one object in short notation.
 pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
     let mut words = text.split_whitespace();
-    let (kind, name) = words.next().zip(words.next()).with_context(|| format!("{text:?} is no object"))?;
+    let (kind, name) = words.next().zip(words.next()).with_context(|| format!("{text:?} is not an object"))?;
     let words: Vec<&str> = words.collect();
     let (options, plain): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.contains('='));
     let options: BTreeMap<&str, &str> = options.iter().filter_map(|word| word.split_once('=')).collect();
@@ -72,7 +76,7 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"v": options.get("v").unwrap_or(&"1")}})
         }
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
-        other => bail!("no shorthand for {other:?}"),
+        other => bail!("no notation for {other:?}"),
     };
     let clustered = matches!(kind, "ns" | "cr" | "crd");
     if kind == "crd" {
@@ -83,9 +87,10 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         manifest["metadata"]["namespace"] = (*options.get("ns").unwrap_or(&prefix)).into();
     }
     for key in ["prune", "reconcile", "ssa", "force", "substitute"] {
-        let annotation =
-            if kind == "ks" && matches!(key, "prune" | "force") { format!("mark-{key}") } else { key.to_owned() };
-        if let Some(value) = options.get(annotation.as_str()) {
+        // These two are fields of a Kustomization too.
+        let is_field = kind == "ks" && matches!(key, "prune" | "force");
+        let option = if is_field { format!("mark-{key}") } else { key.to_owned() };
+        if let Some(value) = options.get(option.as_str()) {
             manifest["metadata"]["annotations"][format!("kustomize.toolkit.fluxcd.io/{key}")] = (*value).into();
         }
     }
@@ -100,12 +105,12 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
     Ok(manifest)
 }
 
-/// What a Deployment selects, which cannot be changed: its name, or the option `selects`.
+/// Returns the selector of a Deployment, an immutable field: its name, or the option `selects`.
 fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
     options.get("selects").copied().unwrap_or(name)
 }
 
-/// A namespaced definition of kind Widget in a group of its own.
+/// Returns the CRD of a namespaced kind Widget in the group `group`.
 fn crd(group: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("widgets.{group}")},
@@ -130,8 +135,9 @@ fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
             "source" => spec["sourceRef"]["namespace"] = (*value).into(),
             "components" => spec["components"] = value.split(',').collect(),
             "from" => {
-                let source = |name: &str| json!({"kind": "ConfigMap", "name": name});
-                spec["postBuild"]["substituteFrom"] = value.split(',').map(source).collect();
+                let names = value.split(',');
+                spec["postBuild"]["substituteFrom"] =
+                    names.map(|name| json!({"kind": "ConfigMap", "name": name})).collect();
             }
             "patch" => {
                 spec["patches"] =
@@ -142,7 +148,7 @@ fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
             other => match other.split_once(':') {
                 Some(("var", name)) => spec["postBuild"]["substitute"][name] = (*value).into(),
                 Some(("label" | "note", _)) => {}
-                _ => bail!("no option {other:?} of a Kustomization"),
+                _ => bail!("a Kustomization has no option {other:?}"),
             },
         }
     }

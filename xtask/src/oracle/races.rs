@@ -1,39 +1,51 @@
-//! Races that deserve the name: both ends have to come when a scenario is played often enough.
+//! Repeats scenarios with races: a real race has both results if it is repeated often enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 
-use super::{Outcome, Scenario, Verdict};
+use super::{Comparison, Outcome, Scenario};
 use crate::say;
 
-/// Plays the scenarios with races again and tells of each race which ends came.
-pub(super) fn tell(
+/// Results of each race, by scenario and object.
+#[derive(Default)]
+struct Results(BTreeMap<(String, String), BTreeSet<&'static str>>);
+
+impl Results {
+    fn add(&mut self, scenario: &Scenario, comparison: &Comparison) {
+        for (id, result) in &comparison.races {
+            self.0.entry((scenario.name.clone(), id.clone())).or_default().insert(result);
+        }
+    }
+}
+
+/// Runs the scenarios with races again and prints the results of each race.
+pub(super) fn report(
     scenarios: &[Scenario],
     outcomes: &[Result<Outcome>],
     times: usize,
-    play: impl Fn(&[Scenario]) -> Vec<Result<Verdict>>,
+    run: impl Fn(&[Scenario]) -> Vec<Result<Comparison>>,
 ) {
-    let first = scenarios.iter().zip(outcomes).filter_map(|(scenario, outcome)| {
-        let verdict = &outcome.as_ref().ok()?.verdict;
-        (!verdict.races.is_empty()).then_some((scenario, verdict))
-    });
-    let (racing, verdicts): (Vec<Scenario>, Vec<&Verdict>) = first.map(|(a, b)| (a.clone(), b)).unzip();
-    let mut seen: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
-    let mut note = |name, verdict: &Verdict| {
-        for (id, end) in &verdict.races {
-            seen.entry((name, id.clone())).or_default().insert(end);
+    let (mut racing, mut results) = (vec![], Results::default());
+    for (scenario, outcome) in scenarios.iter().zip(outcomes) {
+        if let Ok(Outcome { comparison, .. }) = outcome
+            && !comparison.races.is_empty()
+        {
+            racing.push(scenario.clone());
+            results.add(scenario, comparison);
         }
-    };
-    racing.iter().zip(verdicts).for_each(|(scenario, verdict)| note(&scenario.name, verdict));
+    }
     for _ in 0..times {
-        for (scenario, verdict) in racing.iter().zip(play(&racing)) {
-            verdict.iter().for_each(|verdict| note(&scenario.name, verdict));
+        for (scenario, comparison) in racing.iter().zip(run(&racing)) {
+            if let Ok(comparison) = comparison {
+                results.add(scenario, &comparison);
+            }
         }
     }
-    let both = seen.values().filter(|ends| ends.len() > 1).count();
-    for ((name, id), ends) in &seen {
-        say(format!("race  {name}: {id}: {}", ends.iter().copied().collect::<Vec<_>>().join(", ")));
+    for ((name, id), results) in &results.0 {
+        say(format!("race  {name}: {id}: {}", results.iter().copied().collect::<Vec<_>>().join(", ")));
     }
-    say(format!("{} races, each played {} times: {both} ended in more than one way", seen.len(), times + 1));
+    let races = results.0.len();
+    let both = results.0.values().filter(|results| results.len() > 1).count();
+    say(format!("{races} races, each run {} times: {both} had more than one result", times + 1));
 }

@@ -1,92 +1,96 @@
-//! Random repositories and random edits, the same for the same seed.
+//! Random repositories and edits. Equal seeds give equal scenarios.
 
 use std::fmt;
 
 use super::scenarios::Scenario;
 
-/// A small generator of numbers (SplitMix64): reproducible everywhere, and good enough to pick with.
-struct Dice(u64);
+/// SplitMix64, a small generator of reproducible random numbers.
+struct Random(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % sides.max(1) as u64) as usize
+        ((mixed ^ (mixed >> 31)) % limit.max(1) as u64) as usize
     }
 
-    fn one_in(&mut self, sides: usize) -> bool {
-        self.roll(sides) == 0
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
     }
 }
 
 /// A Kustomization of the repository.
 #[derive(Clone)]
-struct Unit {
+struct Application {
     name: String,
     parent: Option<usize>,
     directory: String,
     options: Vec<String>,
     objects: Vec<String>,
-    gone: bool,
+    removed: bool,
 }
 
-/// Case number `case` of a seed.
+/// Returns case number `case` of a seed.
 pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
-    let mut dice = Dice(seed.wrapping_mul(1_000_003).wrapping_add(case));
-    let mut units = vec![Unit {
+    let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(case));
+    let mut apps = vec![Application {
         name: "root".into(),
         parent: None,
         directory: "root".into(),
         options: vec![],
         objects: vec!["cm vars v=x".into(), "cm anchor".into()],
-        gone: false,
+        removed: false,
     }];
-    for number in 1..2 + dice.roll(3) {
-        let parent = dice.roll(units.len());
-        let unit = Unit {
+    for number in 1..2 + random.below(3) {
+        let parent = random.below(apps.len());
+        let app = Application {
             name: format!("k{number}"),
             parent: Some(parent),
             directory: format!("d{number}"),
-            options: options(&mut dice),
-            objects: objects(&mut dice, number),
-            gone: false,
+            options: options(&mut random),
+            objects: objects(&mut random, number),
+            removed: false,
         };
-        let substituted = unit.options.iter().any(|option| option.starts_with("var:") || option == "from=vars");
+        let substituted = app.options.iter().any(|option| option.starts_with("var:") || option == "from=vars");
         let named = substituted.then(|| format!("cm v{number}-${{v}}"));
-        units.push(Unit { objects: unit.objects.into_iter().chain(named).collect(), ..unit });
+        apps.push(Application { objects: app.objects.into_iter().chain(named).collect(), ..app });
     }
-    let flags: &[&str] = if dice.one_in(3) { &["--diff"] } else { &[] };
-    let before = lines(&units);
+    let flags: &[&str] = if random.one_in(3) { &["--diff"] } else { &[] };
+    let before = lines(&apps);
     let mut live = vec![];
-    if dice.one_in(6) {
-        let unit = 1 + dice.roll(units.len() - 1);
+    if random.one_in(6) {
+        let app = 1 + random.below(apps.len() - 1);
         live.push(format!(
             "patch kustomization {} -n @ --type=merge --field-manager=flux -p {{\"spec\":{{\"suspend\":true}}}}",
-            units[unit].name
+            apps[app].name
         ));
     }
-    if dice.one_in(6) {
+    if random.one_in(6) {
         live.push(
             "annotate configmap anchor -n @ --field-manager=someone kustomize.toolkit.fluxcd.io/prune=disabled".into(),
         );
     }
-    for _ in 0..1 + dice.roll(3) {
-        mutate(&mut dice, &mut units, !flags.is_empty());
+    for _ in 0..1 + random.below(3) {
+        change(&mut random, &mut apps, !flags.is_empty());
     }
-    let new = lines(&units);
-    let path = |line: &String| line.split(':').next().unwrap_or_default().to_owned();
-    let kept: Vec<String> = new.iter().map(path).collect();
-    let mut after: Vec<String> =
-        before.iter().map(path).filter(|file| !kept.contains(file)).map(|file| format!("-{file}")).collect();
+    let new = lines(&apps);
+    let kept: Vec<&str> = new.iter().map(|line| path(line)).collect();
+    let removed = before.iter().map(|line| path(line)).filter(|file| !kept.contains(file));
+    let mut after: Vec<String> = removed.map(|file| format!("-{file}")).collect();
     after.extend(new.into_iter().filter(|line| !before.contains(line)));
     Scenario { name: format!("seed-{seed}-case-{case}"), before, live, after, flags, ..Scenario::default() }
 }
 
-fn options(dice: &mut Dice) -> Vec<String> {
+/// Returns the path of a line in the short notation of [`super::manifest`].
+fn path(line: &str) -> &str {
+    line.split(':').next().unwrap_or_default()
+}
+
+fn options(random: &mut Random) -> Vec<String> {
     let mut options = vec![];
-    match dice.roll(10) {
+    match random.below(10) {
         0 => options.push("prune=false".into()),
         1 => options.push("deletionPolicy=Orphan".into()),
         2 => options.push("deletionPolicy=Delete".into()),
@@ -99,11 +103,11 @@ fn options(dice: &mut Dice) -> Vec<String> {
     options
 }
 
-fn objects(dice: &mut Dice, unit: usize) -> Vec<String> {
+fn objects(random: &mut Random, app: usize) -> Vec<String> {
     let mut objects = vec![];
-    for number in 0..1 + dice.roll(4) {
-        let name = format!("o{unit}{number}");
-        objects.push(match dice.roll(8) {
+    for number in 0..1 + random.below(4) {
+        let name = format!("o{app}{number}");
+        objects.push(match random.below(8) {
             0 => format!("cm {name} prune=disabled"),
             1 => format!("ns @-{name} | cm in-{name} ns=@-{name}"),
             2 => format!("cr @-{name}"),
@@ -115,69 +119,69 @@ fn objects(dice: &mut Dice, unit: usize) -> Vec<String> {
     objects
 }
 
-fn mutate(dice: &mut Dice, units: &mut Vec<Unit>, asks: bool) {
-    let at = dice.roll(units.len());
-    match dice.roll(11) {
-        // An object goes, comes, or moves.
-        0 | 1 if units[at].objects.len() > 1 => drop(units[at].objects.pop()),
-        2 => units[at].objects.push(format!("cm fresh{at}")),
+fn change(random: &mut Random, apps: &mut Vec<Application>, with_diff: bool) {
+    let at = random.below(apps.len());
+    match random.below(11) {
+        // Remove, add or move an object.
+        0 | 1 if apps[at].objects.len() > 1 => drop(apps[at].objects.pop()),
+        2 => apps[at].objects.push(format!("cm fresh{at}")),
         3 => {
-            let to = dice.roll(units.len());
-            if to != at && units[at].objects.len() > 1 {
-                let moved = units[at].objects.pop();
-                units[to].objects.extend(moved);
+            let to = random.below(apps.len());
+            if to != at && apps[at].objects.len() > 1 {
+                let moved = apps[at].objects.pop();
+                apps[to].objects.extend(moved);
             }
         }
-        // A Kustomization goes, with or without its directory.
-        4 if at > 0 => units[at].gone = true,
-        5 if at > 0 && units.iter().all(|unit| unit.parent != Some(at)) => {
-            units[at].gone = true;
-            units[at].objects.clear();
+        // Remove a Kustomization, with or without its directory.
+        4 if at > 0 => apps[at].removed = true,
+        5 if at > 0 && apps.iter().all(|app| app.parent != Some(at)) => {
+            apps[at].removed = true;
+            apps[at].objects.clear();
         }
-        // It is renamed, its options change, or it is emptied.
-        6 if at > 0 => units[at].name = format!("renamed{at}"),
-        7 if at > 0 => units[at].options = options(dice),
-        8 if at > 0 => units[at].objects = vec![],
-        // The variables change, or what cannot be changed, where the server is asked about that.
-        9 => edit(&mut units[0].objects, "cm vars v=x", |_| "cm vars v=y".to_owned()),
-        10 if asks => edit(&mut units[at].objects, "deploy ", |object| format!("{object} selects=other")),
+        // Rename it, change its options, or remove all its objects.
+        6 if at > 0 => apps[at].name = format!("renamed{at}"),
+        7 if at > 0 => apps[at].options = options(random),
+        8 if at > 0 => apps[at].objects = vec![],
+        // Change a variable, or an immutable field: only --diff asks the server about that.
+        9 => edit(&mut apps[0].objects, "cm vars v=x", |_| "cm vars v=y".to_owned()),
+        10 if with_diff => edit(&mut apps[at].objects, "deploy ", |object| format!("{object} selects=other")),
         _ => {
-            let number = units.len();
-            let objects = objects(dice, number);
+            let number = apps.len();
+            let objects = objects(random, number);
             let parent = Some(at);
-            units.push(Unit {
+            apps.push(Application {
                 name: format!("k{number}"),
                 parent,
                 directory: format!("d{number}"),
                 options: vec![],
                 objects,
-                gone: false,
+                removed: false,
             });
         }
     }
 }
 
-/// Changes the first object that begins so.
+/// Changes the first object that begins with `beginning`.
 fn edit(objects: &mut [String], beginning: &str, change: impl Fn(&str) -> String) {
     if let Some(object) = objects.iter_mut().find(|object| object.starts_with(beginning)) {
         *object = change(object);
     }
 }
 
-/// A repository as lines; a directory keeps a file without manifests, so that it always exists.
-fn lines(units: &[Unit]) -> Vec<String> {
+/// Returns a repository as lines. Each directory has a file without manifests, so that it always exists.
+fn lines(apps: &[Application]) -> Vec<String> {
     let mut lines = vec![];
-    for unit in units {
-        lines.push(format!("{}/README.md:: {}", unit.directory, unit.directory));
-        for object in &unit.objects {
+    for app in apps {
+        lines.push(format!("{}/README.md:: {}", app.directory, app.directory));
+        for object in &app.objects {
             let name = object.split(' ').nth(1).unwrap_or_default().replace(['@', ':', '$', '{', '}'], "");
-            lines.push(format!("{}/{name}.yaml: {object}", unit.directory));
+            lines.push(format!("{}/{name}.yaml: {object}", app.directory));
         }
     }
-    for unit in units.iter().filter(|unit| !unit.gone) {
-        if let Some(parent) = unit.parent {
-            let text = format!("ks {} ./{} {}", unit.name, unit.directory, unit.options.join(" "));
-            lines.push(format!("{}/ks-{}.yaml: {}", units[parent].directory, unit.directory, text.trim_end()));
+    for app in apps.iter().filter(|app| !app.removed) {
+        if let Some(parent) = app.parent {
+            let text = format!("ks {} ./{} {}", app.name, app.directory, app.options.join(" "));
+            lines.push(format!("{}/ks-{}.yaml: {}", apps[parent].directory, app.directory, text.trim_end()));
         }
     }
     lines

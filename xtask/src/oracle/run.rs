@@ -1,4 +1,4 @@
-//! One scenario on the real control plane.
+//! Runs one scenario on the real control plane.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,54 +13,54 @@ use super::manifest::{self, File, Files};
 use super::scenarios::Scenario;
 use crate::cluster::Cluster;
 use crate::controlplane::bin;
-use crate::git;
+use crate::{git, items, text};
 
-/// How long nothing may change before a scenario counts as settled: more than an interval of its Kustomizations.
+/// Time without any change until a scenario is idle: longer than the interval of its Kustomizations.
 const QUIET: Duration = Duration::from_secs(7);
-/// Between two readings.
+/// Time between two reads of the cluster.
 const POLL: Duration = Duration::from_millis(1500);
-/// How long settling may take.
+/// Time limit for a scenario to become idle.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// What a scenario came to.
+/// Result of one run of a scenario.
 #[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// Where plan and controller disagree.
+pub struct Comparison {
+    /// Differences between the plan and the controller.
     pub mismatches: Vec<String>,
-    /// Rows of the plan that concern the scenario.
+    /// Number of rows of the plan for objects of the scenario.
     pub rows: usize,
-    /// What came of those of them that are races, by object; `@` stands for the scenario's prefix.
+    /// Actual results of the rows that are races, by object. `@` is the prefix of the scenario.
     pub races: BTreeMap<String, &'static str>,
-    /// With mismatches only: what the Kustomizations said of themselves in the end.
+    /// With mismatches: status and inventory of each Kustomization.
     pub evidence: Vec<String>,
 }
 
-/// Runs one scenario in namespaces of its own.
-pub(super) fn scenario(cluster: &Cluster, binary: &Path, scenario: &Scenario, number: usize) -> Result<Verdict> {
-    let place = Place { cluster, prefix: format!("s{number:03}x"), folder: folder(number)? };
-    let verdict = place.play(binary, scenario);
-    let _ = std::fs::remove_dir_all(&place.folder);
-    // Nothing of the scenario may keep the controller busy.
-    let _ = cluster.kubectl(&["delete", "kustomizations", "--all", "-n", &place.prefix, "--wait=false"]);
-    let _ = cluster.kubectl(&["delete", "namespace", &place.prefix, "--wait=false"]);
-    verdict
+/// Runs one scenario in its own namespaces.
+pub(super) fn scenario(cluster: &Cluster, binary: &Path, scenario: &Scenario, number: usize) -> Result<Comparison> {
+    let run = Run { cluster, prefix: format!("s{number:03}x"), folder: folder(number)? };
+    let comparison = run.compare(binary, scenario);
+    let _ = std::fs::remove_dir_all(&run.folder);
+    // Delete the scenario, so that the controller no longer reconciles it.
+    let _ = cluster.kubectl(&["delete", "kustomizations", "--all", "-n", &run.prefix, "--wait=false"]);
+    let _ = cluster.kubectl(&["delete", "namespace", &run.prefix, "--wait=false"]);
+    comparison
 }
 
-/// Outside of this checkout, so that the binary reads it as a plain folder.
+/// Creates a folder outside this checkout, so that the plan does not use this git repository.
 fn folder(number: usize) -> Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("oracle-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
 }
 
-struct Place<'a> {
+struct Run<'a> {
     cluster: &'a Cluster,
     prefix: String,
     folder: PathBuf,
 }
 
-impl Place<'_> {
-    fn play(&self, binary: &Path, scenario: &Scenario) -> Result<Verdict> {
+impl Run<'_> {
+    fn compare(&self, binary: &Path, scenario: &Scenario) -> Result<Comparison> {
         self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.prefix}}))?;
         for text in &scenario.cluster {
             self.apply(&manifest::object(&text.replace('@', &self.prefix), &self.prefix)?)?;
@@ -70,24 +70,26 @@ impl Place<'_> {
         manifest::edit(&mut files, &scenario.before, &self.prefix)?;
         self.publish(&files)?;
         self.apply(&manifest::object("ks root ./root", &self.prefix)?)?;
-        self.settle().context("before")?;
+        self.wait_until_idle().context("before")?;
         for line in &scenario.live {
             let line = line.replace('@', &self.prefix);
-            // A random repository may not have created what its command is about.
-            let done = self.cluster.kubectl(&line.split(' ').collect::<Vec<_>>());
-            done.map(drop).or_else(|error| if error.to_string().contains("NotFound") { Ok(()) } else { Err(error) })?;
+            // In a random repository, the object of the command may not exist.
+            match self.cluster.kubectl(&line.split(' ').collect::<Vec<_>>()) {
+                Err(error) if !error.to_string().contains("NotFound") => return Err(error),
+                _ => {}
+            }
         }
         if !scenario.live.is_empty() {
-            self.settle().context("after the live commands")?;
+            self.wait_until_idle().context("after the live commands")?;
         }
         manifest::edit(&mut files, &scenario.after, &self.prefix)?;
         self.write(&files)?;
         let before = self.uids()?;
         let plan = self.plan(binary, scenario.flags)?;
         self.publish(&files)?;
-        self.settle().context("after")?;
+        self.wait_until_idle().context("after")?;
         let after = self.uids()?;
-        let (rows, mut mismatches) = check::predictions(&plan, |id| self.concerns(id));
+        let (rows, mut mismatches) = check::predictions(&plan, |id| self.is_part(id));
         let (wrong, races) = check::compare(&rows, &before, &after);
         mismatches.extend(wrong);
         let races = races.into_iter().map(|(id, happened)| (id.replace(&self.prefix, "@"), happened)).collect();
@@ -95,23 +97,14 @@ impl Place<'_> {
         mismatches.extend(check::missing(&rows, &expected));
         mismatches.extend(check::unverified(&plan, &self.prefix));
         let evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
-        Ok(Verdict { mismatches, rows: rows.len(), races, evidence })
+        Ok(Comparison { mismatches, rows: rows.len(), races, evidence })
     }
 
-    /// One line for each Kustomization: its state and what its inventory holds.
+    /// Returns one line for each Kustomization: its Ready condition and its inventory.
     fn evidence(&self) -> Result<Vec<String>> {
         let list = self.cluster.kubectl(&["get", "kustomizations", "-n", &self.prefix, "-o", "json"])?;
         let list: Value = serde_json::from_str(&list)?;
-        let line = |item: &Value| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let items = |pointer: &str| item.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-            let ready = items("/status/conditions").find(|condition| condition["type"] == "Ready");
-            let ready = ready.map(|ready| format!("{} {}", text(&ready["reason"]), text(&ready["message"])));
-            let entries: Vec<String> = items("/status/inventory/entries").map(|entry| text(&entry["id"])).collect();
-            let name = text(&item["metadata"]["name"]);
-            format!("{name}: {}; inventory: {}", ready.unwrap_or_default(), entries.join(" "))
-        };
-        Ok(list["items"].as_array().into_iter().flatten().map(line).collect())
+        Ok(items(&list, "/items").map(state).collect())
     }
 
     fn apply(&self, manifest: &Value) -> Result<()> {
@@ -119,7 +112,7 @@ impl Place<'_> {
         self.cluster.kubectl_stdin(&arguments, &manifest.to_string()).map(drop)
     }
 
-    /// Puts the files into the checkout, without committing them.
+    /// Writes the files to the checkout without a commit.
     fn write(&self, files: &Files) -> Result<()> {
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -164,17 +157,17 @@ impl Place<'_> {
         serde_json::from_slice(&output.stdout).context("the plan is no JSON")
     }
 
-    fn concerns(&self, id: &str) -> bool {
+    fn is_part(&self, id: &str) -> bool {
         let (name, namespace) = id.split_once(" -n ").unwrap_or((id, ""));
         namespace.starts_with(&self.prefix) || name.contains(&self.prefix)
     }
 
-    /// Everything of the scenario with its uid.
+    /// Returns the uid of every object of the scenario.
     fn uids(&self) -> Result<Uids> {
         Ok(self.read()?.into_iter().map(|(id, (uid, _))| (id, uid)).collect())
     }
 
-    /// Everything of the scenario: uid, and what shows that something is going on.
+    /// Reads every object of the scenario: its uid and its [`progress`].
     fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
         const TYPES: &str = "namespaces,configmaps,secrets,serviceaccounts,services,pods,deployments.apps,replicasets.apps,\
             clusterroles,customresourcedefinitions,kustomizations.kustomize.toolkit.fluxcd.io,\
@@ -185,39 +178,35 @@ impl Place<'_> {
         let mut found = BTreeMap::new();
         for list in lists {
             let list: Value = serde_json::from_str(&list)?;
-            for item in list["items"].as_array().into_iter().flatten() {
-                let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-                let version = text("/apiVersion");
-                let group = version.split_once('/').map_or("", |(group, _)| group);
-                let id = check::identity(group, &text("/kind"), &text("/metadata/namespace"), &text("/metadata/name"));
-                if self.concerns(&id) {
-                    found.insert(id, (text("/metadata/uid"), progress(item)));
+            for item in items(&list, "/items") {
+                let group = text(item, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+                let (namespace, name) = (text(item, "/metadata/namespace"), text(item, "/metadata/name"));
+                let id = check::identity(group, text(item, "/kind"), namespace, name);
+                if self.is_part(&id) {
+                    found.insert(id, (text(item, "/metadata/uid").to_owned(), progress(item)));
                 }
             }
         }
         Ok(found)
     }
 
-    /// Waits until nothing has changed for a while.
-    fn settle(&self) -> Result<()> {
+    /// Waits until nothing has changed for [`QUIET`].
+    fn wait_until_idle(&self) -> Result<()> {
         let end = Instant::now() + LIMIT;
         let mut last = self.read()?;
         let mut since = Instant::now();
         let mut working = 0;
         while since.elapsed() < QUIET {
             if Instant::now() > end {
-                bail!("nothing came to rest within {} s in {}", LIMIT.as_secs(), self.prefix);
+                bail!("objects still change after {} s in {}", LIMIT.as_secs(), self.prefix);
             }
             std::thread::sleep(POLL);
             let now = self.read()?;
-            // Every interval shows as work for a moment; work that goes on, such as a wait for a namespace, shows longer.
+            // At every interval a Kustomization reconciles for a moment. Longer work, such as waiting for a namespace, counts.
             working = if now.values().any(|(_, progress)| progress.contains("working")) { working + 1 } else { 0 };
-            let still = |read: &BTreeMap<String, (String, String)>| -> Vec<(String, String)> {
-                read.iter()
-                    .map(|(id, (uid, progress))| (id.clone(), uid.clone() + &progress.replace("working", "")))
-                    .collect()
-            };
-            if still(&now) != still(&last) || now.values().any(|(_, progress)| progress.contains("busy")) || working > 2
+            if without_work(&now) != without_work(&last)
+                || now.values().any(|(_, progress)| progress.contains("busy"))
+                || working > 2
             {
                 last = now;
                 since = Instant::now();
@@ -227,17 +216,41 @@ impl Place<'_> {
     }
 }
 
-/// `busy` while an object is being deleted or a Kustomization has not tried anything at all, `working` while one
-/// reconciles.
+/// Returns what to compare of two reads: everything except that a Kustomization reconciles.
+fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, String)> {
+    read.iter().map(|(id, (uid, progress))| (id.as_str(), uid.as_str(), progress.replace("working", ""))).collect()
+}
+
+/// Describes the work on an object: `busy` during its deletion and before the first attempt of a Kustomization, `working`
+/// while a Kustomization reconciles.
 fn progress(item: &Value) -> String {
-    let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let deleting = !text("/metadata/deletionTimestamp").is_empty() && text("/kind") != "Pod";
-    let kustomization = text("/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
+    let deleting = !text(item, "/metadata/deletionTimestamp").is_empty() && text(item, "/kind") != "Pod";
+    let kustomization =
+        text(item, "/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
     let untouched = kustomization && item.pointer("/status/conditions").is_none();
     let busy = if deleting || untouched { "busy" } else { "" };
-    let mut conditions = item.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let ready = conditions.find(|condition| condition["type"] == "Ready");
-    let working = kustomization && ready.is_some_and(|ready| ready["status"] == "Unknown");
+    let working = kustomization && ready_condition(item).is_some_and(|ready| ready["status"] == "Unknown");
     let working = if working { "working" } else { "" };
-    format!("{busy}{working} {} {}", text("/status/lastAttemptedRevision"), text("/status/lastAppliedRevision"))
+    format!(
+        "{busy}{working} {} {}",
+        text(item, "/status/lastAttemptedRevision"),
+        text(item, "/status/lastAppliedRevision")
+    )
+}
+
+fn ready_condition(item: &Value) -> Option<&Value> {
+    items(item, "/status/conditions").find(|condition| condition["type"] == "Ready")
+}
+
+/// Describes a Kustomization: its Ready condition and its inventory.
+fn state(item: &Value) -> String {
+    let ready = ready_condition(item).unwrap_or(&Value::Null);
+    let entries: Vec<&str> = items(item, "/status/inventory/entries").map(|entry| text(entry, "/id")).collect();
+    format!(
+        "{}: {} {}; inventory: {}",
+        text(item, "/metadata/name"),
+        text(ready, "/reason"),
+        text(ready, "/message"),
+        entries.join(" ")
+    )
 }

@@ -1,22 +1,22 @@
-//! The scenarios: a repository, an edit, and what has to be predicted of it. Numbers are the edge cases of reference
-//! kustomize-controller 8.
+//! Scenarios: a repository, an edit and the expected rows of the plan. Numbers in names are those of
+//! docs/reference/kustomize-controller.md 8.
 
-/// One scenario.
+/// A repository, an edit of it, and the expected rows of the plan.
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {
-    /// Name, unique.
+    /// Unique name for the command line.
     pub name: String,
-    /// Applied with kubectl before anything is published.
+    /// Objects to apply with kubectl before the repository is published.
     pub cluster: Vec<String>,
-    /// The repository at first; the Kustomization `root` builds `./root`.
+    /// Files of the repository. The Kustomization `root` builds `./root`.
     pub before: Vec<String>,
-    /// kubectl command lines between the two publications.
+    /// kubectl commands to run after the repository is published.
     pub live: Vec<String>,
-    /// The edit that is planned and then published.
+    /// Edit to plan and then publish.
     pub after: Vec<String>,
-    /// More flags of the plan.
+    /// Additional flags of `prune --plan`.
     pub flags: &'static [&'static str],
-    /// Rows that must be among the predictions, as `ACTION KIND/NAME`, so that agreeing on nothing is no success.
+    /// Rows that the plan must contain, as `ACTION KIND/NAME`.
     pub expect: Vec<String>,
 }
 
@@ -34,19 +34,27 @@ const BASE: Row = Row { name: "", cluster: &[], before: &[], live: &[], after: &
 
 const DIFF: &[&str] = &["--diff"];
 
-/// Every scenario.
+/// Returns every scenario of the table.
 pub fn all() -> Vec<Scenario> {
-    let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-    let scenario = |row: &Row| Scenario {
-        name: row.name.to_owned(),
-        cluster: owned(row.cluster),
-        before: owned(row.before),
-        live: owned(row.live),
-        after: owned(row.after),
-        flags: row.flags,
-        expect: owned(row.expect),
-    };
-    ROWS.iter().map(scenario).collect()
+    ROWS.iter().map(Row::scenario).collect()
+}
+
+impl Row {
+    fn scenario(&self) -> Scenario {
+        Scenario {
+            name: self.name.to_owned(),
+            cluster: owned(self.cluster),
+            before: owned(self.before),
+            live: owned(self.live),
+            after: owned(self.after),
+            flags: self.flags,
+            expect: owned(self.expect),
+        }
+    }
+}
+
+fn owned(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
 const ROWS: &[Row] = &[

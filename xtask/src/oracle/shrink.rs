@@ -1,11 +1,11 @@
-//! Makes a scenario smaller as long as it goes on failing, by leaving out lines (delta debugging, Zeller and Hildebrandt).
+//! Removes lines of a failing scenario while it still fails (delta debugging, Zeller and Hildebrandt).
 
 use super::scenarios::Scenario;
 
-/// How many rounds of candidates are tried at most; a candidate takes as long as a scenario.
+/// Maximum number of rounds. Each candidate takes as long as a scenario.
 const ROUNDS: usize = 12;
 
-/// The smallest scenario found that still fails. `fail` says of each candidate whether it does.
+/// Returns the smallest scenario found that still fails. `fail` returns, for each candidate, true if it fails.
 pub(super) fn smallest(scenario: &Scenario, fail: impl Fn(&[Scenario]) -> Vec<bool>) -> Scenario {
     let mut best = scenario.clone();
     let mut size = lines(&best).div_ceil(2);
@@ -28,22 +28,21 @@ fn lines(scenario: &Scenario) -> usize {
     scenario.before.len() + scenario.live.len() + scenario.after.len()
 }
 
-/// The scenario without `size` lines from `start`, counted through `before`, `live` and `after`. A removal of a file that
-/// is no longer there goes with it, and so does what was expected of the whole.
+/// Returns the scenario without `size` lines from `start`, counted over `before`, `live` and `after`. Removals of missing
+/// files and the expected rows are dropped too.
 fn without(scenario: &Scenario, start: usize, size: usize) -> Scenario {
     let mut number = 0;
-    let mut kept = |lines: &[String]| -> Vec<String> {
-        let stays = |_: &&String| {
+    let [before, live, mut after] = [&scenario.before, &scenario.live, &scenario.after].map(|lines| {
+        let mut kept = vec![];
+        for line in lines {
+            if !(start..start + size).contains(&number) {
+                kept.push(line.clone());
+            }
             number += 1;
-            !(start..start + size).contains(&(number - 1))
-        };
-        lines.iter().filter(stays).cloned().collect()
-    };
-    let before = kept(&scenario.before);
-    let live = kept(&scenario.live);
-    let mut after = kept(&scenario.after);
-    let there = |path: &str| before.iter().any(|line| line.starts_with(path));
-    after.retain(|line| line.strip_prefix('-').is_none_or(there));
+        }
+        kept
+    });
+    after.retain(|line| line.strip_prefix('-').is_none_or(|path| before.iter().any(|line| line.starts_with(path))));
     Scenario { before, live, after, expect: vec![], ..scenario.clone() }
 }
 
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_lines_that_matter_are_left() {
+    fn smallest_keeps_only_the_lines_of_the_failure() {
         let lines = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let scenario = Scenario {
             before: lines(&["a: cm a", "b: cm b", "c: cm c", "d: cm d"]),

@@ -1,8 +1,11 @@
-//! Durations as text: what users type, and what Flux writes into specs and statuses.
+//! Durations in the syntax of Go's `time.ParseDuration`, as in flags, specs and statuses.
+//!
+//! Not `humantime`, which accepts days and rejects fractions; kube's `Duration` needs a client crate.
 
 use std::time::Duration;
 
-/// A duration as Kubernetes and its users write it: `5s`, `2m`, `1h30m`, `1.5s`, `300ms`; `0` needs no unit. Never negative.
+/// Parses a duration such as `5s`, `1h30m`, `1.5s` or `300ms`; `0` needs no unit. Returns `None` for negative durations
+/// and other text.
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -1,67 +1,34 @@
-//! What was read of a cluster, in one value: every view and plan is a pure function of it, and it can be a file.
+//! A reading of a cluster in one value. Every view and plan is a pure function of a snapshot, and it can be a file.
 
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::gap::Gap;
 use super::object::{GroupKind, ObjectId, ObjectMetadata, Resource, ResourceType};
 
 /// Schema name of the recorded form.
 pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
 
-/// Groups of Flux whose objects only `get` reads, but for ResourceSet, and what it reads of their specs.
-const SHOWN_ONLY: [&str; 3] = ["image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io", "fluxcd.controlplane.io"];
-const SHOWN: [&str; 6] = ["suspend", "timeout", "type", "sourceRef", "imageRepositoryRef", "providerRef"];
+/// API groups whose objects only `get` reads (except ResourceSet), and the fields of `spec` that it reads.
+const GET_ONLY_GROUPS: [&str; 3] =
+    ["image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io", "fluxcd.controlplane.io"];
+const GET_FIELDS: [&str; 6] = ["suspend", "timeout", "type", "sourceRef", "imageRepositoryRef", "providerRef"];
 
-/// Why something could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GapKind {
-    /// 401 or 403.
-    Forbidden,
-    /// Discovery knows the API group but its server does not answer.
-    StaleGroup,
-    /// 406: the server cannot give metadata only.
-    NotAcceptable,
-    /// 410 twice: the list ran out of its revision.
-    Expired,
-    /// 429 after all retries.
-    Throttled,
-    /// No answer in time.
-    Timeout,
-    /// Any other failure.
-    Failed,
-}
-
-/// Something that could not be read: a value carried to the output, never only a log line.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Gap {
-    /// Why.
-    pub kind: GapKind,
-    /// What: a resource such as `deployments.apps`, or an API group version such as `metrics.k8s.io/v1beta1`.
-    pub subject: String,
-    /// Namespace where the gap is only there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// What the server said.
-    pub message: String,
-}
-
-/// A version in which a kind is served beside the one that it is read in.
+/// A served version of a kind, other than the one in which it is read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OtherVersion {
-    /// Group and kind.
     #[serde(flatten)]
     pub what: GroupKind,
-    /// Version, without group.
+    /// Version without the group.
     pub version: Box<str>,
 }
 
-/// Which cluster this is: plans are pinned to it.
+/// Identity of a cluster. Plans are pinned to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterIdentity {
-    /// Uid of the namespace kube-system, the usual identity of a cluster; empty when it could not be read.
+    /// Uid of the namespace kube-system, the usual identity of a cluster; empty if it could not be read.
     pub uid: String,
     /// URL of the API server.
     pub server: String,
@@ -72,29 +39,28 @@ pub struct ClusterIdentity {
 pub struct Snapshot {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// When reading began.
+    /// Time at which the reading began.
     pub taken: DateTime<Utc>,
-    /// Which cluster.
     pub cluster: ClusterIdentity,
-    /// The types that were looked for.
+    /// Types that were listed.
     pub types: Vec<ResourceType>,
-    /// Further versions of these types. Every cluster has some: where there is none, nobody looked.
+    /// Other versions of these types. Every cluster has some: empty means that they were not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_versions: Vec<OtherVersion>,
-    /// Every object, metadata only, sorted by identity.
+    /// Metadata of every object, sorted by identity.
     pub objects: Vec<ObjectMetadata>,
-    /// Owners, sources and whatever can be suspended, with content, read after `objects`; volumes, read with them.
+    /// Owners, sources, kinds that can be suspended and volumes, with content, sorted by identity. All but volumes are
+    /// read after `objects`.
     pub full: Vec<Resource>,
-    /// Uids of owners whose resource version moved between the two times they were read: before the first object and
-    /// after the last. Their record does not speak for what was seen in between.
+    /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `full`. Their
+    /// inventory cannot be compared with the objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moved: Vec<Box<str>>,
-    /// What could not be read.
     pub gaps: Vec<Gap>,
 }
 
 impl Snapshot {
-    /// An empty snapshot of a cluster.
+    /// Creates an empty snapshot.
     pub fn new(taken: DateTime<Utc>, cluster: ClusterIdentity) -> Self {
         let schema = SCHEMA.to_owned();
         Self {
@@ -110,8 +76,8 @@ impl Snapshot {
         }
     }
 
-    /// Puts everything in order, so that two readings of one cluster are equal, and drops doubles: some servers show
-    /// one stored object under two groups with one uid.
+    /// Sorts everything, so that two readings of the same state are equal, and drops duplicates: some servers list one
+    /// stored object under two API groups, with the same uid.
     pub fn normalise(&mut self) {
         self.types.sort();
         self.other_versions.sort();
@@ -126,16 +92,16 @@ impl Snapshot {
         self.gaps.dedup();
     }
 
-    /// Takes the content of owners and sources, which was read after all objects. Where an owner is also an object, its
-    /// second reading is the one that counts; the first is the witness of whether it moved.
-    pub fn take_full(&mut self, contents: Vec<Resource>, read_whole: impl Fn(&ObjectId) -> bool) {
+    /// Adds owners and sources with content, which are read after all objects. Their metadata replaces the older metadata.
+    /// An object that is missing now, although `read_whole` is true for its kind, is removed.
+    pub fn add_resources(&mut self, contents: Vec<Resource>, read_whole: impl Fn(&ObjectId) -> bool) {
         let mut newer: HashMap<Box<str>, ObjectMetadata> = HashMap::with_capacity(contents.len());
         newer.extend(contents.iter().map(|full| (full.object.uid.clone(), full.object.clone())));
-        let moved = &mut self.moved;
+        let changed = &mut self.moved;
         self.objects.retain_mut(|object| match newer.remove(&object.uid) {
             Some(newer) => {
                 if newer.resource_version != object.resource_version {
-                    moved.push(object.uid.clone());
+                    changed.push(object.uid.clone());
                 }
                 *object = newer;
                 true
@@ -147,30 +113,35 @@ impl Snapshot {
         self.moved.sort();
     }
 
-    /// Whether an owner moved while objects were being read.
-    pub fn has_moved(&self, owner: &ObjectMetadata) -> bool {
+    /// Returns true if an owner changed while the objects were read.
+    pub fn changed_while_reading(&self, owner: &ObjectMetadata) -> bool {
         self.moved.binary_search(&owner.uid).is_ok()
     }
 
-    /// The object of this identity.
+    /// Returns the metadata of an object.
     pub fn object(&self, id: &ObjectId) -> Option<&ObjectMetadata> {
         let found = self.objects.binary_search_by(|object| object.id.cmp(id)).ok()?;
         Some(&self.objects[found])
     }
 
-    /// The full object of this identity.
+    /// Returns an object with content.
     pub fn full(&self, id: &ObjectId) -> Option<&Resource> {
         let found = self.full.binary_search_by(|full| full.object.id.cmp(id)).ok()?;
         Some(&self.full[found])
     }
 
-    /// The type that serves a group and kind.
+    /// Returns the type of a group and kind.
     pub fn resource_type(&self, what: &GroupKind) -> Option<&ResourceType> {
         self.types.iter().find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
     }
 
-    /// Puts a newer reading of an object in the place of the older one, or removes it when it is gone.
-    pub fn renew(&mut self, id: &ObjectId, newer: Option<ObjectMetadata>) {
+    /// Returns the gaps that may hide objects of a group and kind.
+    pub fn gaps_hiding(&self, what: &GroupKind) -> impl Iterator<Item = &Gap> {
+        self.gaps.iter().filter(move |gap| gap.hides(what, &self.types))
+    }
+
+    /// Replaces the metadata of an object, or removes the object if `newer` is `None`.
+    pub fn replace_object(&mut self, id: &ObjectId, newer: Option<ObjectMetadata>) {
         match (self.objects.binary_search_by(|object| object.id.cmp(id)), newer) {
             (Ok(at), Some(newer)) => self.objects[at] = newer,
             (Ok(at), None) => drop(self.objects.remove(at)),
@@ -179,9 +150,9 @@ impl Snapshot {
         }
     }
 
-    /// Puts a newer reading of a full object in the place of the older one, or removes it when it is gone.
-    pub fn renew_full(&mut self, id: &ObjectId, newer: Option<Resource>) {
-        self.renew(id, newer.as_ref().map(|full| full.object.clone()));
+    /// Replaces an object with content, or removes it if `newer` is `None`.
+    pub fn replace_resource(&mut self, id: &ObjectId, newer: Option<Resource>) {
+        self.replace_object(id, newer.as_ref().map(|full| full.object.clone()));
         match (self.full.binary_search_by(|full| full.object.id.cmp(id)), newer) {
             (Ok(at), Some(newer)) => self.full[at] = newer,
             (Ok(at), None) => drop(self.full.remove(at)),
@@ -190,15 +161,15 @@ impl Snapshot {
         }
     }
 
-    /// Drops content that may hold secrets before a snapshot leaves the process: the values of Helm releases, of kinds
-    /// that only `get` shows everything that it does not read, such as the address of a Provider, and what a volume's
-    /// type has of its own but for the path that decides whether it is deleted.
+    /// Removes content that may hold secrets, before a snapshot leaves the process: Helm values, fields that `get` does not
+    /// read (such as the address of a Provider), and the settings of volume types, except the path of `hostPath`, which
+    /// decides whether the data is deleted.
     pub fn redact(&mut self) {
         for full in &mut self.full {
-            let only_shown = SHOWN_ONLY.contains(&&*full.object.id.group) && &*full.object.id.kind != "ResourceSet";
+            let get_only = GET_ONLY_GROUPS.contains(&&*full.object.id.group) && &*full.object.id.kind != "ResourceSet";
             if let Some(spec) = full.content.get_mut("spec").and_then(serde_json::Value::as_object_mut) {
                 spec.remove("values");
-                spec.retain(|key, _| !only_shown || SHOWN.contains(&&**key));
+                spec.retain(|key, _| !get_only || GET_FIELDS.contains(&&**key));
             }
             if full.object.id.is("", "PersistentVolume") {
                 redact_volume(&mut full.content);
@@ -207,7 +178,7 @@ impl Snapshot {
     }
 }
 
-/// Credentials of flexVolumes, share names and handles are nobody's business; that a type is named says enough.
+/// Removes credentials, share names and volume handles. The name of the volume type remains.
 fn redact_volume(content: &mut serde_json::Value) {
     let Some(spec) = content.get_mut("spec").and_then(serde_json::Value::as_object_mut) else { return };
     for (key, value) in spec.iter_mut().filter(|(key, _)| *key != "claimRef") {
@@ -225,7 +196,7 @@ mod tests {
     use crate::testing::flux_object;
 
     #[test]
-    fn nothing_secret_leaves_with_a_snapshot() {
+    fn redacting_removes_secrets() {
         let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let provider =
             json!({"spec": {"suspend": true, "address": "https://example.invalid/hook/SECRET", "proxy": "SECRET"}});

@@ -1,7 +1,334 @@
-//! plan.
+//! Plans: every object that anyone would delete or that looks prunable, each once.
+//!
+//! [`Plan`] is the one spine from the planners to the outputs. Its fields are private: planners add rows, and `summary`,
+//! `complete` and the order are derived, so that no step on the way can lose or contradict a part of it.
 
-pub mod document;
+pub mod change;
+pub mod execution;
 pub mod filter;
+pub mod finalizers;
 pub mod limits;
 pub mod outcome;
-pub mod preview_limits;
+pub mod reason;
+pub mod volumes;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
+pub use finalizers::BlockedByFinalizers;
+pub use limits::Alarm;
+pub use reason::{Reason, ReasonCode};
+
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::snapshot::ClusterIdentity;
+use crate::ownership::OwnerId;
+
+/// Schema name.
+pub const SCHEMA: &str = "kubectl-gitops/plan/v1";
+
+/// A plan. Its parts are always sorted, so that two runs over the same cluster are equal to the byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Document", into = "Document")]
+pub struct Plan {
+    cluster: ClusterIdentity,
+    recorded: Option<DateTime<Utc>>,
+    rehearsed: bool,
+    gaps: Vec<Gap>,
+    owners: Vec<OwnerOutcome>,
+    changes: Vec<Change>,
+    diffs: Vec<Diff>,
+    contested: Vec<Contested>,
+    blocked_by_finalizers: Vec<BlockedByFinalizers>,
+    alarms: Vec<Alarm>,
+}
+
+impl Plan {
+    /// Creates an empty plan that is pinned to a cluster.
+    pub fn new(cluster: ClusterIdentity) -> Self {
+        Self { cluster, ..Self::default() }
+    }
+
+    /// Cluster that the plan is pinned to.
+    pub fn cluster(&self) -> &ClusterIdentity {
+        &self.cluster
+    }
+
+    /// Time of the recording that the plan was made from; `None` for a live cluster.
+    pub fn recorded(&self) -> Option<DateTime<Utc>> {
+        self.recorded
+    }
+
+    /// Everything that could not be read or computed.
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// Returns true if nothing that could hide or misjudge an object is unknown.
+    pub fn is_complete(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// Outcome of each owner that was looked at.
+    pub fn owners(&self) -> &[OwnerOutcome] {
+        &self.owners
+    }
+
+    /// One row per object that changes or looks prunable.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Unified diffs of updated objects, where they were asked for.
+    pub fn diffs(&self) -> &[Diff] {
+        &self.diffs
+    }
+
+    /// Objects that more than one owner applies in the end: each owner undoes what the other does.
+    pub fn contested(&self) -> &[Contested] {
+        &self.contested
+    }
+
+    /// Deleted objects that finalizers keep terminating.
+    pub fn blocked_by_finalizers(&self) -> &[BlockedByFinalizers] {
+        &self.blocked_by_finalizers
+    }
+
+    /// Limits that the plan exceeds, most severe first.
+    pub fn alarms(&self) -> &[Alarm] {
+        &self.alarms
+    }
+
+    /// Counts of the changes by action.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        for change in &self.changes {
+            *match change.action {
+                Action::Delete => &mut summary.delete,
+                Action::Recreate => &mut summary.recreate,
+                Action::Keep => &mut summary.keep,
+                Action::Create => &mut summary.create,
+                Action::Update => &mut summary.update,
+                Action::Unknown => &mut summary.unknown,
+            } += 1;
+        }
+        summary
+    }
+
+    /// Changes that delete an object, in its own right or by a cascade.
+    pub fn deletions(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.is_deletion())
+    }
+
+    /// Deletions in an object's own right; the cluster carries out the cascade by itself.
+    pub fn roots(&self) -> impl Iterator<Item = &Change> {
+        self.deletions().filter(|change| change.cause.is_none())
+    }
+
+    /// Owners that apply and prune nothing.
+    pub fn blocked_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
+        self.owners.iter().filter(|row| row.outcome == Outcome::Blocked)
+    }
+
+    /// Returns true if this plan does the same to the same object, by identity and uid.
+    pub fn contains(&self, change: &Change) -> bool {
+        self.changes.iter().any(|own| {
+            own.action == change.action && own.object.id == change.object.id && own.object.uid == change.object.uid
+        })
+    }
+
+    /// Sets the time of the recording that the plan was made from.
+    #[must_use]
+    pub fn recorded_at(mut self, recorded: Option<DateTime<Utc>>) -> Self {
+        self.recorded = recorded;
+        self
+    }
+
+    /// Notes that the server was asked by dry-runs.
+    #[must_use]
+    pub fn rehearsed(mut self) -> Self {
+        self.rehearsed = true;
+        self
+    }
+
+    /// Adds gaps; an equal gap is kept once.
+    pub fn add_gaps(&mut self, gaps: impl IntoIterator<Item = Gap>) {
+        self.gaps.extend(gaps);
+        self.gaps.sort();
+        self.gaps.dedup();
+    }
+
+    /// Adds outcomes of owners.
+    pub fn add_owners(&mut self, owners: impl IntoIterator<Item = OwnerOutcome>) {
+        self.owners.extend(owners);
+        self.owners.sort();
+    }
+
+    /// Adds changes of objects.
+    pub fn add_changes(&mut self, changes: impl IntoIterator<Item = Change>) {
+        self.changes.extend(changes);
+        self.changes.sort_by(|a, b| (&a.object, a.action).cmp(&(&b.object, b.action)));
+    }
+
+    /// Adds diffs of updated objects.
+    pub fn add_diffs(&mut self, diffs: impl IntoIterator<Item = Diff>) {
+        self.diffs.extend(diffs);
+        self.diffs.sort();
+    }
+
+    /// Adds objects that more than one owner applies.
+    pub fn add_contested(&mut self, contested: impl IntoIterator<Item = Contested>) {
+        self.contested.extend(contested);
+        self.contested.sort();
+    }
+
+    /// Sets the deleted objects that finalizers keep terminating, in the order given.
+    pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
+        self.blocked_by_finalizers = blocked;
+    }
+
+    /// Sets the limits that the plan exceeds, most severe first.
+    pub fn set_alarms(&mut self, alarms: Vec<Alarm>) {
+        self.alarms = alarms;
+    }
+
+    /// Changes every row of an object.
+    pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
+        self.changes.iter_mut().for_each(update);
+        self.add_changes([]);
+    }
+
+    /// Removes the changes for which `keep` returns false, and what the plan says about their objects elsewhere.
+    pub fn retain_changes(&mut self, keep: impl FnMut(&Change) -> bool) {
+        self.changes.retain(keep);
+        let changes = &self.changes;
+        let is_listed = |id: &_| changes.iter().any(|change| change.object.id == *id);
+        self.diffs.retain(|diff| is_listed(&diff.object));
+        self.blocked_by_finalizers.retain(|blocked| is_listed(&blocked.object));
+    }
+
+    /// Removes the owners for which `keep` returns false, and contested objects that none of the rest applies.
+    pub fn retain_owners(&mut self, keep: impl FnMut(&OwnerOutcome) -> bool) {
+        self.owners.retain(keep);
+        let owners = &self.owners;
+        let is_listed = |id: &OwnerId| owners.iter().any(|row| row.owner == *id);
+        self.contested.retain(|contested| contested.owners.iter().any(is_listed));
+    }
+
+    /// Marks an owner as blocked.
+    pub fn block_owner(&mut self, owner: &OwnerId, reason: &Reason) {
+        for row in self.owners.iter_mut().filter(|row| row.owner == *owner) {
+            (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
+        }
+        self.owners.sort();
+    }
+}
+
+/// Counts of changes by action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// `delete` rows.
+    pub delete: usize,
+    /// `recreate` rows.
+    pub recreate: usize,
+    /// `keep` rows.
+    pub keep: usize,
+    /// `create` rows.
+    pub create: usize,
+    /// `update` rows.
+    pub update: usize,
+    /// `unknown` rows.
+    pub unknown: usize,
+}
+
+/// The JSON form of a plan, in the order of its keys.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    schema: String,
+    complete: bool,
+    rehearsed: bool,
+    gaps: Vec<Gap>,
+    cluster: ClusterIdentity,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    recorded: Option<DateTime<Utc>>,
+    owners: Vec<OwnerOutcome>,
+    changes: Vec<Change>,
+    #[serde(default)]
+    diffs: Vec<Diff>,
+    #[serde(default)]
+    contested: Vec<Contested>,
+    #[serde(default, rename = "blockedByFinalizers")]
+    blocked_by_finalizers: Vec<BlockedByFinalizers>,
+    alarms: Vec<Alarm>,
+    summary: Summary,
+}
+
+impl From<Plan> for Document {
+    fn from(plan: Plan) -> Self {
+        let (complete, summary) = (plan.is_complete(), plan.summary());
+        let Plan {
+            cluster,
+            recorded,
+            rehearsed,
+            gaps,
+            owners,
+            changes,
+            diffs,
+            contested,
+            blocked_by_finalizers,
+            alarms,
+        } = plan;
+        Self {
+            schema: SCHEMA.to_owned(),
+            complete,
+            rehearsed,
+            gaps,
+            cluster,
+            recorded,
+            owners,
+            changes,
+            diffs,
+            contested,
+            blocked_by_finalizers,
+            alarms,
+            summary,
+        }
+    }
+}
+
+impl TryFrom<Document> for Plan {
+    type Error = String;
+
+    /// Reads a document. What is derived must agree with what it is derived from.
+    fn try_from(document: Document) -> Result<Self, String> {
+        let Document {
+            schema,
+            complete,
+            rehearsed,
+            gaps,
+            cluster,
+            recorded,
+            owners,
+            changes,
+            diffs,
+            contested,
+            blocked_by_finalizers,
+            alarms,
+            summary,
+        } = document;
+        if schema != SCHEMA {
+            return Err(format!("its schema is {schema:?}; this version reads {SCHEMA:?}"));
+        }
+        let mut plan = Self { cluster, recorded, rehearsed, blocked_by_finalizers, alarms, ..Self::default() };
+        plan.add_gaps(gaps);
+        plan.add_owners(owners);
+        plan.add_changes(changes);
+        plan.add_diffs(diffs);
+        plan.add_contested(contested);
+        if plan.is_complete() != complete || plan.summary() != summary {
+            return Err("its summary does not agree with its changes".to_owned());
+        }
+        Ok(plan)
+    }
+}

@@ -1,68 +1,49 @@
-//! What happened to each step of a plan that was executed. Schema `kubectl-gitops/result/v1`.
+//! Results of the deletions of a plan that was executed.
 
-use serde::{Deserialize, Serialize};
+use super::PinnedObject;
 
-use super::document::PinnedObject;
-
-/// What became of one object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "result", content = "detail", rename_all = "kebab-case")]
+/// Result of one deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeletionResult {
-    /// Deleted and gone.
+    /// The object was deleted and is gone.
     Deleted,
-    /// The deletion was accepted; these finalizers still hold the object.
+    /// The deletion was accepted, and these finalizers keep the object terminating.
     Terminating(Vec<String>),
-    /// It was gone already.
+    /// The object did not exist any more.
     Gone,
-    /// It does not qualify any more; nothing was sent.
-    Changed(String),
+    /// The object no longer qualifies, for this reason; nothing was sent.
+    Skipped(String),
     /// The server refused or did not answer.
     Failed(String),
-    /// An interrupt came first.
+    /// The run was interrupted before.
     NotTried,
 }
 
-/// One row of a result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One object with the result of its deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepResult {
-    /// The object.
     pub object: PinnedObject,
-    /// What became of it.
-    #[serde(flatten)]
+    /// Result of its deletion.
     pub step: DeletionResult,
 }
 
-/// The result of a prune.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Results of an execution, in the order of the deletions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PruneResult {
-    /// Always `kubectl-gitops/result/v1`.
-    pub schema: String,
-    /// What happened, in the order of deletion.
+    /// One row per object that was to be deleted in its own right.
     pub steps: Vec<StepResult>,
-    /// Whether Ctrl-C ended it early.
-    #[serde(default)]
+    /// Set if an interrupt ended the execution early.
     pub interrupted: bool,
 }
 
 impl PruneResult {
-    /// An empty result.
-    pub fn new() -> Self {
-        Self { schema: "kubectl-gitops/result/v1".to_owned(), steps: vec![], interrupted: false }
-    }
-
-    /// Whether every object is gone.
+    /// Returns true if every object is gone.
     pub fn is_complete(&self) -> bool {
         self.steps.iter().all(|row| matches!(row.step, DeletionResult::Deleted | DeletionResult::Gone))
     }
 
-    /// How many objects this run deleted for good.
+    /// Number of objects that this run deleted and that are gone.
     pub fn deleted(&self) -> usize {
         self.steps.iter().filter(|row| row.step == DeletionResult::Deleted).count()
-    }
-}
-
-impl Default for PruneResult {
-    fn default() -> Self {
-        Self::new()
     }
 }

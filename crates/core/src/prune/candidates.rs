@@ -1,113 +1,118 @@
-//! From the objects that may go in their own right to rows of a plan: what their cascades take along, and which of them
-//! stay because of that. Every kind of plan that this tool executes ends here (design 3.4, rule 2).
+//! From deletion candidates to rows of a plan: adds the cascade of each candidate, and keeps a candidate whose cascade
+//! would delete something that must stay. Every plan that this tool executes ends here (docs/reference/ownership.md 8,
+//! rule 2).
 
 use std::collections::HashSet;
 
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{OwnerId, OwnershipStatus};
-use crate::plan::document::{Action, Actor, Certainty, Change, PinnedObject};
+use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 
-/// An object that may go in its own right.
+/// An object that may be deleted in its own right.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
     /// The object.
     pub object: &'a ObjectMetadata,
-    /// The owner in whose name it goes.
+    /// Owner on whose behalf it is deleted.
     pub owner: Option<OwnerId>,
-    /// Why.
-    pub reason: String,
+    /// Reason of the deletion.
+    pub reason: Reason,
 }
 
-/// Adds the rows of all roots to the rows of what stays. A root whose cascade would take along what must stay becomes
-/// a row that says so; what goes in a cascade loses its row of its own.
-pub fn settle<'a>(
-    snapshot: &'a Snapshot,
+/// Returns the rows of all candidates and of `kept`. A candidate whose cascade would delete something that must stay is
+/// kept; an object that a cascade deletes has only the row of the cascade.
+pub fn apply_cascade_rules<'a>(
     index: &Index<'a>,
-    mut roots: Vec<Candidate<'a>>,
-    mut changes: Vec<Change>,
+    mut candidates: Vec<Candidate<'a>>,
+    kept: Vec<Change>,
 ) -> Vec<Change> {
-    if roots.is_empty() {
+    let mut changes = kept;
+    if candidates.is_empty() {
         return changes;
     }
-    let cascade = Cascade::new(snapshot);
-    // A root that stays may be what another root's cascade would have taken along: repeat until nothing changes.
+    let cascade = Cascade::new(index.snapshot());
+    // A candidate that is kept may be part of another candidate's cascade: repeat until nothing changes.
     loop {
-        let planned: HashSet<&ObjectId> = roots.iter().map(|root| &root.object.id).collect();
-        let spared = |object| cascade.closure([object]).iter().find_map(|taken| blocks(index, taken.object, &planned));
-        let judged: Vec<_> = roots.into_iter().map(|root| (spared(root.object), root)).collect();
-        let (kept, going): (Vec<_>, Vec<_>) = judged.into_iter().partition(|(why, _)| why.is_some());
-        roots = going.into_iter().map(|(_, root)| root).collect();
-        if kept.is_empty() {
+        let planned: HashSet<&ObjectId> = candidates.iter().map(|candidate| &candidate.object.id).collect();
+        let mut remaining = vec![];
+        let mut is_stable = true;
+        for candidate in &candidates {
+            match blocking_object(&cascade, index, candidate.object, &planned) {
+                None => remaining.push(candidate.clone()),
+                Some(detail) => {
+                    is_stable = false;
+                    let reason = Reason::new(ReasonCode::Cascade, detail);
+                    changes.push(keep_row(candidate.object, candidate.owner.clone(), reason));
+                }
+            }
+        }
+        candidates = remaining;
+        if is_stable {
             break;
         }
-        let keep =
-            |(why, root): (Option<String>, Candidate<'_>)| keep_row(root.object, root.owner, why.unwrap_or_default());
-        changes.extend(kept.into_iter().map(keep));
     }
-    let taken = cascade.closure(roots.iter().map(|root| root.object));
-    let going: HashSet<&ObjectId> = taken.iter().map(|taken| &taken.object.id).collect();
-    changes.retain(|change| !going.contains(&change.object.id));
-    changes.extend(taken.iter().map(|taken| taken_row(index, taken)));
-    changes.extend(roots.into_iter().map(|root| row(Action::Delete, root.object, root.owner, root.reason)));
+    let cascaded = cascade.closure(candidates.iter().map(|candidate| candidate.object));
+    let ids: HashSet<&ObjectId> = cascaded.iter().map(|cascaded| &cascaded.object.id).collect();
+    changes.retain(|change| !ids.contains(&change.object.id));
+    changes.extend(cascaded.iter().map(|cascaded| cascaded_row(index, cascaded)));
+    changes.extend(candidates.into_iter().map(|Candidate { object, owner, reason }| {
+        Change::new(Action::Delete, object, owner, Actor::KubectlGitops, reason)
+    }));
     changes
 }
 
-/// The row of an object that looks prunable and stays.
-pub fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, why: String) -> Change {
-    row(Action::Keep, object, owner, why)
+/// Returns the row of an object that looks prunable and stays.
+pub fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, reason: impl Into<Reason>) -> Change {
+    Change::new(Action::Keep, object, owner, Actor::KubectlGitops, reason)
 }
 
-/// Why an object that a cascade would take along keeps the cascade's root, if it does.
-fn blocks(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectId>) -> Option<String> {
+/// Returns the row of an object that a cascade deletes.
+pub fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change {
+    let owner = match index.status(cascaded.object) {
+        OwnershipStatus::Managed(owner) => Some(owner),
+        OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => Some(claim.owner),
+        _ => None,
+    };
+    Change::cascaded(cascaded, owner)
+}
+
+/// Describes the first object of a candidate's cascade that must stay.
+fn blocking_object(
+    cascade: &Cascade<'_>,
+    index: &Index<'_>,
+    candidate: &ObjectMetadata,
+    planned: &HashSet<&ObjectId>,
+) -> Option<String> {
+    let candidate = index.snapshot().object(&candidate.id)?;
+    cascade.closure([candidate]).iter().find_map(|cascaded| {
+        let why = reason_to_stay(index, cascaded.object, planned)?;
+        Some(format!("it would also delete {}, {why}", cascaded.object.id))
+    })
+}
+
+fn reason_to_stay(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectId>) -> Option<String> {
     if let Some(mark) = find_protection(object) {
-        return Some(format!("cascade: would take {} along, protected by {}={}", object.id, mark.key, mark.value));
+        return Some(format!("which {}={} protects", mark.key, mark.value));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
-        return Some(format!("cascade: would take {} along, which {owner} lists", object.id));
+        return Some(format!("which {owner} lists"));
     }
     if planned.contains(&object.id) {
         return None;
     }
     match index.status(object) {
         OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => {
-            Some(format!("cascade: would take {} along, which claims {}", object.id, claim.owner))
+            Some(format!("which claims {}", claim.owner))
         }
-        OwnershipStatus::Managed(owner) => {
-            Some(format!("cascade: would take {} along, which {owner} manages", object.id))
-        }
-        OwnershipStatus::Conflict(owners) => {
-            Some(format!("cascade: would take {} along, which {} owners claim", object.id, owners.len()))
-        }
-        OwnershipStatus::Unknown(claim, why) => {
-            Some(format!("cascade: would take {} along, which claims {}: {why}", object.id, claim.owner))
-        }
+        OwnershipStatus::Managed(owner) => Some(format!("which {owner} manages")),
+        OwnershipStatus::Conflict(owners) => Some(format!("which {} owners claim", owners.len())),
+        OwnershipStatus::Unknown(claim, why) => Some(format!("which claims {}: {why}", claim.owner)),
         OwnershipStatus::Unmanaged | OwnershipStatus::Copied(_) => {
-            Some(format!("cascade: would take {} along, which nothing in this plan owns", object.id))
+            Some("which no owner in this plan manages".to_owned())
         }
         _ => None,
-    }
-}
-
-fn row(action: Action, object: &ObjectMetadata, owner: Option<OwnerId>, reason: String) -> Change {
-    let by = Actor::KubectlGitops;
-    Change { action, certainty: Certainty::Certain, object: PinnedObject::from(object), owner, by, reason, cause: None }
-}
-
-/// The row of what goes in a cascade.
-pub fn taken_row(index: &Index<'_>, taken: &CascadedObject<'_>) -> Change {
-    let owner = match index.status(taken.object) {
-        OwnershipStatus::Managed(owner) => Some(owner),
-        OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => Some(claim.owner),
-        _ => None,
-    };
-    Change {
-        certainty: if taken.is_sure { Certainty::Certain } else { Certainty::Race },
-        cause: Some(taken.cause.clone()),
-        by: taken.by,
-        ..row(Action::Delete, taken.object, owner, taken.reason.to_owned())
     }
 }

@@ -1,149 +1,164 @@
-//! The plan from the cluster alone: what is leaked or orphaned now, under the safety rules for what this tool deletes.
+//! The plan from the cluster alone: objects that are leaked or orphaned now, under the safety rules for deletions by this
+//! tool (docs/reference/ownership.md 8).
 //!
-//! Source: design 3.4. Each rule is one arm of [`verdict`]; the same function judges again right before a deletion.
+//! [`evaluate`] applies the rules to one object; it also re-evaluates an object right before its deletion.
 
-use super::candidates::{Candidate, keep_row, settle};
+use super::candidates::{Candidate, apply_cascade_rules, keep_row};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
-use crate::plan::document::{Fidelity, Outcome, OwnerOutcome, Plan};
+use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 
 /// Namespaces that are never deleted.
-pub const NEVER: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
+pub const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
-/// What the user allowed and asked for.
+/// Selection and permissions given by the user.
 #[derive(Clone, Debug, Default)]
 pub struct PruneOptions {
-    /// Only these owners; all when empty.
+    /// Owners to plan for; all if empty.
     pub owners: Vec<OwnerId>,
-    /// Only owners in this namespace.
+    /// Namespace of the owners to plan for; all if `None`.
     pub namespace: Option<String>,
-    /// Only this system.
+    /// System to plan for; all if `None`.
     pub system: Option<String>,
-    /// Plan orphaned objects too.
+    /// Plans orphaned objects too.
     pub include_orphaned: bool,
-    /// The user said that no owner lives in another cluster.
-    pub no_hub: bool,
-    /// Namespaces may be deleted.
+    /// Asserts that no owner is in another cluster.
+    pub assume_no_hub: bool,
+    /// Permits the deletion of Namespaces.
     pub allow_namespaces: bool,
-    /// Custom resource definitions may be deleted.
+    /// Permits the deletion of custom resource definitions.
     pub allow_crds: bool,
 }
 
 impl PruneOptions {
-    /// Whether anything was left out by the user.
-    pub fn narrow(&self) -> bool {
+    /// Returns true if the user selected some owners.
+    pub fn is_restricted(&self) -> bool {
         !self.owners.is_empty() || self.namespace.is_some() || self.system.is_some()
     }
 
-    /// Whether an owner is one of those that the user asked for.
-    pub fn include(&self, owner: &OwnerId) -> bool {
+    /// Returns true if an owner is selected.
+    pub fn includes(&self, owner: &OwnerId) -> bool {
         (self.owners.is_empty() || self.owners.contains(owner))
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == owner.namespace)
             && self.system.as_ref().is_none_or(|system| *system == owner.system)
     }
 }
 
-/// What becomes of an object that looks prunable.
+/// Decision about an object that looks prunable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeakDecision {
-    /// It may go, for this reason.
-    Delete(&'static str),
-    /// It stays, for this reason.
-    Keep(String),
+    /// The object may be deleted.
+    Delete(Reason),
+    /// The object stays.
+    Keep(Reason),
 }
 
-/// Judges one leaked or orphaned object by itself; the cascade is judged by [`plan`].
-pub fn verdict(
+/// Applies the safety rules to one object by itself, without its cascade. Returns `None` for an object that is neither
+/// leaked nor orphaned.
+pub fn evaluate(
     index: &Index<'_>,
     object: &ObjectMetadata,
-    standing: &OwnershipStatus,
-    wishes: &PruneOptions,
+    status: &OwnershipStatus,
+    options: &PruneOptions,
 ) -> Option<(Claim, LeakDecision)> {
-    let (claim, reason) = match standing {
-        OwnershipStatus::Leaked(claim) => (claim, "leaked"),
-        OwnershipStatus::Orphaned(claim) => (claim, "orphaned"),
+    let (claim, code) = match status {
+        OwnershipStatus::Leaked(claim) => (claim, ReasonCode::Leaked),
+        OwnershipStatus::Orphaned(claim) => (claim, ReasonCode::Orphaned),
         _ => return None,
     };
-    let keep = |why: String| Some((claim.clone(), LeakDecision::Keep(why)));
+    let decision = match reason_to_keep(index, object, claim, options) {
+        Some(reason) => LeakDecision::Keep(reason),
+        None => LeakDecision::Delete(code.into()),
+    };
+    Some((claim.clone(), decision))
+}
+
+fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, options: &PruneOptions) -> Option<Reason> {
     if !matches!(claim.strength, Strength::Bound | Strength::Corroborated) {
-        return keep(format!("bare-claim: only {}, and {} did not write it", claim.evidence, claim.owner.system));
+        let detail = format!("only {}, and {} did not write it", claim.evidence, claim.owner.system);
+        return Some(Reason::new(ReasonCode::BareClaim, detail));
     }
     if !object.references.is_empty() {
-        return keep("referenced: it has an owner reference, so something in the cluster made it".to_owned());
+        let detail = "it has an owner reference, so something in the cluster created it";
+        return Some(Reason::new(ReasonCode::Referenced, detail));
     }
     if object.deleting.is_some() {
-        return keep(format!("terminating: {}", held_by(object)));
+        return Some(Reason::new(ReasonCode::Terminating, terminating_detail(object)));
     }
     if let Some(mark) = find_protection(object) {
-        return keep(format!("protected: {}={}", mark.key, mark.value));
+        return Some(Reason::new(ReasonCode::Protected, format!("{}={}", mark.key, mark.value)));
     }
-    if let Some(lister) = index.recorded_by(&object.id).first() {
-        return keep(format!("recorded: {lister} lists it"));
+    if let Some(owner) = index.recorded_by(&object.id).first() {
+        return Some(Reason::new(ReasonCode::Recorded, format!("{owner} lists it")));
     }
-    match index.untrusted_reason(object, claim) {
-        Some(why) => return keep(format!("owner-not-settled: {}: {why}", claim.owner)),
-        None if index.owner(&claim.owner).is_some() => {}
-        None if !wishes.include_orphaned => {
-            return keep(format!("orphaned: {} does not exist here; --include orphaned plans it", claim.owner));
+    if let Some(why) = index.untrusted_reason(object, claim) {
+        return Some(Reason::new(ReasonCode::OwnerUntrusted, format!("{}: {why}", claim.owner)));
+    }
+    if index.owner(&claim.owner).is_none() {
+        if !options.include_orphaned {
+            return Some(Reason::new(ReasonCode::Orphaned, format!("{} does not exist in this cluster", claim.owner)));
         }
-        None if index.may_live_elsewhere(claim) && !wishes.no_hub => {
-            return keep(format!(
-                "hub: no {} owner is in this cluster, so they may live in another one; --yes-no-hub says they do not",
-                claim.owner.system
-            ));
+        if index.may_live_elsewhere(claim) && !options.assume_no_hub {
+            let system = &claim.owner.system;
+            let detail = format!("no {system} owner is in this cluster, so owners may be in another cluster");
+            return Some(Reason::new(ReasonCode::OwnerElsewhere, detail));
         }
-        None => {}
     }
     if object.id.is("", "Namespace") {
-        if NEVER.contains(&&*object.id.name) {
-            return keep("protected-namespace: this namespace is never deleted".to_owned());
+        if PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+            return Some(ReasonCode::ProtectedNamespace.into());
         }
-        if !wishes.allow_namespaces {
-            return keep("namespace: needs --allow-namespaces".to_owned());
+        if !options.allow_namespaces {
+            return Some(Reason::new(ReasonCode::NotAllowed, "namespaces"));
         }
     }
-    if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition") && !wishes.allow_crds {
-        return keep("crd: needs --allow-crds".to_owned());
+    if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition") && !options.allow_crds {
+        return Some(Reason::new(ReasonCode::NotAllowed, "crds"));
     }
-    Some((claim.clone(), LeakDecision::Delete(reason)))
+    None
 }
 
-/// Plans what may be deleted from what the cluster alone shows.
-pub fn plan(snapshot: &Snapshot, wishes: &PruneOptions) -> Plan {
-    let index = Index::build(snapshot);
-    let mut changes = vec![];
-    let mut roots = vec![];
-    for (object, standing) in index.statuses() {
-        let Some((claim, verdict)) = verdict(&index, object, &standing, wishes) else {
-            continue;
-        };
-        if !wishes.include(&claim.owner) {
+/// Plans the deletion of leaked and, where permitted, orphaned objects.
+pub fn plan(index: &Index<'_>, options: &PruneOptions) -> Plan {
+    let snapshot: &Snapshot = index.snapshot();
+    let mut kept = vec![];
+    let mut candidates = vec![];
+    for (object, status) in index.statuses() {
+        let Some((claim, decision)) = evaluate(index, object, &status, options) else { continue };
+        if !options.includes(&claim.owner) {
             continue;
         }
-        match verdict {
-            LeakDecision::Delete(reason) => {
-                roots.push(Candidate { object, owner: Some(claim.owner), reason: reason.to_owned() });
-            }
-            LeakDecision::Keep(why) => changes.push(keep_row(object, Some(claim.owner), why)),
+        match decision {
+            LeakDecision::Delete(reason) => candidates.push(Candidate { object, owner: Some(claim.owner), reason }),
+            LeakDecision::Keep(reason) => kept.push(keep_row(object, Some(claim.owner), reason)),
         }
     }
-    let changes = settle(snapshot, &index, roots, changes);
-    let owners =
-        index.owners().filter(|owner| wishes.include(&owner.id)).map(|owner| outcome(&owner.id, &owner.status));
-    Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), owners.collect(), changes)
+    let mut plan = Plan::new(snapshot.cluster.clone());
+    plan.add_gaps(snapshot.gaps.iter().cloned());
+    let owners = index.owners().filter(|owner| options.includes(&owner.id));
+    plan.add_owners(owners.map(|owner| outcome(&owner.id, &owner.status)));
+    plan.add_changes(apply_cascade_rules(index, candidates, kept));
+    plan
 }
 
-fn outcome(owner: &OwnerId, state: &OwnerStatus) -> OwnerOutcome {
-    let reason = state.untrusted_reason().unwrap_or_default();
-    OwnerOutcome { owner: owner.clone(), outcome: Outcome::Unchanged, reason, fidelity: Fidelity::Unknown }
+fn outcome(owner: &OwnerId, status: &OwnerStatus) -> OwnerOutcome {
+    let reason = match status {
+        OwnerStatus::Ready => Reason::from(ReasonCode::Ready),
+        OwnerStatus::Suspended => ReasonCode::Suspended.into(),
+        OwnerStatus::NotReady(why) => Reason::new(ReasonCode::NotReady, why),
+        OwnerStatus::Reconciling => ReasonCode::Reconciling.into(),
+        OwnerStatus::Changed => ReasonCode::ChangedDuringRead.into(),
+        OwnerStatus::Terminating => ReasonCode::Terminating.into(),
+    };
+    OwnerOutcome::new(owner.clone(), Outcome::Unchanged, reason)
 }
 
-fn held_by(object: &ObjectMetadata) -> String {
+fn terminating_detail(object: &ObjectMetadata) -> String {
     if object.finalizers.is_empty() {
-        return "being deleted".to_owned();
+        return String::new();
     }
-    format!("being deleted, held by {}", object.finalizers.join(", "))
+    format!("waiting for {}", object.finalizers.join(", "))
 }

@@ -1,87 +1,78 @@
-//! The manifest that the controller sends, made of what was built.
+//! Manifest that kustomize-controller sends for a built object.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::Application;
+use super::AppliedObject;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 
-/// What the controller sends: with its labels, without status, Secrets with `data` alone; common metadata comes last and
-/// overwrites.
-pub fn to_send(application: &Application) -> Value {
-    let Application { owner, spec, id, built } = application;
+/// Returns the manifest with owner labels, without status, and with `data` alone in a Secret. Common metadata is added
+/// last and overwrites.
+pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
+    let AppliedObject { owner, spec, id, built } = applied;
     let mut manifest = built.manifest.clone();
     let Some(fields) = manifest.as_object_mut() else { return manifest };
     if !id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         fields.remove("status");
     }
     if id.is("", "Secret") {
-        encode(fields);
+        encode_string_data(fields);
     }
-    let metadata = part(fields, "metadata");
+    let metadata = map_entry(fields, "metadata");
     metadata.remove("creationTimestamp");
     if id.namespace.is_empty() {
         metadata.remove("namespace");
     }
-    let labels = part(metadata, "labels");
+    let labels = map_entry(metadata, "labels");
     labels.insert(NAME.to_owned(), json!(owner.name));
     labels.insert(NAMESPACE.to_owned(), json!(owner.namespace));
     for kind in ["labels", "annotations"] {
         let common = spec.value().pointer(&format!("/commonMetadata/{kind}")).and_then(Value::as_object);
         if let Some(common) = common.filter(|common| !common.is_empty()) {
-            part(metadata, kind).extend(common.clone());
+            map_entry(metadata, kind).extend(common.clone());
         }
     }
     manifest
 }
 
-/// A map inside of a map, made where it is missing.
-fn part<'a>(fields: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+/// Returns the map under a key; anything else there is replaced by an empty map.
+fn map_entry<'a>(fields: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     let value = fields.entry(key).or_insert(Value::Null);
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value.as_object_mut().expect("it was made one")
+    value.as_object_mut().expect("the value was made a map")
 }
 
-fn encode(secret: &mut Map<String, Value>) {
+fn encode_string_data(secret: &mut Map<String, Value>) {
     let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
-    let data = part(secret, "data");
+    let data = map_entry(secret, "data");
     for (key, value) in plain {
         data.insert(key, json!(STANDARD.encode(value.as_str().unwrap_or_default())));
     }
 }
 
-/// Removes the fields that a built-in kind does not know, as the controller does without a word; the server names them
-/// as `.spec.replcas: field not declared in schema`. `false` when it named none that is there.
-pub fn drop_unknown(manifest: &mut Value, message: &str) -> bool {
-    let mut dropped = false;
-    for (before, _) in
-        message.match_indices(": field not declared in schema").map(|(at, found)| (&message[..at], found))
-    {
-        let path = before.rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
-        dropped |= remove(manifest, path);
+/// Removes the fields that a message of the API server names as `.spec.replcas: field not declared in schema`. Returns
+/// true if the manifest had one of them.
+pub(crate) fn remove_unknown_fields(manifest: &mut Value, message: &str) -> bool {
+    let mut removed = false;
+    for (at, _) in message.match_indices(": field not declared in schema") {
+        let path = message[..at].rsplit(char::is_whitespace).next().unwrap_or_default();
+        removed |= remove_path(manifest, path);
     }
-    dropped
+    removed
 }
 
-/// Removes the value at `.spec.containers[name="c"].imge`.
-fn remove(value: &mut Value, path: &str) -> bool {
+/// Removes the value at a path such as `.spec.containers[name="c"].imge`.
+fn remove_path(value: &mut Value, path: &str) -> bool {
     let Some(path) = path.strip_prefix('.') else {
-        let Some((condition, rest)) = path.strip_prefix('[').and_then(|path| path.split_once(']')) else {
+        let Some((selector, rest)) = path.strip_prefix('[').and_then(|path| path.split_once(']')) else {
             return false;
         };
-        let wanted: Vec<(&str, &str)> = condition.split(',').filter_map(|pair| pair.split_once('=')).collect();
-        let parsed = |wanted: &str| serde_json::from_str::<Value>(wanted).ok();
-        // A key that the server filled in by default is not in the manifest.
-        let fits = |item: &Value| {
-            wanted.iter().all(|(key, wanted)| item.get(key).is_none_or(|value| parsed(wanted).as_ref() == Some(value)))
-        };
-        let at = condition.parse::<usize>().ok();
         let items = value.as_array_mut().into_iter().flatten().enumerate();
-        let mut fitting = items.filter(|(number, item)| at.map_or_else(|| fits(item), |at| at == *number));
-        return fitting.next().is_some_and(|(_, item)| remove(item, rest));
+        let mut selected = items.filter(|(at, item)| selects(selector, *at, item));
+        return selected.next().is_some_and(|(_, item)| remove_path(item, rest));
     };
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let (key, rest) = path.split_at(end);
@@ -89,5 +80,16 @@ fn remove(value: &mut Value, path: &str) -> bool {
     if rest.is_empty() {
         return fields.remove(key).is_some();
     }
-    fields.get_mut(key).is_some_and(|inner| remove(inner, rest))
+    fields.get_mut(key).is_some_and(|inner| remove_path(inner, rest))
+}
+
+/// Returns true if `0` or `name="c",port=80` selects this list item. A key that the manifest leaves out matches, because
+/// the server may have added its default.
+fn selects(selector: &str, at: usize, item: &Value) -> bool {
+    if let Ok(index) = selector.parse::<usize>() {
+        return index == at;
+    }
+    selector.split(',').filter_map(|pair| pair.split_once('=')).all(|(key, wanted)| {
+        item.get(key).is_none_or(|value| serde_json::from_str::<Value>(wanted).is_ok_and(|wanted| wanted == *value))
+    })
 }

@@ -1,64 +1,59 @@
-//! What the controller sends of an object and what comes of it: server-side apply, the fields that it takes over, and
-//! what counts as a change. Source: reference kustomize-controller 3.6 and 4.
+//! Server-side apply by kustomize-controller: the manifest that it sends, the fields that it takes over, and the change
+//! that results. Source: docs/reference/kustomize-controller.md 4.
 
-pub mod fields;
+pub mod dry_run;
+pub(crate) mod managed_fields;
 pub mod manifest;
-pub mod masked;
 #[cfg(test)]
 mod tests;
 pub mod update;
 
-pub use manifest::{drop_unknown, to_send};
-pub use update::{Update, update};
-
-use super::build::objects::Built;
-use super::simulation::outcomes::{RECONCILE, SSA};
+use super::build::objects::BuiltObject;
 use super::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::schemes::flux_kustomization::{RECONCILE, SSA};
 
-/// The field manager of the controller; its name is fixed.
-pub const MANAGER: &str = "kustomize-controller";
-/// Mark that lets the controller delete and create again what cannot be changed.
+/// Label or annotation that lets the controller delete and recreate an object with a changed immutable field.
 const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
 
-/// One object that a Kustomization applies in the end.
+/// An object that a Kustomization applies.
 #[derive(Clone, Debug)]
-pub struct Application {
-    /// Who applies it.
+pub struct AppliedObject {
+    /// The Kustomization.
     pub owner: NamespacedName,
-    /// With which spec.
+    /// Spec of the Kustomization.
     pub spec: KustomizationSpec,
     /// Identity in the cluster.
     pub id: ObjectId,
-    /// What was built.
-    pub built: Built,
+    /// Object as kustomize built it.
+    pub built: BuiltObject,
 }
 
-impl Application {
-    /// Whether the controller leaves the object alone: by a mark of the manifest or of the live object.
+impl AppliedObject {
+    /// Returns true if a label or annotation makes the controller skip the object.
     pub fn is_skipped(&self, live: Option<&ObjectMetadata>) -> bool {
         self.is_marked(live, RECONCILE, "disabled")
             || self.is_marked(live, SSA, "ignore")
-            || (live.is_some() && self.is_built(SSA, "ifnotpresent"))
+            || (live.is_some() && self.is_built_with(SSA, "ifnotpresent"))
     }
 
-    /// Whether it takes over what kubectl wrote.
+    /// Returns true if the controller takes over the fields of kubectl.
     pub fn takes_over(&self, live: Option<&ObjectMetadata>) -> bool {
         !self.is_marked(live, SSA, "merge")
     }
 
-    /// Whether it deletes and creates again what the server refuses to change.
+    /// Returns true if the controller deletes and recreates the object when an immutable field changes.
     pub fn forces(&self, live: Option<&ObjectMetadata>) -> bool {
         self.spec.forces() || self.is_marked(live, FORCE, "enabled")
     }
 
-    fn is_built(&self, key: &str, value: &str) -> bool {
-        let common = self.spec.common_mark(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
-        common || self.built.is_marked(key, value)
+    fn is_built_with(&self, key: &str, value: &str) -> bool {
+        let common = self.spec.common_label_or_annotation(key);
+        common.is_some_and(|found| found.eq_ignore_ascii_case(value)) || self.built.has_label_or_annotation(key, value)
     }
 
     fn is_marked(&self, live: Option<&ObjectMetadata>, key: &str, value: &str) -> bool {
-        let marked = |object: &ObjectMetadata| object.mark(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
-        self.is_built(key, value) || live.is_some_and(marked)
+        let found = live.and_then(|object| object.label_or_annotation(key));
+        self.is_built_with(key, value) || found.is_some_and(|found| found.eq_ignore_ascii_case(value))
     }
 }

@@ -1,16 +1,19 @@
 use serde_json::{Value, json};
 
+use super::manifest::{manifest_to_apply, remove_unknown_fields};
+use super::update::compare;
 use super::*;
+use crate::flux::kustomize_controller;
 use crate::kubernetes::object::ObjectId;
 
-fn application(manifest: Value, spec: &Value) -> Application {
+fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (version, kind) = (text("/apiVersion"), text("/kind"));
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
     let id = ObjectId::new(group, &kind, &text("/metadata/namespace"), &text("/metadata/name"));
-    let built = Built { id: id.clone(), version: version.to_owned(), manifest, veil: None };
+    let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
-    Application { owner, spec: KustomizationSpec::new(spec), id, built }
+    AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built }
 }
 
 fn config_map(data: Value) -> Value {
@@ -18,8 +21,10 @@ fn config_map(data: Value) -> Value {
 }
 
 fn with_fields(mut object: Value, entries: &[(&str, &str, Value)]) -> Value {
-    let entry = |(manager, operation, fields): &(&str, &str, Value)| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
-    object["metadata"]["managedFields"] = entries.iter().map(entry).collect();
+    let entries = entries
+        .iter()
+        .map(|(manager, operation, fields)| json!({"manager": manager, "operation": operation, "fieldsV1": fields}));
+    object["metadata"]["managedFields"] = entries.collect();
     object
 }
 
@@ -28,79 +33,80 @@ fn data(keys: &[&str]) -> Value {
 }
 
 #[test]
-fn what_is_sent_has_labels_common_metadata_and_no_status() {
+fn the_manifest_has_owner_labels_common_metadata_and_no_status() {
     let mut manifest = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "n",
         "creationTimestamp": null, "labels": null}, "stringData": {"k": "v"}, "status": {}});
     let spec = json!({"commonMetadata": {"labels": {"team": "x"}, "annotations": {"note": "y"}}});
     let expected = json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": "dg=="},
         "metadata": {"name": "a", "namespace": "n", "annotations": {"note": "y"},
         "labels": {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux", "team": "x"}}});
-    assert_eq!(to_send(&application(manifest.clone(), &spec)), expected);
+    assert_eq!(manifest_to_apply(&applied_object(manifest.clone(), &spec)), expected);
     manifest["kind"] = json!("ClusterRole");
-    let mut clustered = application(manifest, &spec);
+    let mut clustered = applied_object(manifest, &spec);
     clustered.id = ObjectId::new("rbac.authorization.k8s.io", "ClusterRole", "", "a");
-    assert!(to_send(&clustered)["metadata"].get("namespace").is_none());
+    assert!(manifest_to_apply(&clustered)["metadata"].get("namespace").is_none());
 }
 
 #[test]
-fn unknown_fields_are_dropped_where_the_server_names_them() {
+fn unknown_fields_that_the_server_names_are_removed() {
     let mut manifest =
         json!({"spec": {"replcas": 1, "template": {"spec": {"containers": [{"name": "c", "imge": "x"}]}}}});
     let message = "failed to create typed patch object (n/a; apps/v1, Kind=Deployment): errors:\n  \
         .spec.replcas: field not declared in schema\n  \
         .spec.template.spec.containers[name=\"c\"].imge: field not declared in schema";
-    assert!(drop_unknown(&mut manifest, message));
+    assert!(remove_unknown_fields(&mut manifest, message));
     assert_eq!(manifest, json!({"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}}));
-    assert!(!drop_unknown(&mut manifest, message));
-    assert!(!drop_unknown(&mut manifest, "something else is wrong"));
+    assert!(!remove_unknown_fields(&mut manifest, message));
+    assert!(!remove_unknown_fields(&mut manifest, "something else is wrong"));
 }
 
 #[test]
-fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_go() {
+fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let live = config_map(json!({"a": "1", "kubectl": "x", "both": "y", "other": "z"}));
     let entries = |ours: &[&str]| {
         [
-            (MANAGER, "Apply", data(ours)),
+            (kustomize_controller::NAME, "Apply", data(ours)),
             ("kubectl-edit", "Update", data(&["kubectl", "both", "a"])),
             ("operator", "Update", data(&["both", "other"])),
         ]
     };
     let applied = with_fields(live.clone(), &entries(&["a"]));
-    let plain = application(config_map(json!({"a": "1"})), &json!({}));
-    let found = update(&plain, None, &live, &applied).unwrap();
-    assert_eq!(found.reason, "taken-over: data.kubectl is removed, it was set by kubectl-edit");
+    let plain = applied_object(config_map(json!({"a": "1"})), &json!({}));
+    let found = compare(&plain, None, &live, &applied).unwrap();
+    assert_eq!(found.reason.to_string(), "taken-over: data.kubectl is removed, it was set by kubectl-edit");
     let changed = found.diff.lines().skip(2).filter(|line| line.starts_with(['+', '-']));
     let changed: Vec<&str> = changed.collect();
     assert_eq!(changed, ["-  kubectl: x"]);
     let mut merging = plain.clone();
     merging.built.manifest["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "Merge"});
-    assert_eq!(update(&merging, None, &live, &applied), None);
-    assert_eq!(update(&plain, None, &live, &with_fields(live.clone(), &entries(&["a", "kubectl"]))), None);
+    assert_eq!(compare(&merging, None, &live, &applied), None);
+    assert_eq!(compare(&plain, None, &live, &with_fields(live.clone(), &entries(&["a", "kubectl"]))), None);
 }
 
 #[test]
-fn what_kubectl_keeps_for_itself_is_no_news() {
+fn annotations_of_kubectl_itself_are_no_change() {
     let last = "kubectl.kubernetes.io/last-applied-configuration";
     let mut live = config_map(json!({"a": "1"}));
     live["metadata"]["annotations"] = json!({last: "{}"});
     let marks = json!({"f:metadata": {"f:annotations": {".": {}, format!("f:{last}"): {}}}, "f:data": {"f:a": {}}});
-    let entries = [(MANAGER, "Apply", data(&["a"])), ("kubectl-client-side-apply", "Update", marks)];
-    let plain = application(config_map(json!({})), &json!({}));
-    assert_eq!(update(&plain, None, &live, &with_fields(live.clone(), &entries)), None);
+    let entries = [(kustomize_controller::NAME, "Apply", data(&["a"])), ("kubectl-client-side-apply", "Update", marks)];
+    let plain = applied_object(config_map(json!({})), &json!({}));
+    assert_eq!(compare(&plain, None, &live, &with_fields(live.clone(), &entries)), None);
     let mut after = with_fields(live.clone(), &entries);
     after["data"]["a"] = json!("2");
-    assert_eq!(update(&plain, None, &live, &after).unwrap().reason, "changed");
+    assert_eq!(compare(&plain, None, &live, &after).unwrap().reason.to_string(), "changed");
 }
 
 #[test]
-fn an_item_of_a_list_goes_whole() {
+fn a_list_item_is_removed_as_a_whole() {
     let containers = json!({"f:spec": {"f:containers": {
         "k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}}, "k:{\"name\":\"d\"}": {".": {}, "f:name": {}}}}});
     let ours = json!({"f:spec": {"f:containers": {"k:{\"name\":\"d\"}": {".": {}, "f:name": {}}}}});
     let object = json!({"kind": "X", "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d"}]}});
-    let applied = with_fields(object.clone(), &[(MANAGER, "Apply", ours), ("kubectl", "Update", containers)]);
-    let found = update(&application(config_map(json!({})), &json!({})), None, &object, &applied).unwrap();
-    assert!(found.reason.contains("spec.containers[name=c] is removed"), "{}", found.reason);
+    let applied =
+        with_fields(object.clone(), &[(kustomize_controller::NAME, "Apply", ours), ("kubectl", "Update", containers)]);
+    let found = compare(&applied_object(config_map(json!({})), &json!({})), None, &object, &applied).unwrap();
+    assert!(found.reason.detail.contains("spec.containers[name=c] is removed"), "{}", found.reason);
     assert!(
         found.diff.contains("-  - image: i\n-    name: c\n") && !found.diff.contains("-  - name: d"),
         "{}",
@@ -109,33 +115,37 @@ fn an_item_of_a_list_goes_whole() {
 }
 
 #[test]
-fn somebody_elses_value_is_drift_and_the_trees_own_is_a_change() {
+fn a_value_of_another_manager_is_drift_and_a_new_value_is_a_change() {
     let before = with_fields(
         config_map(json!({"a": "1", "b": "1"})),
-        &[(MANAGER, "Apply", data(&["a"])), ("operator", "Update", data(&["b"]))],
+        &[(kustomize_controller::NAME, "Apply", data(&["a"])), ("operator", "Update", data(&["b"]))],
     );
-    let after = |values: Value| with_fields(config_map(values), &[(MANAGER, "Apply", data(&["a", "b"]))]);
-    let plain = application(config_map(json!({})), &json!({}));
-    let drift = update(&plain, None, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
-    assert_eq!(drift.reason, "drift: data.b was set by operator");
-    assert_eq!(update(&plain, None, &before, &after(json!({"a": "2", "b": "1"}))).unwrap().reason, "changed");
-    let ignoring = application(config_map(json!({})), &json!({"ignore": [{"paths": ["/data/b"]}]}));
-    assert_eq!(update(&ignoring, None, &before, &after(json!({"a": "1", "b": "2"}))), None);
+    let after =
+        |values: Value| with_fields(config_map(values), &[(kustomize_controller::NAME, "Apply", data(&["a", "b"]))]);
+    let plain = applied_object(config_map(json!({})), &json!({}));
+    let drift = compare(&plain, None, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
+    assert_eq!(drift.reason.to_string(), "drift: data.b was set by operator");
+    assert_eq!(
+        compare(&plain, None, &before, &after(json!({"a": "2", "b": "1"}))).unwrap().reason.to_string(),
+        "changed"
+    );
+    let ignoring = applied_object(config_map(json!({})), &json!({"ignore": [{"paths": ["/data/b"]}]}));
+    assert_eq!(compare(&ignoring, None, &before, &after(json!({"a": "1", "b": "2"}))), None);
 }
 
 #[test]
-fn metadata_that_is_never_applied_is_no_change() {
+fn metadata_that_the_controller_never_applies_is_no_change() {
     let mut live = config_map(json!({"a": "1"}));
     let applied = live.clone();
     live["metadata"]["finalizers"] = json!(["x/y"]);
     live["metadata"]["ownerReferences"] = json!([{"name": "x"}]);
     live["metadata"]["resourceVersion"] = json!("1");
     live["status"] = json!({"x": 1});
-    assert_eq!(update(&application(config_map(json!({})), &json!({})), None, &live, &applied), None);
+    assert_eq!(compare(&applied_object(config_map(json!({})), &json!({})), None, &live, &applied), None);
 }
 
 #[test]
-fn no_value_of_a_secret_is_shown() {
+fn no_value_of_a_secret_is_in_the_diff() {
     let secret = |data: Value, last: &str| {
         let mut secret =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": data});
@@ -144,7 +154,7 @@ fn no_value_of_a_secret_is_shown() {
     };
     let live = secret(json!({"same": "U0VDUkVU", "changed": "T0xE", "gone": "R09ORQ=="}), "SECRET");
     let applied = secret(json!({"same": "U0VDUkVU", "changed": "TkVX", "new": "TkVX"}), "SECRET2");
-    let found = update(&application(live.clone(), &json!({})), None, &live, &applied).unwrap();
+    let found = compare(&applied_object(live.clone(), &json!({})), None, &live, &applied).unwrap();
     for value in ["U0VDUkVU", "T0xE", "TkVX", "R09ORQ", "SECRET"] {
         assert!(!found.diff.contains(value), "{}", found.diff);
     }

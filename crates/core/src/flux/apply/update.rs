@@ -1,114 +1,118 @@
-//! Whether and how an object changes: the server's answer to a dry-run, less what the controller takes over and drops.
+//! Change of an object by an apply: the answer of the API server to a dry-run, without the fields that the controller
+//! takes over and removes.
 
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-use super::{Application, fields, masked};
+use super::AppliedObject;
+use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
 use crate::kubernetes::object::ObjectMetadata;
+use crate::plan::{Reason, ReasonCode};
+use crate::text::join_limited;
 
-/// Annotations and labels that the controller removes from whatever it applies.
-const DROPPED_ANNOTATIONS: [&str; 3] =
+/// Annotations and labels that the controller removes from every object that it applies.
+const REMOVED_ANNOTATIONS: [&str; 3] =
     [LAST_APPLIED, "kustomize.toolkit.fluxcd.io/checksum", "fluxcd.io/sync-checksum"];
-const DROPPED_LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
-/// Holds a whole manifest, Secret data included: it is in no diff.
+const REMOVED_LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
+/// Annotation of kubectl with a whole manifest, Secret data included. No diff shows it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// How many fields a reason names.
-const NAMED: usize = 3;
+/// Replacement of a value of a Secret that is the same on both sides.
+const MASK: &str = "***";
+/// Number of fields that a reason names.
+const NAMED_FIELDS: usize = 3;
 
-/// How an object changes.
+/// Change of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// Why: a stable code, and words.
-    pub reason: String,
-    /// A unified diff.
+    /// Reason of the update.
+    pub reason: Reason,
+    /// Unified diff of the YAML.
     pub diff: String,
 }
 
-/// Compares the live object with the answer to the dry-run of its application; `None` when nothing counts as a change.
-pub fn update(
-    application: &Application,
-    seen: Option<&ObjectMetadata>,
-    live: &Value,
-    applied: &Value,
-) -> Option<Update> {
-    let mut result = applied.clone();
-    let mut taken = vec![];
-    if application.takes_over(seen) {
-        for (manager, path) in fields::stale(applied) {
-            if fields::remove(&mut result, &path) && !is_bookkeeping(&path) {
-                taken.push((manager, path));
+/// Compares the live object with the answer to the dry-run of its apply. Returns `None` if nothing changes that the
+/// controller compares.
+pub fn compare(applied: &AppliedObject, seen: Option<&ObjectMetadata>, live: &Value, merged: &Value) -> Option<Update> {
+    let mut result = merged.clone();
+    let mut taken_over = vec![];
+    if applied.takes_over(seen) {
+        for field in removed_by_takeover(merged) {
+            if remove_field(&mut result, &field.path) && !is_kubectl_annotation(&field.path) {
+                taken_over.push(field);
             }
         }
-        drop_marks(&mut result);
+        remove_controller_metadata(&mut result);
     }
-    let overridden = fields::overridden(live, applied);
-    let (mut before, mut after) = (view(live), view(&result));
-    for pointer in application.spec.ignored_paths(&application.id, &application.built.version) {
+    let overwritten = overwritten(live, merged);
+    let (mut before, mut after) = (comparable(live), comparable(&result));
+    for pointer in applied.spec.ignored_paths(&applied.id, &applied.built.version) {
         remove_pointer(&mut before, &pointer);
         remove_pointer(&mut after, &pointer);
     }
     if before == after {
         return None;
     }
-    let reason = reason(&taken, &overridden);
-    if application.id.is("", "Secret") {
-        masked::mask(&mut before, &mut after);
+    if applied.id.is("", "Secret") {
+        mask_secret(&mut before, &mut after);
     }
-    Some(Update { reason, diff: unified(&application.id.to_string(), &before, &after) })
+    Some(Update {
+        reason: reason(&taken_over, &overwritten),
+        diff: unified_diff(&applied.id.to_string(), &before, &after),
+    })
 }
 
-/// `changed`, `drift: …` where somebody else's value is overwritten, `taken-over: …` where a field of kubectl goes.
-fn reason(taken: &[(String, fields::Path)], overridden: &[(String, fields::Path)]) -> String {
-    let words = |found: &[(String, fields::Path)], verb: &str| {
-        let word = |(by, path): &(String, fields::Path)| format!("{} {verb} {by}", fields::shown(path));
-        let all: Vec<String> = found.iter().map(word).collect();
-        let more = if all.len() > NAMED { format!(" and {} more", all.len() - NAMED) } else { String::new() };
-        all[..all.len().min(NAMED)].join(", ") + &more
-    };
-    match (taken.is_empty(), overridden.is_empty()) {
-        (true, true) => "changed".to_owned(),
-        (true, false) => format!("drift: {}", words(overridden, "was set by")),
-        (false, true) => format!("taken-over: {}", words(taken, "is removed, it was set by")),
-        (false, false) => {
-            format!("drift: {}; {}", words(overridden, "was set by"), words(taken, "is removed, it was set by"))
-        }
+/// Returns `drift` for fields of other managers that the apply overwrites, `taken-over` for removed fields of kubectl, or
+/// `changed`.
+fn reason(taken_over: &[OwnedField], overwritten: &[OwnedField]) -> Reason {
+    let drift = list_fields(overwritten, "was set by");
+    let removed = list_fields(taken_over, "is removed, it was set by");
+    match (taken_over.is_empty(), overwritten.is_empty()) {
+        (true, true) => ReasonCode::Changed.into(),
+        (true, false) => Reason::new(ReasonCode::Drift, drift),
+        (false, true) => Reason::new(ReasonCode::TakenOver, removed),
+        (false, false) => Reason::new(ReasonCode::Drift, format!("{drift}; {removed}")),
     }
 }
 
-/// What kubectl keeps for itself goes from every object that it applied; nobody needs to be told.
-fn is_bookkeeping(path: &[String]) -> bool {
-    let annotations =
-        matches!(path, [metadata, annotations, ..] if metadata == "f:metadata" && annotations == "f:annotations");
-    annotations && path.get(2).is_none_or(|key| key.strip_prefix("f:") == Some(LAST_APPLIED))
+fn list_fields(fields: &[OwnedField], verb: &str) -> String {
+    let fields = fields.iter().map(|field| format!("{} {verb} {}", display_path(&field.path), field.manager));
+    join_limited(fields, NAMED_FIELDS)
 }
 
-fn drop_marks(object: &mut Value) {
+/// Returns true for the annotations of kubectl itself. The controller removes them from every object, so no reason names
+/// them.
+fn is_kubectl_annotation(path: &[String]) -> bool {
+    let [metadata, annotations, key @ ..] = path else { return false };
+    let is_last_applied = key.first().is_none_or(|key| key.strip_prefix("f:") == Some(LAST_APPLIED));
+    metadata == "f:metadata" && annotations == "f:annotations" && is_last_applied
+}
+
+fn remove_controller_metadata(object: &mut Value) {
     for (pointer, keys) in
-        [("/metadata/annotations", &DROPPED_ANNOTATIONS[..]), ("/metadata/labels", &DROPPED_LABELS[..])]
+        [("/metadata/annotations", &REMOVED_ANNOTATIONS[..]), ("/metadata/labels", &REMOVED_LABELS[..])]
     {
-        if let Some(marks) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
-            keys.iter().for_each(|key| drop(marks.remove(*key)));
+        if let Some(map) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+            keys.iter().for_each(|key| drop(map.remove(*key)));
         }
     }
 }
 
-/// What the controller compares: labels, annotations, and everything but metadata and status.
-fn view(object: &Value) -> Value {
-    let mut view = object.as_object().cloned().unwrap_or_default();
-    view.remove("status");
+/// Returns the parts that the controller compares: name, labels, annotations, and everything but metadata and status.
+fn comparable(object: &Value) -> Value {
+    let mut parts = object.as_object().cloned().unwrap_or_default();
+    parts.remove("status");
     let mut metadata = Map::new();
     for key in ["name", "namespace", "labels", "annotations"] {
         let mut value = object.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();
-        if let Some(marks) = value.as_object_mut() {
-            marks.remove(LAST_APPLIED);
+        if let Some(map) = value.as_object_mut() {
+            map.remove(LAST_APPLIED);
         }
-        let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-        if !empty {
+        if !value.is_null() && !value.as_object().is_some_and(Map::is_empty) {
             metadata.insert(key.to_owned(), value);
         }
     }
-    view.insert("metadata".to_owned(), Value::Object(metadata));
-    Value::Object(view)
+    parts.insert("metadata".to_owned(), Value::Object(metadata));
+    Value::Object(parts)
 }
 
 fn remove_pointer(object: &mut Value, pointer: &str) {
@@ -125,9 +129,33 @@ fn remove_pointer(object: &mut Value, pointer: &str) {
     }
 }
 
-fn unified(name: &str, before: &Value, after: &Value) -> String {
-    let yaml = |value: &Value| serde_yaml::to_string(value).unwrap_or_default();
-    let (before, after) = (yaml(before), yaml(after));
+/// Replaces the values of both versions of a Secret. A value that changes reads `*** (before)` and `*** (after)`.
+fn mask_secret(before: &mut Value, after: &mut Value) {
+    for part in ["data", "stringData"] {
+        let old = before.get(part).and_then(Value::as_object).cloned().unwrap_or_default();
+        let new = after.get(part).and_then(Value::as_object).cloned().unwrap_or_default();
+        if !old.is_empty() {
+            before[part] = masked(&old, &new, "before");
+        }
+        if !new.is_empty() {
+            after[part] = masked(&new, &old, "after");
+        }
+    }
+}
+
+fn masked(own: &Map<String, Value>, other: &Map<String, Value>, side: &str) -> Value {
+    let mut masked = Map::new();
+    for (key, value) in own {
+        let changes = other.get(key).is_some_and(|other| other != value);
+        let mask = if changes { format!("{MASK} ({side})") } else { MASK.to_owned() };
+        masked.insert(key.clone(), Value::String(mask));
+    }
+    Value::Object(masked)
+}
+
+fn unified_diff(name: &str, before: &Value, after: &Value) -> String {
+    let before = serde_yaml::to_string(before).unwrap_or_default();
+    let after = serde_yaml::to_string(after).unwrap_or_default();
     let diff = TextDiff::from_lines(&before, &after);
     diff.unified_diff().context_radius(3).header(&format!("{name} (live)"), &format!("{name} (merged)")).to_string()
 }

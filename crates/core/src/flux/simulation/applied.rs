@@ -5,26 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{Node, Pass};
 use super::rows::owner_id;
 use super::{Preview, outcomes};
-use crate::flux::apply::Application;
+use crate::flux::apply::AppliedObject;
 use crate::kubernetes::object::ObjectId;
-use crate::plan::document::Contested;
+use crate::plan::Contested;
 
 impl Preview<'_> {
     /// Every object that a Kustomization which stays applies in its last pass; call it when a plan is done. An object
     /// of two Kustomizations is there twice.
-    pub fn applications(&self) -> Vec<Application> {
+    pub fn applied_objects(&self) -> Vec<AppliedObject> {
         let last = |node: &'_ &Node| node.stays();
         let nodes = self.nodes.iter().filter(last);
         let passes = nodes.filter_map(|node| Some((node, node.last()?)));
         let of = |(node, pass): (&Node, &Pass)| {
             let objects = pass.desired().into_iter().flatten();
-            let application = |(id, built): (&_, &_)| Application {
+            let applied = |(id, built): (&_, &_)| AppliedObject {
                 owner: node.id.key.clone(),
                 spec: pass.spec.clone(),
                 id: Clone::clone(id),
                 built: Clone::clone(built),
             };
-            objects.map(application).collect::<Vec<_>>()
+            objects.map(applied).collect::<Vec<_>>()
         };
         passes.flat_map(of).collect()
     }

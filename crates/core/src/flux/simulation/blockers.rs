@@ -5,15 +5,16 @@
 use std::collections::BTreeSet;
 
 use super::model::{NodeId, PassOutcome};
-use super::{Preview, by_id, spec_of};
+use super::{Preview, by_id};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
+use crate::plan::{Reason, ReasonCode};
 
 /// What keeps a Kustomization from building.
 pub(crate) struct Blocker {
-    /// In words.
-    pub(crate) reason: String,
-    /// Whether it is sure to be in the way in time.
+    /// Reason of the owner.
+    pub(crate) reason: Reason,
+    /// False if the dependency may reconcile before it is deleted, which makes the outcome a race.
     pub(crate) sure: bool,
 }
 
@@ -29,18 +30,19 @@ impl Preview<'_> {
         hindrances.max_by_key(|hindrance| hindrance.sure)
     }
 
-    fn blocked_by_itself(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<String> {
-        if spec.suspended() {
-            return Some("it is suspended".to_owned());
+    fn blocked_by_itself(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Reason> {
+        if spec.is_suspended() {
+            return Some(ReasonCode::Suspended.into());
         }
         if key.name.len() > 63 {
-            return Some("its name is longer than 63 characters, so no object can carry its label".to_owned());
+            let detail = "its name is longer than 63 characters, so no object can carry its label";
+            return Some(Reason::new(ReasonCode::NameTooLong, detail));
         }
         if let Some(account) = spec.service_account() {
             let account = ObjectId::new("", "ServiceAccount", &key.namespace, account);
             let made = self.nodes.iter().flat_map(|node| &node.passes).filter_map(|pass| pass.desired());
             if self.object(&account).is_none() && !made.into_iter().any(|desired| desired.contains_key(&account)) {
-                return Some(format!("its {account} does not exist"));
+                return Some(Reason::new(ReasonCode::ServiceAccountMissing, format!("its {account} does not exist")));
             }
         }
         None
@@ -52,7 +54,7 @@ impl Preview<'_> {
         spec: &KustomizationSpec,
         dependency: &NamespacedName,
     ) -> Option<Blocker> {
-        let sure = |reason: String| Some(Blocker { reason, sure: true });
+        let sure = |code, detail: String| Some(Blocker { reason: Reason::new(code, detail), sure: true });
         let name = format!("kustomization/{} -n {}", dependency.name, dependency.namespace);
         let by_id = by_id(&self.nodes);
         let node = |fresh| by_id.get(&NodeId { key: dependency.clone(), fresh }).copied();
@@ -63,8 +65,13 @@ impl Preview<'_> {
                 return None;
             }
             let reason = match live {
-                Some(_) => format!("it depends on {name}, which this change deletes"),
-                None => format!("it depends on {name}, which does not exist"),
+                Some(_) => {
+                    let detail = format!("it depends on {name}, which this change deletes");
+                    Reason::new(ReasonCode::DependencyDeleted, detail)
+                }
+                None => {
+                    Reason::new(ReasonCode::DependencyMissing, format!("it depends on {name}, which does not exist"))
+                }
             };
             // A dependency that reconciles the revision before it goes lets its dependant through.
             let reconciles = self.nodes.iter().any(|node| {
@@ -73,15 +80,17 @@ impl Preview<'_> {
             return Some(Blocker { reason, sure: !reconciles });
         };
         if self.depends_on(key, spec, key) {
-            return sure(format!("it depends on {name}, which depends on it"));
+            return sure(ReasonCode::DependencyCycle, format!("it depends on {name}, which depends on it"));
         }
         match node.last().map(|pass| &pass.outcome) {
             Some(PassOutcome::Blocked(why) | PassOutcome::Partial { why, .. }) => {
-                sure(format!("it depends on {name}, which cannot reconcile: {why}"))
+                let detail = format!("it depends on {name}, which cannot reconcile: {}", why.detail);
+                sure(ReasonCode::DependencyNotReady, detail)
             }
             Some(PassOutcome::Elsewhere(_)) => {
                 let ready = live.and_then(|live| live.condition("Ready")).is_some_and(|ready| ready.status == "True");
-                if ready { None } else { sure(format!("it depends on {name}, which is not ready")) }
+                let detail = format!("it depends on {name}, which is not ready");
+                if ready { None } else { sure(ReasonCode::DependencyNotReady, detail) }
             }
             _ => None,
         }
@@ -102,7 +111,7 @@ impl Preview<'_> {
             let live = NodeId { key: next.clone(), fresh: false };
             let node = self.nodes.iter().rfind(|node| node.id == fresh || node.id == live);
             let last = node.and_then(|node| node.last()).map(|pass| pass.spec.clone());
-            let spec = last.or_else(|| self.live.get(&next).map(|live| spec_of(live)));
+            let spec = last.or_else(|| self.live.get(&next).map(|live| KustomizationSpec::of(live)));
             queue.extend(spec.into_iter().flat_map(|spec| spec.depends_on(&next.namespace)));
         }
         false

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::flux::build::objects::Built;
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
+use crate::plan::Reason;
 
 /// One life of a Kustomization: the live one, or the one that is created (again).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +41,7 @@ impl SimulationEvent {
 }
 
 /// The objects of a build by their identity in the cluster.
-pub(crate) type Desired = BTreeMap<ObjectId, Built>;
+pub(crate) type Desired = BTreeMap<ObjectId, BuiltObject>;
 
 /// What a pass comes to.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,12 +55,12 @@ pub enum PassOutcome {
         /// What would be if nothing failed.
         wanted: Arc<Desired>,
         /// What fails.
-        why: String,
+        why: Reason,
     },
     /// Nothing is applied or pruned.
-    Blocked(String),
+    Blocked(Reason),
     /// Not to be known from this tree: another source, another cluster.
-    Elsewhere(String),
+    Elsewhere(Reason),
 }
 
 /// The application that brings a pass its spec or its variables; `None` for what the new revision itself brings.

@@ -6,14 +6,15 @@ use super::model::{Finalization, Node, NodeId, Pass, PassOutcome, Removal, Simul
 use super::outcomes::{FinalState, PossibleOutcomes};
 use super::scope;
 use super::scope::Scopes;
-use super::{Consequences, OrNull, Preview, Refusal, key_of, outcomes, spec_of};
+use super::{Consequences, Preview, Refusal, outcomes};
 use crate::flux::build;
-use crate::flux::build::{Answers, Needs, Replaced};
+use crate::flux::build::{Answers, BuildContext, BuildError, DataOverrides, Needs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
+use crate::plan::{Reason, ReasonCode};
 
 /// A spec that a pass of a Kustomization applies.
 pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
@@ -39,8 +40,9 @@ impl Preview<'_> {
                 for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
                     // Of what is encrypted as a whole only the live spec is known.
                     if !outcomes::is_skipped(built) && built.manifest.is_object() {
-                        let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or_default_ref());
-                        changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
+                        let spec =
+                            KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&serde_json::Value::Null));
+                        changes.entry(NamespacedName::of(id)).or_default().push((node.id.clone(), number, spec));
                     }
                 }
             }
@@ -58,10 +60,12 @@ impl Preview<'_> {
     ) -> Node {
         let id = NodeId { key: key.clone(), fresh: false };
         let removal = self.removal(key, live, round.consequences);
-        let live_spec = KustomizationSpec::new(live.at("/spec").unwrap_or_default_ref());
+        let live_spec = KustomizationSpec::of(live);
         let object = &live.object;
-        let frozen = [outcomes::RECONCILE, outcomes::SSA].iter().any(|mark| {
-            object.mark(mark).is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
+        let frozen = [RECONCILE, SSA].iter().any(|mark| {
+            object
+                .label_or_annotation(mark)
+                .is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
         });
         let foreign = object.writers.iter().any(|writer| {
             writer.suspend && &*writer.manager != "kustomize-controller" && !writer.manager.starts_with("kubectl")
@@ -69,7 +73,7 @@ impl Preview<'_> {
         let mut specs = vec![(None, live_spec.clone())];
         let mut current = live_spec;
         for (parent, number, desired) in changes.iter().filter(|_| !frozen) {
-            let merged = current.merged(desired, foreign);
+            let merged = current.after_apply(desired, foreign);
             if merged != current {
                 specs.push((Some((parent.clone(), *number)), merged.clone()));
                 current = merged;
@@ -80,7 +84,7 @@ impl Preview<'_> {
             let dependencies = spec.depends_on(&key.namespace);
             let source = spec.source(&key.namespace);
             let same = |other: &NamespacedName| {
-                self.live.get(other).is_some_and(|live| spec_of(live).source(&other.namespace) == source)
+                self.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
             };
             dependencies.iter().any(same)
         };
@@ -158,7 +162,7 @@ impl Preview<'_> {
     ) -> Vec<Pass> {
         changes
             .map(|(parent, number, desired)| {
-                self.pass(key, desired.clone(), Some((parent.clone(), *number)), &Replaced::new(), round)
+                self.pass(key, desired.clone(), Some((parent.clone(), *number)), &DataOverrides::new(), round)
             })
             .collect()
     }
@@ -187,11 +191,11 @@ impl Preview<'_> {
         round: &mut Round<'_, '_>,
     ) -> Vec<Pass> {
         let Some(renewed) = self.renewed(key, &spec, round.consequences, round.answers) else {
-            return vec![self.pass(key, spec, trigger, &Replaced::new(), round)];
+            return vec![self.pass(key, spec, trigger, &DataOverrides::new(), round)];
         };
         let mut passes = vec![];
         if renewed.old_first != Some(false) {
-            let mut old = self.pass(key, spec.clone(), trigger.clone(), &Replaced::new(), round);
+            let mut old = self.pass(key, spec.clone(), trigger.clone(), &DataOverrides::new(), round);
             old.optional |= renewed.old_first.is_none();
             passes.push(old);
         }
@@ -204,7 +208,7 @@ impl Preview<'_> {
         key: &NamespacedName,
         spec: KustomizationSpec,
         trigger: Trigger,
-        replaced: &Replaced,
+        replaced: &DataOverrides,
         round: &mut Round<'_, '_>,
     ) -> Pass {
         let (outcome, sure) = self.outcome(key, &spec, replaced, round);
@@ -214,7 +218,7 @@ impl Preview<'_> {
     /// How many Kustomizations a new revision puts in the queue.
     fn queued(&self) -> usize {
         let follows = |(key, live): &(&NamespacedName, &&Resource)| {
-            self.world.trees.contains_key(&spec_of(live).source(&key.namespace))
+            self.world.trees.contains_key(&KustomizationSpec::of(live).source(&key.namespace))
         };
         self.live.iter().filter(follows).count()
     }
@@ -224,37 +228,41 @@ impl Preview<'_> {
         &self,
         key: &NamespacedName,
         spec: &KustomizationSpec,
-        replaced: &Replaced,
+        replaced: &DataOverrides,
         round: &mut Round<'_, '_>,
     ) -> (PassOutcome, bool) {
         let source = spec.source(&key.namespace);
-        let elsewhere = |why: String| (PassOutcome::Elsewhere(why), true);
+        let elsewhere = |code, detail: String| (PassOutcome::Elsewhere(Reason::new(code, detail)), true);
         if let Some(reason) = self.world.pinned.get(&source) {
-            return elsewhere(format!("{source} is not deployed from this ref but from {reason}"));
+            let detail = format!("{source} is not deployed from this ref but from {reason}");
+            return elsewhere(ReasonCode::OtherSource, detail);
         }
         let Some(artifact) = self.world.trees.get(&source) else {
-            return elsewhere(format!("{source} is not this tree"));
+            return elsewhere(ReasonCode::OtherSource, format!("{source} is not this tree"));
         };
         let hindrance = self.blocked(key, spec);
         if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
             return (PassOutcome::Blocked(hindrance.reason.clone()), true);
         }
-        let answers = (round.answers, replaced);
-        let built = match build::build(artifact, key, spec, self.world.features, answers, &mut round.needs) {
-            None => return elsewhere("it is not built yet".to_owned()),
-            Some(Err(reason)) => {
-                return match build::needs_key(artifact, spec, self.world.features) {
-                    Some(file) => elsewhere(format!("without keys it cannot be built: {file} hides what it patches")),
-                    None => (PassOutcome::Blocked(reason), true),
-                };
+        let mut context = BuildContext::new(self.world.features, round.answers, &mut round.needs);
+        context.overrides = replaced;
+        let built = match build::build(artifact, key, spec, &mut context) {
+            None => return elsewhere(ReasonCode::NotBuilt, "it is not built yet".to_owned()),
+            Some(Err(error @ BuildError::EncryptedPatch(_))) => {
+                return elsewhere(ReasonCode::Encrypted, error.to_string());
+            }
+            Some(Err(BuildError::Failed(message))) => {
+                return (PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, message)), true);
             }
             Some(Ok(_)) if spec.is_remote() => {
-                return elsewhere("its objects live in another cluster (spec.kubeConfig)".to_owned());
+                let detail = "its objects are in another cluster (spec.kubeConfig)";
+                return elsewhere(ReasonCode::OtherCluster, detail.to_owned());
             }
             Some(Ok(built)) => built,
         };
         let Some(built) = self.unveiled(key, built, round) else {
-            return elsewhere("what it applied last is not built yet".to_owned());
+            let detail = "the revision that it applied last is not built yet";
+            return elsewhere(ReasonCode::NotBuilt, detail.to_owned());
         };
         (self.judged(key, round.scopes.place(built)), hindrance.is_none())
     }

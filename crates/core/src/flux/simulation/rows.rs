@@ -6,12 +6,14 @@ use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
 use super::outcomes::{FinalState, PossibleOutcomes, guard};
 use super::{Consequences, Preview, encrypted};
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::deletion::cascade::CascadedObject;
+use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::kubernetes::snapshot::{Gap, GapKind};
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
-use crate::plan::document::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, PinnedObject, Plan};
+use crate::plan::{
+    Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode,
+};
 
 impl Preview<'_> {
     /// Rows and owners of the last state; an unsettled one is a gap.
@@ -30,7 +32,7 @@ impl Preview<'_> {
             if let Some(PassOutcome::Elsewhere(message)) = node.last().map(|pass| &pass.outcome) {
                 let changed = if here(node) { "" } else { " with its changed spec" };
                 let subject = format!("what {} builds{changed}", owner_id(&node.id.key));
-                gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: message.clone() });
+                gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: message.detail.clone() });
             }
         }
         let mut changes: Vec<Change> =
@@ -38,8 +40,12 @@ impl Preview<'_> {
         changes.extend(self.cascaded(consequences));
         changes.extend(self.misread_names());
         self.tell_veiled(&mut changes);
-        let plan = Plan::new(self.world.snapshot.cluster.clone(), gaps, self.owners(), changes);
-        Plan { contested: self.contested(), ..plan }
+        let mut plan = Plan::new(self.world.snapshot.cluster.clone());
+        plan.add_gaps(gaps);
+        plan.add_owners(self.owners());
+        plan.add_changes(changes);
+        plan.add_contested(self.contested());
+        plan
     }
 
     fn change(&self, id: &ObjectId, fate: &PossibleOutcomes, consequences: &Consequences<'_>) -> Option<Change> {
@@ -64,39 +70,44 @@ impl Preview<'_> {
             return self.kept(id, live?, fate);
         };
         let event = fate.deleters.first();
-        let (reason, cause) = match event {
+        let (mut reason, cause): (Reason, _) = match event {
             Some(SimulationEvent::Finalize(node)) => {
                 let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
-                ("owner-deleted".to_owned(), Some(owner))
+                (ReasonCode::OwnerDeleted.into(), Some(owner))
             }
             Some(SimulationEvent::Prune(node, _)) => (self.why_stale(&node.key, fate), None),
-            _ => ("in-build".to_owned(), None),
+            _ => (ReasonCode::InBuild.into(), None),
         };
-        let reason = if certainty == Certainty::Race { format!("{reason}; {}", self.race(fate)) } else { reason };
+        if certainty == Certainty::Race {
+            reason.add_detail(&self.race(fate));
+        }
         let owner = event.map(|event| event.node().key.clone()).or_else(|| fate.appliers.first().cloned());
-        let object = live.map_or_else(|| absent(id), PinnedObject::from);
-        let by = Actor::KustomizeController;
-        Some(Change { action, certainty, object, owner: owner.map(|key| owner_id(&key)), by, reason, cause })
+        let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
+        let owner = owner.map(|key| owner_id(&key));
+        let change = Change::new(action, object, owner, Actor::KustomizeController, reason);
+        Some(Change { certainty, cause, ..change })
     }
 
-    fn why_stale(&self, owner: &NamespacedName, fate: &PossibleOutcomes) -> String {
+    fn why_stale(&self, owner: &NamespacedName, fate: &PossibleOutcomes) -> Reason {
         let others: Vec<&NamespacedName> = fate.appliers.iter().filter(|key| *key != owner).collect();
         if let Some(other) = others.first() {
-            return format!("moved: {} takes it over after it was pruned", owner_id(other));
+            let detail = format!("{} applies it after it was pruned", owner_id(other));
+            return Reason::new(ReasonCode::Moved, detail);
         }
         let node = self.nodes.iter().find(|node| node.id.key == *owner);
         if fate.wanted {
             let same = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
-            let what = if same { "variables" } else { "spec" };
-            return format!("changed-{what}: the new revision is first reconciled with the old {what}");
+            let (code, what) =
+                if same { (ReasonCode::ChangedVariables, "variables") } else { (ReasonCode::ChangedSpec, "spec") };
+            return Reason::new(code, format!("the new revision is first reconciled with the old {what}"));
         }
         let nothing =
             node.and_then(Node::last).and_then(|pass| pass.applied()).is_some_and(|desired| desired.is_empty());
         if nothing {
             let path = node.and_then(Node::last).map(|pass| pass.spec.path().to_owned()).unwrap_or_default();
-            return format!("not-in-build: its path {path} holds no manifests");
+            return Reason::new(ReasonCode::NotInBuild, format!("its path {path} contains no manifests"));
         }
-        "not-in-build".to_owned()
+        ReasonCode::NotInBuild.into()
     }
 
     /// What a race depends on, in words.
@@ -109,7 +120,7 @@ impl Preview<'_> {
             .chain(&fate.appliers)
             .map(|key| owner_id(key).to_string())
             .collect();
-        format!("race: depends on which comes first of {}", owners.into_iter().collect::<Vec<_>>().join(", "))
+        format!("race: it depends on which of these comes first: {}", owners.into_iter().collect::<Vec<_>>().join(", "))
     }
 
     /// A row for what looks prunable and stays.
@@ -120,75 +131,66 @@ impl Preview<'_> {
             let dropped = node.last().and_then(Pass::wanted).is_some_and(|desired| !desired.contains_key(id));
             node.removal.is_some() || dropped
         })?;
+        let left_behind = |detail: String| Reason::new(ReasonCode::LeftBehind, detail);
         let reason = if let Some(winner) = fate.appliers.iter().find(|key| **key != loser.id.key && fate.wanted) {
-            format!("handed-over: {} applies it first", owner_id(winner))
+            Reason::new(ReasonCode::HandedOver, format!("{} applies it first", owner_id(winner)))
         } else if builds(loser) && loser.removal.is_none() && fate.wanted {
             return None;
         } else if let Some((key, value)) = guard(live, self.world.features) {
-            format!("left-behind: protected by {key}: {value}")
+            left_behind(format!("protected by {key}: {value}"))
         } else if let Some(Finalization::Leaves(why)) = loser.removal.as_ref().map(|removal| &removal.finalization) {
-            format!("left-behind: {} goes and leaves its objects, as it {why}", owner_id(&loser.id.key))
+            left_behind(format!(
+                "{} is deleted and leaves its objects behind, because it {why}",
+                owner_id(&loser.id.key)
+            ))
         } else if live.labels.get(NAME) != Some(&*loser.id.key.name)
             || live.labels.get(NAMESPACE) != Some(&*loser.id.key.namespace)
         {
-            "left-behind: its labels name another owner".to_owned()
+            left_behind("its labels name another owner".to_owned())
         } else if loser.last().is_some_and(|pass| !pass.spec.prunes()) {
-            "left-behind: prune is off, so it is forgotten".to_owned()
+            left_behind("its owner does not prune".to_owned())
         } else if let Some(PassOutcome::Partial { why, .. }) = loser.last().map(|pass| &pass.outcome) {
-            format!("held-back: it is deleted once this is mended: {why}")
+            Reason::new(ReasonCode::HeldBack, format!("it is deleted once this is resolved: {}", why.detail))
         } else {
-            "left-behind: nobody deletes it".to_owned()
+            left_behind("nothing deletes it".to_owned())
         };
         let owner = Some(owner_id(&loser.id.key));
-        let (certainty, by) = (Certainty::Certain, Actor::KustomizeController);
-        Some(Change {
-            action: Action::Keep,
-            certainty,
-            object: PinnedObject::from(live),
-            owner,
-            by,
-            reason,
-            cause: None,
-        })
+        Some(Change::new(Action::Keep, live, owner, Actor::KustomizeController, reason))
     }
 
     /// Rows for what goes along with a namespace, a definition or the object that it depends on.
     fn cascaded(&self, consequences: &Consequences<'_>) -> Vec<Change> {
-        let row = |taken: &CascadedObject<'_>| {
-            let id = &taken.object.id;
-            let fate = consequences.fates.get(id);
-            let sure = self.root_of(&taken.cause, consequences).is_none_or(|(_, sure)| sure);
-            // A ReplicaSet gets its old name again when its Deployment comes back with the same template.
-            let owner_returns = taken.by == Actor::GarbageCollector
-                && consequences.fates.get(&taken.cause).is_some_and(|fate| fate.ends.contains(&FinalState::ComesBack));
-            // Who wants it makes it again, unless its namespace does not come back.
-            let homeless = consequences.loses_home(id);
-            let home = ObjectId::new("", "Namespace", "", &id.namespace);
-            let home_returns =
-                consequences.fates.get(&home).is_some_and(|fate| fate.ends.contains(&FinalState::ComesBack));
-            let returns = (fate.is_some_and(|fate| fate.wanted) && !homeless) || (home_returns && is_furniture(id));
-            // A chart's crds/ are in the inventory and are never deleted by Helm; its templates are.
-            let definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition");
-            Change {
-                action: match taken.by {
-                    Actor::HelmController if definition => Action::Unknown,
-                    _ if returns => Action::Recreate,
-                    _ => Action::Delete,
-                },
-                certainty: if sure && taken.is_sure && !owner_returns { Certainty::Certain } else { Certainty::Race },
-                object: PinnedObject::from(taken.object),
-                owner: self.listed_by(id).map(|key| owner_id(&key)),
-                by: taken.by,
-                reason: match taken.by {
-                    Actor::HelmController if definition => "uninstalled: only if it is a template of its chart",
-                    _ if owner_returns => "dependent: what it depends on comes back and may make it again",
-                    _ => taken.reason,
-                }
-                .to_owned(),
-                cause: Some(taken.cause.clone()),
+        consequences.taken.values().map(|cascaded| self.cascaded_row(cascaded, consequences)).collect()
+    }
+
+    fn cascaded_row(&self, cascaded: &CascadedObject<'_>, consequences: &Consequences<'_>) -> Change {
+        let id = &cascaded.object.id;
+        let comes_back =
+            |id: &ObjectId| consequences.fates.get(id).is_some_and(|fate| fate.ends.contains(&FinalState::ComesBack));
+        let mut row = Change::cascaded(cascaded, self.listed_by(id).map(|key| owner_id(&key)));
+        // Whoever applies it creates it again, unless its namespace does not come back.
+        let is_wanted = consequences.fates.get(id).is_some_and(|fate| fate.wanted) && !consequences.loses_home(id);
+        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        if is_wanted || (comes_back(&namespace) && is_furniture(id)) {
+            row.action = Action::Recreate;
+        }
+        if !self.root_of(&cascaded.cause, consequences).is_none_or(|(_, sure)| sure) {
+            row.certainty = Certainty::Race;
+        }
+        match cascaded.kind {
+            // A chart's crds/ are in the inventory and Helm never deletes them; its templates it does.
+            CascadeKind::HelmRelease if id.is("apiextensions.k8s.io", "CustomResourceDefinition") => {
+                row.action = Action::Unknown;
+                row.reason.add_detail("only if it is a template of its chart");
             }
-        };
-        consequences.taken.values().map(row).collect()
+            // A ReplicaSet gets its old name again when its Deployment comes back with the same template.
+            CascadeKind::Dependent { .. } if comes_back(&cascaded.cause) => {
+                row.certainty = Certainty::Race;
+                row.reason = Reason::new(ReasonCode::Dependent, "its owner comes back and may create it again");
+            }
+            _ => {}
+        }
+        row
     }
 
     /// RBAC objects whose name holds `__`: the inventory reads back as another name, so they are never pruned
@@ -202,15 +204,10 @@ impl Preview<'_> {
                 let built =
                     node.last().and_then(|pass| pass.desired()).is_some_and(|desired| desired.contains_key(&real));
                 let Some(live) = self.object(&real).filter(|_| !built) else { continue };
-                rows.push(Change {
-                    action: Action::Keep,
-                    certainty: Certainty::Certain,
-                    object: PinnedObject::from(live),
-                    owner: Some(owner_id(&node.id.key)),
-                    by: Actor::KustomizeController,
-                    reason: "left-behind: its name holds __, which the controller reads as another name".to_owned(),
-                    cause: None,
-                });
+                let detail = "its name contains __, which the controller reads as another name";
+                let reason = Reason::new(ReasonCode::LeftBehind, detail);
+                let owner = Some(owner_id(&node.id.key));
+                rows.push(Change::new(Action::Keep, live, owner, Actor::KustomizeController, reason));
             }
         }
         rows
@@ -226,8 +223,8 @@ impl Preview<'_> {
         for node in self.nodes.iter().filter(|node| !node.id.fresh || node.removal.is_none()) {
             let key = &node.id.key;
             let (outcome, mut reason) = outcome(node);
-            if outcome == Outcome::Applies && reason.is_empty() {
-                reason = encrypted::reason(node);
+            if reason.code == ReasonCode::NewRevision {
+                reason = encrypted::reason(node).unwrap_or(reason);
             }
             let fidelity = self.world.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
             let row = OwnerOutcome { owner: owner_id(key), outcome, reason, fidelity };
@@ -244,29 +241,41 @@ fn is_furniture(id: &ObjectId) -> bool {
         || (id.is("", "ConfigMap") && &*id.name == "kube-root-ca.crt")
 }
 
-fn outcome(node: &Node) -> (Outcome, String) {
+fn outcome(node: &Node) -> (Outcome, Reason) {
     if let Some(removal) = &node.removal {
-        let reason = match &removal.finalization {
-            Finalization::Deletes => "it goes with everything in its inventory".to_owned(),
-            Finalization::Leaves(why) => format!("it goes and leaves its objects behind, as it {why}"),
-            Finalization::Depends(why) => format!("it goes; whether its objects go too is a race: {why}"),
+        let mut reason = match &removal.finalization {
+            Finalization::Deletes => {
+                Reason::new(ReasonCode::OwnerDeletedWithObjects, "it is deleted with everything in its inventory")
+            }
+            Finalization::Leaves(why) => Reason::new(
+                ReasonCode::OwnerDeletedAlone,
+                format!("it is deleted and leaves its objects behind, because it {why}"),
+            ),
+            Finalization::Depends(why) => Reason::new(
+                ReasonCode::OwnerDeletedDepending,
+                format!("it is deleted; it is a race if its objects are deleted too: {why}"),
+            ),
         };
-        let reason = if removal.sure { reason } else { format!("race: {reason}, or it stays") };
+        if !removal.sure {
+            reason.add_detail("race: it may stay");
+        }
         return (Outcome::Deleted, reason);
     }
     let last = node.last();
     match last.map(|pass| &pass.outcome) {
         Some(PassOutcome::Applied(_)) if node.unreadable.is_some() => {
             let why = node.unreadable.as_deref().unwrap_or_default();
-            (Outcome::Blocked, format!("its inventory is unreadable: {why}; it is replaced, and nothing is deleted"))
+            let detail = format!("its inventory is unreadable: {why}; it is replaced, and nothing is deleted");
+            (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
         }
         Some(PassOutcome::Applied(_)) if last.is_some_and(|pass| pass.optional) => {
-            (Outcome::Applies, "race: it depends on what this change deletes".to_owned())
+            let detail = "race: it depends on an owner that this change deletes";
+            (Outcome::Applies, Reason::new(ReasonCode::DependencyDeleted, detail))
         }
-        Some(PassOutcome::Applied(_)) => (Outcome::Applies, String::new()),
+        Some(PassOutcome::Applied(_)) => (Outcome::Applies, ReasonCode::NewRevision.into()),
         Some(PassOutcome::Partial { why, .. } | PassOutcome::Blocked(why)) => (Outcome::Blocked, why.clone()),
         Some(PassOutcome::Elsewhere(why)) => (Outcome::Unchanged, why.clone()),
-        None => (Outcome::Unchanged, "it is being deleted".to_owned()),
+        None => (Outcome::Unchanged, ReasonCode::Terminating.into()),
     }
 }
 
@@ -277,8 +286,4 @@ pub(crate) fn owner_id(key: &NamespacedName) -> OwnerId {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
     }
-}
-
-fn absent(id: &ObjectId) -> PinnedObject {
-    PinnedObject { id: id.clone(), uid: String::new(), resource_version: String::new() }
 }

@@ -6,11 +6,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::model::{Desired, Node, PassOutcome};
-use crate::flux::build::encrypted::Undecrypted;
 use crate::flux::build::objects;
-use crate::flux::build::objects::Built;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::{Reason, ReasonCode};
 
 /// Kinds and namespaces that exist, or will exist because some Kustomization applies them.
 pub(crate) struct Scopes<'a> {
@@ -39,7 +40,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// The outcome of applying a build.
-    pub(crate) fn place(&self, built: Vec<Built>) -> PassOutcome {
+    pub(crate) fn place(&self, built: Vec<BuiltObject>) -> PassOutcome {
         let own: HashMap<GroupKind, bool> = built.iter().filter_map(objects::defined_kind).collect();
         let made: BTreeSet<&str> =
             built.iter().filter(|object| object.id.is("", "Namespace")).map(|object| &*object.id.name).collect();
@@ -48,11 +49,11 @@ impl<'a> Scopes<'a> {
         for object in &built {
             let kind = object.id.group_kind();
             let mut fails = |why: String| failures.push((stage(&object.id), why));
-            if object.veil == Some(Undecrypted::Identity) {
+            if object.undecrypted == Some(Undecrypted::Identity) {
                 desired.insert(object.id.clone(), object.clone());
                 continue;
             }
-            if !object.is_nameless() && !valid_name(&object.id) {
+            if !object.has_unknown_identity() && !valid_name(&object.id) {
                 fails(format!("the API server refuses the name {:?}", &*object.id.name));
             }
             match self.namespaced(&kind).or_else(|| own.get(&kind).copied()) {
@@ -63,7 +64,7 @@ impl<'a> Scopes<'a> {
                 }
                 Some(false) => {
                     let id = ObjectId::new(&kind.group, &kind.kind, "", &object.id.name);
-                    desired.insert(id.clone(), Built { id, ..object.clone() });
+                    desired.insert(id.clone(), BuiltObject { id, ..object.clone() });
                     continue;
                 }
                 Some(true) => {}
@@ -91,7 +92,7 @@ impl<'a> Scopes<'a> {
 
     /// Whether discovery has a gap where this kind may be.
     fn may_be_unread(&self, kind: &GroupKind) -> bool {
-        self.snapshot.gaps.iter().any(|gap| gap.subject.starts_with(&format!("{}/", kind.group)))
+        self.snapshot.gaps_hiding(kind).next().is_some()
     }
 }
 
@@ -129,5 +130,5 @@ pub(crate) fn stopped(wanted: Arc<Desired>, at: &ObjectId, why: String) -> PassO
 fn partial(wanted: Arc<Desired>, failing: Stage, why: String) -> PassOutcome {
     let early = wanted.iter().filter(|(id, _)| stage(id) < failing);
     let applied = Arc::new(early.map(|(id, built)| (id.clone(), built.clone())).collect());
-    PassOutcome::Partial { applied, wanted, why }
+    PassOutcome::Partial { applied, wanted, why: Reason::new(ReasonCode::ApplyRefused, why) }
 }

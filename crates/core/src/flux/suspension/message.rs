@@ -1,6 +1,6 @@
 //! Which messages can be stored. A message is kept as it was given, line breaks included; whoever shows it escapes it.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 
 /// How long a message may be, in bytes. The API server allows 256 KiB for all annotations of an object together; the
 /// rest is left to the others.
@@ -9,18 +9,18 @@ pub const LONGEST: usize = 250 * 1024;
 /// Checks a message before anything is sent.
 ///
 /// # Errors
-/// A usage error when it is empty, too long, or holds NUL, which no annotation survives.
+/// An invalid message: it is empty, too long, or holds NUL, which no annotation survives.
 pub fn check(message: &str) -> Result<()> {
     if message.trim().is_empty() {
-        return Err(Error::usage("the message is empty").hint("say why with -m, or leave -m out"));
+        return Err(Error::invalid("the message is empty").hint(Hint::Message));
     }
     if message.len() > LONGEST {
         let (length, most) = (message.len().div_ceil(1024), LONGEST / 1024);
-        return Err(Error::usage(format!("the message is too long: {length} KiB, at most {most} KiB fit"))
+        return Err(Error::invalid(format!("the message is too long: {length} KiB, at most {most} KiB fit"))
             .hint("give a link to the long story"));
     }
     if message.contains('\0') {
-        return Err(Error::usage("the message holds a NUL character, which cannot be stored"));
+        return Err(Error::invalid("the message holds a NUL character, which cannot be stored"));
     }
     Ok(())
 }

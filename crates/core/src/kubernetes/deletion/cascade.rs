@@ -1,47 +1,69 @@
-//! What goes along when an object goes: a namespace's content, a definition's custom resources, dependents, the volumes
-//! of claims.
+//! Computes cascading deletion: namespace content, custom resources, dependents and volumes.
 //!
-//! Nothing of this is in any inventory (reference kustomize-controller 1.5); it is the cluster that does it. The garbage
-//! collector looks for an owner in the dependent's own namespace: one in another namespace is gone for it from the start,
-//! and what is in no namespace it does not collect while it names an owner that is in one (observed).
+//! No inventory lists these objects; the cluster deletes them by itself. The garbage collector looks for an owner in the
+//! namespace of the dependent, so an owner in another namespace counts as absent. It does not delete a cluster-scoped
+//! object whose owner reference names a namespaced owner. See docs/reference/garbage-collection.md.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::volumes::Volumes;
+use super::volumes::{ReclaimOutcome, Volumes};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::plan::document::Actor;
 
-/// An object that a cascade takes along.
+/// An object that is deleted because another one is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CascadedObject<'a> {
     /// The object.
     pub object: &'a ObjectMetadata,
-    /// What takes it along.
+    /// The deleted object that causes this deletion.
     pub cause: ObjectId,
-    /// Who does it.
-    pub by: Actor,
-    /// Why, as in a plan.
-    pub reason: &'static str,
-    /// Whether it is sure to go once its cause does.
-    pub is_sure: bool,
+    /// Mechanism of the deletion.
+    pub kind: CascadeKind,
 }
 
-/// Maps for following cascades through one snapshot.
+/// Mechanism by which one deletion causes another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CascadeKind {
+    /// The namespace controller empties a namespace.
+    NamespaceContent,
+    /// The API server deletes the custom resources of a definition.
+    CustomResource,
+    /// The garbage collector deletes a dependent whose owners are all gone.
+    Dependent {
+        /// The owner reference names an object in another namespace, which counts as absent.
+        owner_in_other_namespace: bool,
+    },
+    /// The volume controller follows the reclaim policy of a claim's volume.
+    Volume(ReclaimOutcome),
+    /// helm-controller uninstalls the release of a HelmRelease.
+    HelmRelease,
+}
+
+impl CascadeKind {
+    /// Returns true if the deletion is certain once its cause is deleted.
+    pub fn is_certain(self) -> bool {
+        match self {
+            Self::Volume(outcome) => outcome.is_certain(),
+            _ => true,
+        }
+    }
+}
+
+/// Lookup tables for following cascades through one snapshot.
 pub struct Cascade<'a> {
     by_namespace: HashMap<&'a str, Vec<&'a ObjectMetadata>>,
     by_group_kind: HashMap<(&'a str, &'a str), Vec<&'a ObjectMetadata>>,
     dependents: HashMap<&'a str, Vec<&'a ObjectMetadata>>,
     by_uid: HashMap<&'a str, &'a ObjectMetadata>,
-    /// Whether objects of a group and kind are in namespaces.
+    /// True for a group and kind whose objects are namespaced.
     namespaced: HashMap<(&'a str, &'a str), bool>,
-    /// `<plural>.<group>`, the name of a definition, to group and kind.
+    /// Group and kind by the name of their definition, `<plural>.<group>`.
     definitions: HashMap<String, (&'a str, &'a str)>,
     volumes: Volumes<'a>,
 }
 
 impl<'a> Cascade<'a> {
-    /// Reads a snapshot once.
+    /// Builds the lookup tables from a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let mut cascade = Self {
             by_namespace: HashMap::new(),
@@ -69,56 +91,56 @@ impl<'a> Cascade<'a> {
         cascade
     }
 
-    /// Everything that goes along when these objects go, each once, with its nearest cause. Roots are left out.
+    /// Returns every object that is deleted as a consequence of deleting `roots`, each once with its nearest cause and
+    /// sorted by identity. The roots themselves are left out.
     ///
-    /// A dependent goes only when every object that it references is gone or goes (garbage collector semantics).
+    /// A dependent is deleted only if every owner that it references is absent or deleted.
     pub fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
         let mut queue: Vec<&ObjectMetadata> = roots.into_iter().collect();
-        let mut going: HashSet<&str> = queue.iter().map(|object| &*object.uid).collect();
-        let root_uids = going.clone();
-        let mut taken: BTreeMap<&ObjectId, CascadedObject<'a>> = BTreeMap::new();
+        let mut deleted: HashSet<&str> = queue.iter().map(|object| &*object.uid).collect();
+        let root_uids = deleted.clone();
+        let mut cascaded: BTreeMap<&ObjectId, CascadedObject<'a>> = BTreeMap::new();
         while let Some(object) = queue.pop() {
-            for follower in self.followers(object, &going) {
-                let next = follower.object;
-                if going.insert(&next.uid) {
-                    taken.insert(&next.id, follower);
-                    queue.push(next);
+            for next in self.consequences(object, &deleted) {
+                if deleted.insert(&next.object.uid) {
+                    queue.push(next.object);
+                    cascaded.insert(&next.object.id, next);
                 }
             }
         }
-        taken.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect()
+        cascaded.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect()
     }
 
-    fn followers(&self, object: &ObjectMetadata, going: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
-        let follows = |by: Actor, reason: &'static str, is_sure: bool| {
-            let cause = object.id.clone();
-            move |next: &'a ObjectMetadata| CascadedObject { object: next, cause: cause.clone(), by, reason, is_sure }
-        };
-        let mut followers: Vec<CascadedObject<'a>> = vec![];
+    /// Returns the objects whose deletion the deletion of `object` causes directly.
+    fn consequences(&self, object: &ObjectMetadata, deleted: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
+        let mut found: Vec<(&'a ObjectMetadata, CascadeKind)> = vec![];
         if object.id.is("", "Namespace") {
-            let content = self.by_namespace.get(&*object.id.name).into_iter().flatten().copied();
-            followers.extend(content.map(follows(Actor::NamespaceController, "in-namespace", true)));
+            let content = self.by_namespace.get(&*object.id.name).into_iter().flatten();
+            found.extend(content.map(|next| (*next, CascadeKind::NamespaceContent)));
         }
         if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition")
             && let Some(kind) = self.definitions.get(&*object.id.name)
         {
-            let resources = self.by_group_kind.get(kind).into_iter().flatten().copied();
-            followers.extend(resources.map(follows(Actor::CrdFinalizer, "custom-resource", true)));
+            let resources = self.by_group_kind.get(kind).into_iter().flatten();
+            found.extend(resources.map(|next| (*next, CascadeKind::CustomResource)));
         }
-        let dependents = self.dependents.get(&*object.uid).into_iter().flatten().copied();
-        for dependent in dependents.filter(|dependent| self.is_alone(dependent, going)) {
-            let near = object.id.namespace.is_empty() || object.id.namespace == dependent.id.namespace;
-            let reason = if near { "dependent" } else { "dependent: of an object in another namespace" };
-            followers.push(follows(Actor::GarbageCollector, reason, true)(dependent));
+        for dependent in self.dependents.get(&*object.uid).into_iter().flatten().copied() {
+            if self.has_no_owner_left(dependent, deleted) {
+                let same = object.id.namespace.is_empty() || object.id.namespace == dependent.id.namespace;
+                found.push((dependent, CascadeKind::Dependent { owner_in_other_namespace: !same }));
+            }
         }
-        for (volume, fate) in self.volumes.of(object).into_iter().filter(|(_, fate)| fate.may_go()) {
-            followers.push(follows(Actor::PersistentVolumeController, fate.reason(), fate.is_sure())(volume));
+        for (volume, outcome) in self.volumes.of(object) {
+            if outcome.may_delete() {
+                found.push((volume, CascadeKind::Volume(outcome)));
+            }
         }
-        followers
+        let cause = &object.id;
+        found.into_iter().map(|(object, kind)| CascadedObject { object, cause: cause.clone(), kind }).collect()
     }
 
-    /// Whether the garbage collector deletes a dependent: when every owner is gone for it.
-    fn is_alone(&self, dependent: &ObjectMetadata, going: &HashSet<&str>) -> bool {
+    /// Returns true if the garbage collector deletes a dependent: every owner is absent for it or deleted.
+    fn has_no_owner_left(&self, dependent: &ObjectMetadata, deleted: &HashSet<&str>) -> bool {
         let home = &dependent.id.namespace;
         dependent.references.iter().all(|reference| {
             let owner = self.by_uid.get(&*reference.uid);
@@ -129,7 +151,7 @@ impl<'a> Cascade<'a> {
             if inside && home.is_empty() {
                 return false;
             }
-            owner.is_none_or(|owner| going.contains(&*owner.uid) || (inside && owner.id.namespace != *home))
+            owner.is_none_or(|owner| deleted.contains(&*owner.uid) || (inside && owner.id.namespace != *home))
         })
     }
 }

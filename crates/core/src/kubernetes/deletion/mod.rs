@@ -1,7 +1,6 @@
-//! kubernetes::deletion.
+//! Consequences of a deletion: cascades, volumes, finalizers and the order of deletions.
 
 pub mod cascade;
-pub mod controllers;
 pub mod finalizers;
 pub mod order;
 pub mod volumes;

@@ -1,4 +1,4 @@
-//! The grammar, right and wrong.
+//! Valid and invalid selectors.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn labels() -> KeyValues {
 }
 
 #[test]
-fn what_matches() {
+fn selectors_match_as_in_the_api_server() {
     for (text, matches) in [
         ("", true),
         ("  ", true),
@@ -42,7 +42,7 @@ fn what_matches() {
 }
 
 #[test]
-fn what_is_no_selector() {
+fn invalid_selectors_are_refused() {
     let long = format!("app={}", "v".repeat(64));
     for (text, words) in [
         ("app=web,", "it ends after ','"),

@@ -10,8 +10,7 @@ use super::scheme::members::Members;
 use super::scheme::{GcEligibility, Scheme};
 use super::schemes::registry::SCHEMES;
 use super::system_objects;
-use crate::kubernetes::object::ObjectMetadata;
-use crate::kubernetes::snapshot::{Gap, GapKind};
+use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 
 /// Status of an object under the rules of all systems together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +190,9 @@ impl Index<'_> {
         let kinds: Vec<(&str, &str)> = SCHEMES.iter().flat_map(|scheme| listing_kinds(scheme)).collect();
         // A single unread namespace hides the owners there; they write their own labels on what they list.
         let mut gaps = self.snapshot.gaps.iter().filter(|gap| gap.namespace.is_none());
-        let gap = gaps.find(|gap| kinds.iter().any(|(group, kind)| self.hides(gap, group, kind)))?;
+        let gap = gaps.find(|gap| {
+            kinds.iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
+        })?;
         Some(format!("not all {} could be read, and one of them may list it", gap.subject))
     }
 
@@ -208,22 +209,10 @@ impl Index<'_> {
         let namespace = &claim.owner.namespace;
         let gap = self.snapshot.gaps.iter().find(|gap| {
             let is_elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
-            !is_elsewhere && kinds.iter().any(|(group, kind)| self.hides(gap, group, kind))
+            !is_elsewhere
+                && kinds.iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
         })?;
         Some(format!("{} could not be read: {}", gap.subject, gap.message))
-    }
-
-    /// Returns true if a gap hides objects of a kind.
-    fn hides(&self, gap: &Gap, group: &str, kind: &str) -> bool {
-        if gap.kind == GapKind::StaleGroup {
-            return gap.subject.split_once('/').map_or("", |(group, _)| group) == group;
-        }
-        let known = self.snapshot.types.iter().find(|known| known.is(group, kind)).map(|known| known.resource());
-        let plural = format!("{}s", kind.to_lowercase());
-        let guess = || {
-            if group.is_empty() { plural } else { format!("{plural}.{group}") }
-        };
-        known.unwrap_or_else(guess) == gap.subject
     }
 }
 

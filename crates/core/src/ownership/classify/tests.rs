@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::{ObjectMetadata, Resource, parse_time};
-use crate::kubernetes::snapshot::GapKind;
-use crate::kubernetes::snapshot::{Gap, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
 use crate::ownership::last_applied;
 use crate::ownership::scheme::owner_status::OwnerStatus;
@@ -523,7 +524,7 @@ fn an_owner_with_another_version_in_its_second_reading_changed() {
     let mut before = owner.object.clone();
     before.resource_version = "0".into();
     let mut snapshot = snapshot(vec![before], vec![]);
-    snapshot.take_full(vec![owner], |_| true);
+    snapshot.add_resources(vec![owner], |_| true);
     snapshot.normalise();
     assert_eq!(
         snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,

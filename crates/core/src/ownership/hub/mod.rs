@@ -16,8 +16,8 @@ pub use super::scheme::hub::Access;
 use super::scheme::hub::{HubRules, HubTarget};
 use super::scheme::members::Members;
 use super::schemes::registry::SCHEMES;
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, Resource};
-use crate::kubernetes::snapshot::Gap;
 
 /// What was read of a hub.
 #[derive(Clone, Debug, Default)]

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::kubernetes::snapshot::{GapKind, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
 use crate::ownership::report::InventoryReport;
 use crate::ownership::schemes::flux_kustomization;

@@ -76,7 +76,7 @@ impl<'a> Index<'a> {
         }
         self.verification_keys.extend(verification_key.map(|key| (n, key, id.clone())));
         let status = match object {
-            Some(object) => status.after_reading(object, self.snapshot.has_moved(object)),
+            Some(object) => status.after_reading(object, self.snapshot.changed_while_reading(object)),
             None => status,
         };
         let mut owner = Owner {

@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::{explain, tree};
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::snapshot::{ClusterIdentity, Gap};
+use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::readiness::Readiness;
 use crate::ownership::scheme::claim::{Evidence, OwnerId, Strength};
 use crate::ownership::scheme::label_report::LabelReport;

@@ -16,7 +16,6 @@ use super::classify::OwnershipStatus;
 use super::index::Index;
 use super::scheme::claim::OwnerId;
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, ResourceType};
-use crate::kubernetes::snapshot::{Gap, GapKind};
 
 pub use document::{
     Body, Filtered, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind, SCHEMA,
@@ -80,7 +79,7 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
                 content_at[at] = Some(full);
             }
         }
-        let unread = snapshot.types.iter().filter(|kind| snapshot.gaps.iter().any(|gap| hides(gap, kind)));
+        let unread = snapshot.types.iter().filter(|kind| snapshot.gaps_hiding(&kind.group_kind()).next().is_some());
         let unread = unread.map(ResourceType::group_kind).collect();
         Self { index, statuses, unrecorded, unlisted_counts, contents: content_at, unread }
     }
@@ -131,12 +130,4 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
 /// Returns true if an object is leaked according to an owner that can be trusted now.
 fn is_trusted_leak(index: &Index<'_>, object: &ObjectMetadata, status: &OwnershipStatus) -> bool {
     matches!(status, OwnershipStatus::Leaked(claim) if index.untrusted_reason(object, claim).is_none())
-}
-
-/// Returns true if a gap hides objects of a type.
-fn hides(gap: &Gap, kind: &ResourceType) -> bool {
-    match gap.kind {
-        GapKind::StaleGroup => gap.subject == kind.api_version(),
-        _ => gap.subject == kind.resource(),
-    }
 }

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectMetadata, parse_time};
-use crate::kubernetes::snapshot::{Gap, Snapshot};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::testing::{Make, object, resource_type, snapshot};
 
 fn ready(mut content: Value) -> Value {

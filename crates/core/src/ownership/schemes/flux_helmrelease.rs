@@ -107,7 +107,7 @@ fn shorten(name: &str) -> String {
     if name.len() <= LONGEST_NAME {
         return name.to_owned();
     }
-    let digest: String = Sha256::digest(name).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let digest = crate::text::hex(&Sha256::digest(name)[..6]);
     format!("{}-{digest}", name.chars().take(40).collect::<String>())
 }
 

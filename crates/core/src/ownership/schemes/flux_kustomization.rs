@@ -21,6 +21,12 @@ pub const NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
 pub const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// Kind of the owner.
 pub const KIND: &str = "Kustomization";
+/// Key that disables pruning of an object.
+pub const PRUNE: &str = "kustomize.toolkit.fluxcd.io/prune";
+/// Key that disables applying and pruning of an object.
+pub const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
+/// Key that sets the mode of server-side apply.
+pub const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
 const MANAGERS: &[&str] = &["kustomize-controller"];
 
 /// Scheme of Kustomization.
@@ -30,9 +36,9 @@ pub const SCHEME: Scheme = Scheme {
     other_keys: &[flux_snapshot::CHECKSUM],
     managers: MANAGERS,
     protections: &[
-        ProtectionKey::except("kustomize.toolkit.fluxcd.io/prune", &["enabled"]),
-        ProtectionKey::except("kustomize.toolkit.fluxcd.io/reconcile", &["enabled"]),
-        ProtectionKey::except("kustomize.toolkit.fluxcd.io/ssa", &["merge", "override", "ifnotpresent"]),
+        ProtectionKey::except(PRUNE, &["enabled"]),
+        ProtectionKey::except(RECONCILE, &["enabled"]),
+        ProtectionKey::except(SSA, &["merge", "override", "ifnotpresent"]),
     ],
     claim: |object| label_claim(object, flux::SYSTEM, KIND, [NAME, NAMESPACE], MANAGERS),
     owner_kinds: &[(GROUP, KIND)],

@@ -53,8 +53,7 @@ fn key(id: &ObjectId) -> String {
 
 /// Returns the value of the association label of an object.
 fn association(id: &ObjectId) -> String {
-    let hash: String = Md5::digest(key(id)).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("v1.{hash}")
+    format!("v1.{}", crate::text::hex(&Md5::digest(key(id))))
 }
 
 /// Returns true if `v1;<key>;<apiVersion>` names this object.

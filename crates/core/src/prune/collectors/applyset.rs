@@ -12,8 +12,8 @@ use super::safety;
 use super::safety::Allow;
 use super::type_aliases;
 use super::type_aliases::Kinds;
-use super::{Collected, Collector, Decision, NativeAction, PlannedAction, Reason};
-use crate::error::{Error, Result};
+use super::{Collected, Collector, CollectorReason, Decision, NativeAction, PlannedAction};
+use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::order;
 use crate::kubernetes::deletion::order::delete_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
@@ -57,8 +57,7 @@ impl<'a> ApplySetCollector<'a> {
         index: &'a Index<'a>,
         allow: Allow,
     ) -> Result<Self> {
-        let hint = "name the parent that `kubectl apply --applyset` was given, and its namespace with -n";
-        let missing = || Error::failed(format!("there is no ApplySet parent {parent}")).hint(hint);
+        let missing = || Error::failed(format!("there is no ApplySet parent {parent}")).hint(Hint::ApplySetParent);
         let found = snapshot.object(parent).ok_or_else(missing)?;
         let (kinds, namespaces) = scope(found)?;
         let served = Kinds::of(snapshot);
@@ -94,14 +93,14 @@ impl<'a> Collector<'a> for ApplySetCollector<'a> {
             .filter(|applied| !last_applied::names_object(applied, object));
         let ours = match (safety::keeps(object, self.index, self.allow), missed) {
             // The published rules call a member that something else owns a conflict; kubectl does not check.
-            (None, _) if !object.references.is_empty() => PlannedAction::Keep(Reason::Referenced),
+            (None, _) if !object.references.is_empty() => PlannedAction::Keep(CollectorReason::Referenced),
             (Some(reason), _) => PlannedAction::Keep(reason),
             (None, _) if copied.is_some() => {
-                PlannedAction::Keep(Reason::CopiedMark("last-applied names another object".to_owned()))
+                PlannedAction::Keep(CollectorReason::CopiedMark("last-applied names another object".to_owned()))
             }
-            (None, Some(why)) if self.allow.missed => PlannedAction::Delete(Reason::LeftBehind(why)),
-            (None, Some(why)) => PlannedAction::Keep(Reason::LeftBehind(why)),
-            (None, None) => PlannedAction::Delete(Reason::NotInManifests),
+            (None, Some(why)) if self.allow.missed => PlannedAction::Delete(CollectorReason::LeftBehind(why)),
+            (None, Some(why)) => PlannedAction::Keep(CollectorReason::LeftBehind(why)),
+            (None, None) => PlannedAction::Delete(CollectorReason::NotInManifests),
         };
         Some(Decision { object, theirs, ours })
     }

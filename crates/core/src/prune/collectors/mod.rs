@@ -2,7 +2,7 @@
 //! mark and stands in no manifest any more.
 //!
 //! Each collector is replayed twice over the same objects: what it would do itself ([`NativeAction`]), and what this tool
-//! does under its own safety rules (design 3.4, [`PlannedAction`]). Where the two differ, the [`Reason`] says why.
+//! does under its own safety rules (design 3.4, [`PlannedAction`]). Where the two differ, the [`CollectorReason`] says why.
 //!
 //! Source of every rule: reference qbec-and-flux-v1, and ownership-and-prune 1.3 for ApplySets.
 
@@ -19,6 +19,7 @@ pub mod type_aliases;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::{OwnerId, Protection};
+use crate::plan::{Reason, ReasonCode};
 
 /// What a system's own collector does with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +36,14 @@ pub enum NativeAction {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlannedAction {
     /// Deletes it.
-    Delete(Reason),
+    Delete(CollectorReason),
     /// Keeps it.
-    Keep(Reason),
+    Keep(CollectorReason),
 }
 
 /// Why an object goes or stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum CollectorReason {
     /// It carries the mark and stands in no manifest.
     NotInManifests,
     /// An earlier object of a manifest with `generateName`.
@@ -69,30 +70,30 @@ pub enum Reason {
     Terminating,
     /// A namespace that the cluster needs.
     SystemNamespace,
-    /// Namespaces and definitions go only when a flag allows it; this is the flag.
-    NeedsFlag(&'static str),
+    /// Objects of this kind are deleted only where that is permitted: `namespaces` or `crds`.
+    NotAllowed(&'static str),
     /// Endpoints follow their Service; no collector lists them.
     Endpoints,
 }
 
-impl Reason {
-    /// The reason's name in a plan's JSON; a contract.
-    pub fn code(&self) -> &'static str {
+impl CollectorReason {
+    /// Code of the reason in a plan.
+    pub fn code(&self) -> ReasonCode {
         match self {
-            Self::NotInManifests => "not-in-manifests",
-            Self::Superseded => "superseded",
-            Self::LeftBehind(_) => "left-behind",
-            Self::NewestGeneration => "newest-generation",
-            Self::Desired(_) => "desired",
-            Self::Controlled | Self::Referenced => "referenced",
-            Self::Protected(_) => "protected",
-            Self::CopiedMark(_) => "copied-claim",
-            Self::BareMark(_) => "bare-claim",
-            Self::Recorded(_) => "recorded",
-            Self::Terminating => "terminating",
-            Self::SystemNamespace => "protected-namespace",
-            Self::NeedsFlag(_) => "needs-flag",
-            Self::Endpoints => "endpoints",
+            Self::NotInManifests => ReasonCode::NotInManifests,
+            Self::Superseded => ReasonCode::Superseded,
+            Self::LeftBehind(_) => ReasonCode::LeftBehind,
+            Self::NewestGeneration => ReasonCode::NewestGeneration,
+            Self::Desired(_) => ReasonCode::Desired,
+            Self::Controlled | Self::Referenced => ReasonCode::Referenced,
+            Self::Protected(_) => ReasonCode::Protected,
+            Self::CopiedMark(_) => ReasonCode::CopiedClaim,
+            Self::BareMark(_) => ReasonCode::BareClaim,
+            Self::Recorded(_) => ReasonCode::Recorded,
+            Self::Terminating => ReasonCode::Terminating,
+            Self::SystemNamespace => ReasonCode::ProtectedNamespace,
+            Self::NotAllowed(_) => ReasonCode::NotAllowed,
+            Self::Endpoints => ReasonCode::Endpoints,
         }
     }
 
@@ -102,10 +103,9 @@ impl Reason {
             Self::LeftBehind(text) | Self::CopiedMark(text) | Self::BareMark(text) => text.clone(),
             Self::Protected(mark) => format!("{}={}", mark.key, mark.value),
             Self::Recorded(owner) => format!("{owner} lists it"),
-            Self::NeedsFlag(text) | Self::Desired(text) => (*text).to_owned(),
+            Self::NotAllowed(text) | Self::Desired(text) => (*text).to_owned(),
             Self::NewestGeneration => "the newest object of its generateName; the next apply replaces it".to_owned(),
             Self::Referenced => "something else in the cluster owns it".to_owned(),
-            Self::SystemNamespace => "this namespace is never deleted".to_owned(),
             _ => String::new(),
         }
     }
@@ -117,12 +117,9 @@ impl Reason {
     }
 }
 
-impl std::fmt::Display for Reason {
-    /// As a plan writes it: the code, followed by `: ` and words for people where they help.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let detail = self.detail();
-        f.write_str(self.code())?;
-        if detail.is_empty() { Ok(()) } else { write!(f, ": {detail}") }
+impl From<&CollectorReason> for Reason {
+    fn from(reason: &CollectorReason) -> Self {
+        Self::new(reason.code(), reason.detail())
     }
 }
 
@@ -144,7 +141,7 @@ impl Decision<'_> {
     }
 
     /// Why.
-    pub fn reason(&self) -> &Reason {
+    pub fn reason(&self) -> &CollectorReason {
         let (PlannedAction::Delete(reason) | PlannedAction::Keep(reason)) = &self.ours;
         reason
     }

@@ -14,14 +14,14 @@ use super::qbec::scope::QbecApp;
 use super::rows;
 use super::safety::Allow;
 use super::type_aliases::Kinds;
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::{GitSource, resource_id};
 use crate::ownership::schemes::qbec::{KIND, SCHEME};
-use crate::plan::document::Plan;
+use crate::plan::{Plan, Reason};
 
 /// Which collector, and what it needs to know.
 #[derive(Clone, Debug)]
@@ -107,22 +107,22 @@ impl Request {
     ///
     /// # Errors
     /// When the manifests hold something twice, a filter matches nothing, or the system itself would refuse.
-    pub fn answer(&self, snapshot: &Snapshot) -> Result<CollectorPlan> {
+    pub fn answer(&self, index: &Index<'_>) -> Result<CollectorPlan> {
+        let snapshot = index.snapshot();
         self.check(snapshot)?;
-        let index = Index::build(snapshot);
         if let System::FluxV1 { source, allow_namespaces, new: Some(new) } = &self.system {
             let (old, own_namespaces) = source_change::of(source.as_ref(), snapshot)?;
             let new = new.applied_to(&old);
-            let collector = self.flux_v1(&new, [own_namespaces, allow_namespaces.clone()].concat(), snapshot, &index);
-            return Ok(source_change::preview(&index, &old, &new, &collector, &self.locals));
+            let collector = self.flux_v1(&new, [own_namespaces, allow_namespaces.clone()].concat(), snapshot, index);
+            return Ok(source_change::preview(index, &old, &new, &collector, &self.locals));
         }
         let owner = self.owner(snapshot)?;
-        let collector = self.collector(snapshot, &index)?;
+        let collector = self.collector(snapshot, index)?;
         let collection = collector.collect();
         let going: Vec<&ObjectMetadata> = collection.deletions().collect();
         let waves = going.chunk_by(|left, right| collector.same_wave(left, right));
         Ok(CollectorPlan {
-            plan: rows::plan(snapshot, &index, &collection, &owner),
+            plan: rows::plan(index, &collection, &owner),
             waves: waves.map(|wave| wave.iter().map(|object| object.id.clone()).collect()).collect(),
             staying: collection.staying,
             preview: None,
@@ -131,13 +131,13 @@ impl Request {
     }
 
     /// Judges one object again on a fresh reading: `None` lets it go, text says why it stays.
-    pub fn keeps(&self, snapshot: &Snapshot, id: &ObjectId) -> Option<String> {
+    pub fn keeps(&self, index: &Index<'_>, id: &ObjectId) -> Option<String> {
+        let snapshot = index.snapshot();
         let Some(object) = snapshot.object(id) else { return Some("it is gone".to_owned()) };
-        let index = Index::build(snapshot);
-        let judged = self.collector(snapshot, &index).map(|collector| collector.judge(object));
+        let judged = self.collector(snapshot, index).map(|collector| collector.judge(object));
         match judged {
             Ok(Some(verdict)) if verdict.deletes() => None,
-            Ok(Some(verdict)) => Some(verdict.reason().to_string()),
+            Ok(Some(verdict)) => Some(Reason::from(verdict.reason()).to_string()),
             Ok(None) => Some("its marks changed".to_owned()),
             Err(error) => Some(error.message),
         }
@@ -205,7 +205,7 @@ impl Request {
     /// The parent of an ApplySet, by the resource that the user named.
     fn parent(&self, snapshot: &Snapshot) -> Result<ObjectId> {
         let System::ApplySet { kind, name, namespace } = &self.system else {
-            return Err(Error::usage("only an ApplySet has a parent"));
+            return Err(Error::invalid("only an ApplySet has a parent"));
         };
         let lower = kind.to_lowercase();
         let named = |served: &&crate::kubernetes::object::ResourceType| {
@@ -214,11 +214,13 @@ impl Request {
             lower == singular || lower == full || lower == *served.plural || lower == served.resource()
         };
         let Some(served) = snapshot.types.iter().find(named) else {
-            return Err(Error::usage(format!("the cluster serves no kind {kind:?} (--applyset)"))
+            return Err(Error::invalid(format!("the cluster serves no kind {kind:?} (--applyset)"))
                 .hint("write NAME, configmap/NAME or RESOURCE.GROUP/NAME"));
         };
         if served.namespaced && namespace.is_empty() {
-            return Err(Error::usage("a namespace is needed: the ApplySet's parent lives in one").hint("pass -n"));
+            return Err(
+                Error::invalid("a namespace is needed: the ApplySet's parent lives in one").hint(Hint::Namespace)
+            );
         }
         let namespace = if served.namespaced { namespace } else { "" };
         Ok(ObjectId::new(&served.group, &served.kind, namespace, name))

@@ -1,32 +1,27 @@
-//! A collection as a plan, with cascades followed.
+//! Plan of a collection.
 
 use super::{Collected, PlannedAction};
-use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
-use crate::plan::document::{Fidelity, Outcome, OwnerOutcome, Plan};
-use crate::prune::candidates::{Candidate, keep_row, settle};
+use crate::plan::{Outcome, OwnerOutcome, Plan, ReasonCode};
+use crate::prune::candidates::{Candidate, apply_cascade_rules, keep_row};
 
-/// The plan of a collection in the name of one owner.
-pub fn plan<'a>(snapshot: &'a Snapshot, index: &Index<'a>, collection: &Collected<'a>, owner: &OwnerId) -> Plan {
-    let mut roots = vec![];
+/// Returns the plan of a collection on behalf of one owner, cascades included.
+pub fn plan<'a>(index: &Index<'a>, collection: &Collected<'a>, owner: &OwnerId) -> Plan {
+    let mut candidates = vec![];
     let mut kept = vec![];
-    for verdict in &collection.verdicts {
-        let (object, owner) = (verdict.object, Some(owner.clone()));
-        match &verdict.ours {
-            PlannedAction::Delete(reason) => roots.push(Candidate { object, owner, reason: reason.to_string() }),
-            PlannedAction::Keep(reason) if reason.worth_telling() => {
-                kept.push(keep_row(object, owner, reason.to_string()))
-            }
+    for decision in &collection.verdicts {
+        let (object, owner) = (decision.object, Some(owner.clone()));
+        match &decision.ours {
+            PlannedAction::Delete(reason) => candidates.push(Candidate { object, owner, reason: reason.into() }),
+            PlannedAction::Keep(reason) if reason.worth_telling() => kept.push(keep_row(object, owner, reason)),
             PlannedAction::Keep(_) => {}
         }
     }
-    let changes = settle(snapshot, index, roots, kept);
-    let outcome = OwnerOutcome {
-        owner: owner.clone(),
-        outcome: Outcome::Unchanged,
-        reason: String::new(),
-        fidelity: Fidelity::Unknown,
-    };
-    Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), vec![outcome], changes)
+    let snapshot = index.snapshot();
+    let mut plan = Plan::new(snapshot.cluster.clone());
+    plan.add_gaps(snapshot.gaps.iter().cloned());
+    plan.add_owners([OwnerOutcome::new(owner.clone(), Outcome::Unchanged, ReasonCode::Ready)]);
+    plan.add_changes(apply_cascade_rules(index, candidates, kept));
+    plan
 }

@@ -1,10 +1,10 @@
 //! What this tool never deletes, whatever a collector would (design 3.4, rules 1, 2 and 6).
 
-use super::Reason;
+use super::CollectorReason;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::index::Index;
 use crate::ownership::{Claim, Strength, protection};
-use crate::prune::leaked::NEVER;
+use crate::prune::leaked::PROTECTED_NAMESPACES;
 
 /// What the user allowed beyond the ordinary.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,36 +18,38 @@ pub struct Allow {
 }
 
 /// Why an object stays whatever its marks say, or `None`.
-pub fn keeps(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<Reason> {
+pub fn keeps(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<CollectorReason> {
     let namespace = object.id.is("", "Namespace");
     if object.controller().is_some() {
-        return Some(Reason::Controlled);
+        return Some(CollectorReason::Controlled);
     }
     if object.deleting.is_some() {
-        return Some(Reason::Terminating);
+        return Some(CollectorReason::Terminating);
     }
-    if namespace && NEVER.contains(&&*object.id.name) {
-        return Some(Reason::SystemNamespace);
+    if namespace && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+        return Some(CollectorReason::SystemNamespace);
     }
     if let Some(mark) = protection::find_protection(object) {
-        return Some(Reason::Protected(mark));
+        return Some(CollectorReason::Protected(mark));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
-        return Some(Reason::Recorded(owner.clone()));
+        return Some(CollectorReason::Recorded(owner.clone()));
     }
     if namespace && !allow.namespaces {
-        return Some(Reason::NeedsFlag("--allow-namespaces"));
+        return Some(CollectorReason::NotAllowed("namespaces"));
     }
     let definition = object.id.is("apiextensions.k8s.io", "CustomResourceDefinition");
-    (definition && !allow.crds).then_some(Reason::NeedsFlag("--allow-crds"))
+    (definition && !allow.crds).then_some(CollectorReason::NotAllowed("crds"))
 }
 
 /// Why a claim proves nothing, or `None` when a second witness stands by it.
-pub fn unproven(claim: Option<Claim>) -> Option<Reason> {
+pub fn unproven(claim: Option<Claim>) -> Option<CollectorReason> {
     match claim {
         Some(claim) if claim.strength <= Strength::Corroborated => None,
-        Some(claim) if claim.strength == Strength::Contradicted => Some(Reason::CopiedMark(claim.evidence.to_string())),
-        Some(claim) => Some(Reason::BareMark(claim.evidence.to_string())),
-        None => Some(Reason::BareMark(String::new())),
+        Some(claim) if claim.strength == Strength::Contradicted => {
+            Some(CollectorReason::CopiedMark(claim.evidence.to_string()))
+        }
+        Some(claim) => Some(CollectorReason::BareMark(claim.evidence.to_string())),
+        None => Some(CollectorReason::BareMark(String::new())),
     }
 }

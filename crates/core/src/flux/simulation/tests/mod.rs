@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
-use crate::plan::document::Action;
+use crate::plan::Action;
 use lab::{Files, Lab, NS, cluster_wide, cm, inside, ks, marked, rows, set};
 
 fn one_child(more: Value) -> Files {
@@ -93,7 +93,7 @@ fn a_missing_path_or_a_failed_build_prunes_nothing_and_says_so() {
     after.remove(1);
     assert_eq!(rows(&one_child(json!({})), &after), set(&[]));
     let lab = Lab::new(&one_child(json!({})));
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: path \"p\" is not in the artifact");
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: build-failed: path \"p\" is not in the artifact");
     after.push(("p/b.yaml", vec![cm("broken")]));
     assert_eq!(lab.rows(&after), set(&[]));
     assert!(lab.outcome(&after, "k").contains("broken manifest"));
@@ -105,7 +105,11 @@ fn a_path_without_manifests_prunes_everything() {
     after[1] = ("p/README.md", vec![]);
     assert_eq!(rows(&one_child(json!({})), &after), set(&["delete a", "delete b"]));
     let plan = Lab::new(&one_child(json!({}))).plan(&after);
-    assert!(plan.changes.iter().all(|change| change.reason == "not-in-build: its path ./p holds no manifests"));
+    assert!(
+        plan.changes()
+            .iter()
+            .all(|change| change.reason.to_string() == "not-in-build: its path ./p contains no manifests")
+    );
 }
 
 #[test]
@@ -191,7 +195,11 @@ fn a_dependency_that_goes_blocks_its_dependent() {
     ];
     let after = vec![before[1].clone(), ("p/a.yaml", vec![cm("b")])];
     assert_eq!(rows(&before, &after), set(&["delete d", "delete x"]));
-    assert!(Lab::new(&before).outcome(&after, "k").starts_with("Blocked: it depends on kustomization/d"));
+    assert!(
+        Lab::new(&before)
+            .outcome(&after, "k")
+            .starts_with("Blocked: dependency-deleted: it depends on kustomization/d")
+    );
 }
 
 #[test]
@@ -230,8 +238,9 @@ fn a_failed_application_creates_its_first_stage_and_prunes_nothing() {
     let lab = Lab::new(&one_child(json!({})));
     // What the build no longer has is told, although it stays for now.
     assert_eq!(lab.rows(&after), set(&["keep a"]));
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: namespace nowhere does not exist");
-    let changes = lab.plan(&after).changes;
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: apply-refused: namespace nowhere does not exist");
+    let plan = lab.plan(&after);
+    let changes = plan.changes();
     let created = changes.iter().filter(|change| change.action == Action::Create);
     assert_eq!(created.map(|change| change.object.id.name.to_string()).collect::<Vec<_>>(), ["early"]);
 }
@@ -305,12 +314,12 @@ fn a_child_that_a_parent_brings_while_it_goes_is_a_race_with_all_it_creates() {
         ("q/d.yaml", vec![guarded, cm("plain")]),
     ];
     let plan = Lab::new(&before).plan(&after);
-    let created = plan.changes.iter().filter(|change| change.action == Action::Create);
+    let created = plan.changes().iter().filter(|change| change.action == Action::Create);
     let created: Vec<_> = created.map(|change| (&*change.object.id.name, change.certainty)).collect();
     // Its parent's finalizer may also read an inventory that does not list it yet: then it stays.
-    let race = crate::plan::document::Certainty::Race;
+    let race = crate::plan::Certainty::Race;
     assert_eq!(created, [("guarded", race), ("plain", race), ("c", race)]);
-    assert!(plan.owners.iter().all(|row| row.owner.name != "c"), "{:?}", plan.owners);
+    assert!(plan.owners().iter().all(|row| row.owner.name != "c"), "{:?}", plan.owners());
 }
 
 #[test]
@@ -324,11 +333,11 @@ fn what_two_kustomizations_apply_is_contested_unless_one_of_them_leaves_it_alone
     };
     let contested = |files: &Files| -> Vec<String> {
         let plan = Lab::new(files).plan(files);
-        let line = |contested: &crate::plan::document::Contested| {
+        let line = |contested: &crate::plan::Contested| {
             let owners: Vec<_> = contested.owners.iter().map(|owner| owner.name.as_str()).collect();
             format!("{} by {}", contested.object.name, owners.join(","))
         };
-        plan.contested.iter().map(line).collect()
+        plan.contested().iter().map(line).collect()
     };
     assert_eq!(contested(&files(cm("m"))), ["m by a,b"]);
     assert!(contested(&files(marked(cm("m"), "ssa", "Ignore"))).is_empty());

@@ -24,12 +24,12 @@ fn a_kustomization_of_which_anything_is_refused_prunes_nothing() {
     lab.refusals = vec![refused("k", cm("b"))];
     assert_eq!(lab.rows(&after), set(&["keep a", "delete x"]));
     let plan = lab.plan(&after);
-    let row = |name: &str| plan.changes.iter().find(|change| &*change.object.id.name == name);
-    assert_eq!(row("a").unwrap().reason, "held-back: it is deleted once this is mended: it is immutable");
+    let row = |name: &str| plan.changes().iter().find(|change| &*change.object.id.name == name);
+    assert_eq!(row("a").unwrap().reason.to_string(), "held-back: it is deleted once this is resolved: it is immutable");
     // The stage before is applied.
     assert_eq!(row("early").unwrap().action, Action::Create);
     assert!(row("new").is_none());
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: it is immutable");
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: apply-refused: it is immutable");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_refusal_in_the_first_stage_stops_everything() {
     let mut lab = Lab::new(&before);
     lab.refusals = vec![refused("k", cluster_wide("Namespace", "early"))];
     assert_eq!(lab.rows(&after), set(&["keep a", "delete x"]));
-    assert!(lab.plan(&after).changes.iter().all(|change| change.action != Action::Create));
+    assert!(lab.plan(&after).changes().iter().all(|change| change.action != Action::Create));
 }
 
 #[test]

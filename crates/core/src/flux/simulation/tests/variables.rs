@@ -22,7 +22,7 @@ fn repository(value: &str) -> Files {
 
 fn creations(lab: &Lab, files: &Files) -> BTreeSet<String> {
     let plan = lab.plan(files);
-    let created = plan.changes.iter().filter(|change| change.action == Action::Create);
+    let created = plan.changes().iter().filter(|change| change.action == Action::Create);
     created.map(|change| change.object.id.name.to_string()).collect()
 }
 
@@ -39,8 +39,8 @@ fn what_only_a_build_with_the_old_value_wants_goes_again() {
     after[2] = ("p/a.yaml", vec![cm("a-${v}"), marked(cm("c-${v}"), "prune", "disabled")]);
     // Whether `c-x` was there for a while and stays, as it is guarded, nobody can know.
     let plan = Lab::new(&repository("x")).plan(&after);
-    let row = plan.changes.iter().find(|change| &*change.object.id.name == "c-x").unwrap();
-    assert_eq!(row.certainty, crate::plan::document::Certainty::Race);
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == "c-x").unwrap();
+    assert_eq!(row.certainty, crate::plan::Certainty::Race);
     // Who waits for the new value builds with it only.
     let waiting = json!({"dependsOn": [{"name": "v"}], "postBuild": from()["postBuild"]});
     let files = |value: &str, more: Vec<Value>| {
@@ -70,7 +70,7 @@ fn variables_that_go_stop_their_user_for_good() {
     let lab = Lab::new(&repository("x"));
     // A run with the old value may still come first.
     assert_eq!(lab.rows(&after), set(&["delete vars", "delete? b"]));
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: substituteFrom ConfigMap/vars is not there");
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: build-failed: substituteFrom ConfigMap/vars does not exist");
 }
 
 #[test]
@@ -80,8 +80,9 @@ fn a_spec_that_changes_together_with_its_variables_may_meet_the_new_ones() {
     // Without variables the name is refused, so nothing more is pruned; what came before is a race.
     let lab = Lab::new(&repository("x"));
     assert_eq!(lab.rows(&after), set(&["delete? a-x"]));
-    let created = lab.plan(&after).changes.into_iter().find(|change| &*change.object.id.name == "a-y").unwrap();
-    assert_eq!((created.action, created.certainty), (Action::Create, crate::plan::document::Certainty::Race));
+    let plan = lab.plan(&after);
+    let created = plan.changes().iter().find(|change| &*change.object.id.name == "a-y").unwrap();
+    assert_eq!((created.action, created.certainty), (Action::Create, crate::plan::Certainty::Race));
 }
 
 #[test]

@@ -11,12 +11,12 @@ use serde_json::json;
 use super::args::FluxdArgs;
 use super::variants::variants;
 use super::{GitSource, LEGACY_MARK, MARK, SCHEME, gc_eligibility, is_well_formed, mark, resource_id};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::scheme::GcEligibility;
 use crate::ownership::scheme::claim::Strength;
 use crate::ownership::scheme::label_report::{LabelReport, LabelledObject, NONE, ReportTable};
-use crate::text::count;
+use crate::text::pluralize;
 
 /// System that takes over objects from Flux v1.
 const SUCCESSOR: &str = "flux";
@@ -90,7 +90,7 @@ pub(super) fn report(snapshot: &Snapshot, labelled: &[LabelledObject<'_>]) -> La
         }
     }
     // Without a fluxd among the Deployments that were read, one may still run if some were not read.
-    let is_unread = snapshot.gaps.iter().any(|gap| gap.subject == "deployments.apps");
+    let is_unread = snapshot.gaps_hiding(&GroupKind::new("apps", "Deployment")).next().is_some();
     let has_fluxd = !sources.is_empty() || !unreadable.is_empty();
     let fluxd = (has_fluxd || !is_unread).then_some(has_fluxd);
     let sources = KnownSources::new(&sources, labelled);
@@ -171,7 +171,7 @@ fn warnings(fluxd: Option<bool>, unreadable: &[String], objects: &[MarkedObject]
         Some(false) if orphans > 0 => {
             warnings.push(format!(
                 "no fluxd runs in this cluster: nothing will collect {}",
-                count(orphans, "marked object")
+                pluralize(orphans, "marked object")
             ));
         }
         Some(_) => {}

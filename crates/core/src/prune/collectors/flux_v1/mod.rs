@@ -15,7 +15,7 @@ use super::manifest::LocalManifest;
 use super::safety;
 use super::safety::Allow;
 use super::type_aliases::Kinds;
-use super::{Collected, Collector, Decision, NativeAction, PlannedAction, Reason};
+use super::{Collected, Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
@@ -146,15 +146,15 @@ impl<'a> Collector<'a> for FluxV1Collector<'a> {
             }
             _ => NativeAction::Deletes,
         };
-        let referenced = (!object.references.is_empty()).then_some(Reason::Controlled);
+        let referenced = (!object.references.is_empty()).then_some(CollectorReason::Controlled);
         let keep = referenced.or_else(|| safety::keeps(object, self.index, self.allow));
         let ours = match (keep, knowledge, missed) {
             (Some(reason), ..) => PlannedAction::Keep(reason),
-            (None, Some(knowledge), _) => PlannedAction::Keep(Reason::Desired(knowledge.words())),
-            (None, None, _) if object.id.is("", "Endpoints") => PlannedAction::Keep(Reason::Endpoints),
-            (None, None, Some(why)) if self.allow.missed => PlannedAction::Delete(Reason::LeftBehind(why)),
-            (None, None, Some(why)) => PlannedAction::Keep(Reason::LeftBehind(why)),
-            (None, None, None) => PlannedAction::Delete(Reason::NotInManifests),
+            (None, Some(knowledge), _) => PlannedAction::Keep(CollectorReason::Desired(knowledge.words())),
+            (None, None, _) if object.id.is("", "Endpoints") => PlannedAction::Keep(CollectorReason::Endpoints),
+            (None, None, Some(why)) if self.allow.missed => PlannedAction::Delete(CollectorReason::LeftBehind(why)),
+            (None, None, Some(why)) => PlannedAction::Keep(CollectorReason::LeftBehind(why)),
+            (None, None, None) => PlannedAction::Delete(CollectorReason::NotInManifests),
         };
         Some(Decision { object, theirs, ours })
     }

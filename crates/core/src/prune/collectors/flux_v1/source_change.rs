@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::FluxV1Collector;
 use super::config::{SyncChange, change};
-use crate::error::{Error, Result};
+use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
@@ -13,8 +13,8 @@ use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::args::FluxdArgs;
 use crate::ownership::schemes::flux_v1::url::safe_url;
 use crate::ownership::schemes::flux_v1::{GitSource, resource_id};
-use crate::plan::document::{Action, Actor, Certainty, Change, Fidelity, Outcome, OwnerOutcome, PinnedObject, Plan};
-use crate::prune::candidates::taken_row;
+use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
+use crate::prune::candidates::cascaded_row;
 use crate::prune::collectors::manifest::LocalManifest;
 use crate::prune::collectors::request::CollectorPlan;
 
@@ -26,11 +26,11 @@ pub fn of(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, 
     if let Some(source) = named {
         return Ok((source.clone(), vec![]));
     }
-    let hint = "name the source with --git-url, --git-branch and --git-path";
+    let hint = Hint::FluxV1Source;
     let fluxds = snapshot.full.iter().filter_map(|full| Some((&full.object.id, FluxdArgs::find(&full.content)?)));
     let fluxds: Vec<_> = fluxds.collect();
     match &fluxds[..] {
-        [] => Err(Error::usage("the cluster runs no fluxd, so its source is not known").hint(hint)),
+        [] => Err(Error::invalid("the cluster runs no fluxd, so its source is not known").hint(hint)),
         [(id, args)] => {
             let read = |args: &FluxdArgs| {
                 let namespaces = args.namespaces().unwrap_or_default().into_iter().map(str::to_owned).collect();
@@ -41,7 +41,7 @@ pub fn of(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, 
         }
         several => {
             let names: Vec<_> = several.iter().map(|(id, _)| id.to_string()).collect();
-            Err(Error::usage(format!("the cluster runs several fluxds: {}", names.join(", "))).hint(hint))
+            Err(Error::invalid(format!("the cluster runs several fluxds: {}", names.join(", "))).hint(hint))
         }
     }
 }
@@ -62,15 +62,14 @@ pub fn preview<'a>(
     let taken = Cascade::new(snapshot).closure(deleted);
     let along: HashSet<&str> = taken.iter().map(|taken| &*taken.object.uid).collect();
     let rows = fates.iter().filter(|row| !along.contains(&*row.object.uid)).filter_map(|row| {
-        let (action, reason) = words(row.fate)?;
+        let (action, reason) = action_and_reason(row.fate)?;
         Some(self::row(action, PinnedObject::from(row.object), &owner, reason))
     });
-    let mut changes: Vec<Change> = rows.chain(taken.iter().map(|taken| taken_row(index, taken))).collect();
+    let mut changes: Vec<Change> = rows.chain(taken.iter().map(|taken| cascaded_row(index, taken))).collect();
     let exists = |id: &str| snapshot.objects.iter().any(|object: &ObjectMetadata| resource_id(&object.id) == id);
     for (id, target) in locals.iter().filter_map(|local| collector.created(local)) {
         if !exists(&id) {
-            let target = PinnedObject { id: target, uid: String::new(), resource_version: String::new() };
-            changes.push(row(Action::Create, target, &owner, "created: in the new manifests and not in the cluster"));
+            changes.push(row(Action::Create, PinnedObject::absent(target), &owner, ReasonCode::Created.into()));
         }
     }
     let mut warnings = vec![];
@@ -79,14 +78,11 @@ pub fn preview<'a>(
                     relabelled, and whatever the new manifests lack is deleted";
         warnings.push(same.to_owned());
     }
-    let outcome = OwnerOutcome { owner, outcome: Outcome::Applies, reason: String::new(), fidelity: Fidelity::Unknown };
-    CollectorPlan {
-        plan: Plan::new(snapshot.cluster.clone(), snapshot.gaps.clone(), vec![outcome], changes),
-        waves: vec![],
-        staying: 0,
-        preview: Some(described(old, new)),
-        warnings,
-    }
+    let mut plan = Plan::new(snapshot.cluster.clone());
+    plan.add_gaps(snapshot.gaps.iter().cloned());
+    plan.add_owners([OwnerOutcome::new(owner, Outcome::Applies, ReasonCode::NewSource)]);
+    plan.add_changes(changes);
+    CollectorPlan { plan, waves: vec![], staying: 0, preview: Some(described(old, new)), warnings }
 }
 
 /// What differs between two sources, as `--git-…` names it.
@@ -108,31 +104,26 @@ fn described(old: &GitSource, new: &GitSource) -> String {
     format!("fluxd's source changes: {}", changed.join("; "))
 }
 
-fn words(fate: SyncChange) -> Option<(Action, &'static str)> {
-    Some(match fate {
+fn action_and_reason(change: SyncChange) -> Option<(Action, Reason)> {
+    let (action, code, detail) = match change {
         SyncChange::Unchanged => return None,
-        SyncChange::Relabelled => (Action::Update, "relabelled: in the new manifests, gets the mark of the new source"),
+        SyncChange::Relabelled => (Action::Update, ReasonCode::Relabelled, "it is in the new manifests"),
         SyncChange::Deleted => {
-            (Action::Delete, "not-in-manifests: in no new manifest, and has the mark of the new source")
+            (Action::Delete, ReasonCode::NotInManifests, "it carries the label of the new source and is in no manifest")
         }
-        SyncChange::Spared => (Action::Keep, "spared: in no new manifest, but fluxd's own rules keep it"),
+        SyncChange::Spared => (Action::Keep, ReasonCode::Spared, "it is in no new manifest, but fluxd keeps it"),
         SyncChange::NotApplied => {
-            (Action::Keep, "not-applied: an ignore annotation in the cluster keeps fluxd from it")
+            (Action::Keep, ReasonCode::NotApplied, "an ignore annotation in the cluster keeps fluxd from applying it")
         }
-        SyncChange::MissedForEver => {
-            (Action::Keep, "left-behind: in no new manifest, and keeps the mark of the old source")
-        }
-    })
+        SyncChange::MissedForEver => (
+            Action::Keep,
+            ReasonCode::LeftBehind,
+            "it is in no new manifest and keeps the label of the old source, so fluxd never finds it again",
+        ),
+    };
+    Some((action, Reason::new(code, detail)))
 }
 
-fn row(action: Action, object: PinnedObject, owner: &OwnerId, reason: &str) -> Change {
-    Change {
-        action,
-        certainty: Certainty::Certain,
-        object,
-        owner: Some(owner.clone()),
-        by: Actor::Fluxd,
-        reason: reason.to_owned(),
-        cause: None,
-    }
+fn row(action: Action, object: PinnedObject, owner: &OwnerId, reason: Reason) -> Change {
+    Change::new(action, object, Some(owner.clone()), Actor::Fluxd, reason)
 }

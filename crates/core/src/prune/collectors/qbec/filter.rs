@@ -26,7 +26,7 @@ impl Choice {
     pub fn new(what: &str, include: &[String], exclude: &[String]) -> Result<Self> {
         if !include.is_empty() && !exclude.is_empty() {
             let message = format!("cannot include as well as exclude {what}");
-            return Err(Error::usage(message).hint("specify one or the other"));
+            return Err(Error::invalid(message).hint("specify one or the other"));
         }
         Ok(Self { include: include.to_vec(), exclude: exclude.to_vec() })
     }
@@ -112,7 +112,7 @@ impl Filters {
 }
 
 fn nothing(what: &str, name: &str) -> Error {
-    Error::usage(format!("the filter on {what} {name:?} matches nothing"))
+    Error::invalid(format!("the filter on {what} {name:?} matches nothing"))
 }
 
 fn list(names: &BTreeSet<&str>) -> String {
@@ -139,6 +139,7 @@ fn plural(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn plurals_of_kinds() {
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn including_and_excluding_at_once_is_a_usage_error() {
         let error = Choice::new("kinds", &["a".to_owned()], &["a".to_owned()]).unwrap_err();
-        assert_eq!(error.exit, crate::exit::ExitCode::Usage);
+        assert_eq!(error.kind, ErrorKind::Invalid);
         assert_eq!(error.message, "cannot include as well as exclude kinds");
     }
 }

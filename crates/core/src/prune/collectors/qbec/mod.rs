@@ -16,7 +16,7 @@ use super::safety;
 use super::safety::Allow;
 use super::type_aliases;
 use super::type_aliases::Kinds;
-use super::{Collected, Collector, Decision, NativeAction, PlannedAction, Reason};
+use super::{Collected, Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
@@ -77,11 +77,13 @@ impl<'a> QbecCollector<'a> {
     fn judge_mark(&self, object: &ObjectMetadata, missed: Option<String>) -> PlannedAction {
         match (safety::unproven((SCHEME.claim)(object)), missed) {
             (Some(reason), _) => PlannedAction::Keep(reason),
-            (None, Some(why)) if self.allow.missed => PlannedAction::Delete(Reason::LeftBehind(why)),
-            (None, Some(why)) => PlannedAction::Keep(Reason::LeftBehind(why)),
-            (None, None) if self.newest.contains(&*object.uid) => PlannedAction::Keep(Reason::NewestGeneration),
-            (None, None) if self.generation_of(object).is_some() => PlannedAction::Delete(Reason::Superseded),
-            (None, None) => PlannedAction::Delete(Reason::NotInManifests),
+            (None, Some(why)) if self.allow.missed => PlannedAction::Delete(CollectorReason::LeftBehind(why)),
+            (None, Some(why)) => PlannedAction::Keep(CollectorReason::LeftBehind(why)),
+            (None, None) if self.newest.contains(&*object.uid) => {
+                PlannedAction::Keep(CollectorReason::NewestGeneration)
+            }
+            (None, None) if self.generation_of(object).is_some() => PlannedAction::Delete(CollectorReason::Superseded),
+            (None, None) => PlannedAction::Delete(CollectorReason::NotInManifests),
         }
     }
 
@@ -164,10 +166,10 @@ impl<'a> Collector<'a> for QbecCollector<'a> {
         };
         let ours = match safety::keeps(object, self.index, self.allow) {
             Some(reason) => PlannedAction::Keep(reason),
-            None if object.id.is("", "Endpoints") => PlannedAction::Keep(Reason::Endpoints),
-            None if desired.is_some() => {
-                PlannedAction::Keep(Reason::Desired("a manifest holds it under an API that is not served here"))
-            }
+            None if object.id.is("", "Endpoints") => PlannedAction::Keep(CollectorReason::Endpoints),
+            None if desired.is_some() => PlannedAction::Keep(CollectorReason::Desired(
+                "a manifest holds it under an API that is not served here",
+            )),
             None => self.judge_mark(object, missed),
         };
         Some(Decision { object, theirs, ours })

@@ -27,11 +27,11 @@ impl QbecApp {
     /// When one of them cannot be a label value, or the environment is qbec's baseline `_`.
     pub fn new(application: &str, environment: &str, tag: Option<&str>) -> Result<Self> {
         if environment == "_" {
-            return Err(Error::usage("environment _ is qbec's baseline and holds no objects"));
+            return Err(Error::invalid("environment _ is qbec's baseline and holds no objects"));
         }
-        for (flag, value) in [("app", Some(application)), ("env", Some(environment)), ("app-tag", tag)] {
+        for (part, value) in [("application", Some(application)), ("environment", Some(environment)), ("tag", tag)] {
             let Some(value) = value else { continue };
-            check_label_value(flag, value)?;
+            check_label_value(part, value)?;
         }
         let tag = tag.map(str::to_owned);
         Ok(Self { application: application.to_owned(), environment: environment.to_owned(), tag })
@@ -67,19 +67,19 @@ impl QbecApp {
     }
 }
 
-fn check_label_value(flag: &str, value: &str) -> Result<()> {
+fn check_label_value(part: &str, value: &str) -> Result<()> {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     let bytes = value.as_bytes();
     if bytes.len() > 63 {
-        let message = format!("--{flag} has {} characters, and a label value at most 63", bytes.len());
-        return Err(Error::usage(message).hint("the API server would refuse every list call; shorten it"));
+        let message = format!("{part} has {} characters, and a label value at most 63", bytes.len());
+        return Err(Error::invalid(message).hint("the API server would refuse every list call; shorten it"));
     }
     if edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner) {
         return Ok(());
     }
-    let message = format!("--{flag} {value:?} cannot be a label value");
-    Err(Error::usage(message).hint("use letters, digits, '-', '_' and '.', and begin and end with a letter or digit"))
+    let message = format!("{part} {value:?} cannot be a label value");
+    Err(Error::invalid(message).hint("use letters, digits, '-', '_' and '.', and begin and end with a letter or digit"))
 }
 
 /// Where the collector looks.
@@ -129,22 +129,22 @@ impl QbecScope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::ExitCode;
+    use crate::error::ErrorKind;
 
     #[test]
     fn names_that_cannot_be_label_values_are_refused_before_anything_is_sent() {
         let long = "x".repeat(64);
         let rows = [
-            ("a slash", "a/b", "dev", None, "--app \"a/b\" cannot be a label value"),
-            ("empty", "", "dev", None, "--app \"\" cannot be a label value"),
-            ("a dash at the end", "shop", "dev-", None, "--env \"dev-\" cannot be a label value"),
+            ("a slash", "a/b", "dev", None, "application \"a/b\" cannot be a label value"),
+            ("empty", "", "dev", None, "application \"\" cannot be a label value"),
+            ("a dash at the end", "shop", "dev-", None, "environment \"dev-\" cannot be a label value"),
             ("baseline", "shop", "_", None, "environment _ is qbec's baseline and holds no objects"),
-            ("an empty tag", "shop", "dev", Some(""), "--app-tag \"\" cannot be a label value"),
-            ("64", "shop", "dev", Some(&*long), "--app-tag has 64 characters, and a label value at most 63"),
+            ("an empty tag", "shop", "dev", Some(""), "tag \"\" cannot be a label value"),
+            ("64", "shop", "dev", Some(&*long), "tag has 64 characters, and a label value at most 63"),
         ];
         for (name, application, environment, tag, message) in rows {
             let error = QbecApp::new(application, environment, tag).unwrap_err();
-            assert_eq!((error.exit, &*error.message), (ExitCode::Usage, message), "{name}");
+            assert_eq!((error.kind, &*error.message), (ErrorKind::Invalid, message), "{name}");
         }
         assert!(QbecApp::new("shop", "dev", Some(&"x".repeat(63))).is_ok());
     }

@@ -1,0 +1,192 @@
+//! Rules of kustomize-controller for the answer of the API server to an apply: refusals, immutable fields, unknown fields.
+//!
+//! Source: docs/reference/kustomize-controller.md 4.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::AppliedObject;
+use super::manifest::remove_unknown_fields;
+use super::update::{Update, compare};
+use crate::kubernetes::object::{ObjectId, ResourceType};
+use crate::kubernetes::snapshot::Snapshot;
+
+/// Number of times that an apply is sent again without the unknown fields that the API server names.
+const UNKNOWN_FIELD_RETRIES: usize = 4;
+
+/// Result of the server-side dry-run of one apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DryRunResult {
+    /// The object does not change.
+    Unchanged,
+    /// The object is created.
+    Created,
+    /// The object is changed.
+    Updated(Update),
+    /// The API server refuses the object; the message of the server.
+    Refused(String),
+    /// The API server failed, for example because an admission webhook did not answer. A later try may succeed.
+    ServerFailed(String),
+    /// The API server refuses the change of an immutable field, so the controller deletes and recreates the object.
+    Recreated(String),
+    /// As [`Self::Recreated`], but the server refuses the creation too: the object is deleted and not recreated.
+    DeletedOnly(String),
+    /// The API server cannot validate the object before the merge; the reason.
+    NotValidated(String),
+}
+
+impl DryRunResult {
+    /// Returns the result that is known without a request, or `None` if the API server must be asked.
+    pub fn without_request(applied: &AppliedObject, snapshot: &Snapshot) -> Option<Self> {
+        let AppliedObject { id, built, .. } = applied;
+        if applied.is_skipped(snapshot.object(id)) {
+            return Some(Self::Unchanged);
+        }
+        if let Some(undecrypted) = &built.undecrypted {
+            return Some(Self::NotValidated(undecrypted.reason().to_owned()));
+        }
+        if snapshot.resource_type(&id.group_kind()).is_none() {
+            return Some(Self::NotValidated("its kind is new".to_owned()));
+        }
+        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        let lists_namespaces = snapshot.objects.iter().any(|object| object.id.is("", "Namespace"));
+        if lists_namespaces && !id.namespace.is_empty() && snapshot.object(&namespace).is_none() {
+            return Some(Self::NotValidated("its namespace is new".to_owned()));
+        }
+        None
+    }
+
+    /// Returns the result of an apply that the API server accepted with `merged` as the new object.
+    pub fn of_accepted(applied: &AppliedObject, snapshot: &Snapshot, live: Option<&Value>, merged: &Value) -> Self {
+        let Some(live) = live else { return Self::Created };
+        compare(applied, snapshot.object(&applied.id), live, merged).map_or(Self::Unchanged, Self::Updated)
+    }
+}
+
+/// Error that the API server returned for an apply.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplyError<'a> {
+    /// HTTP status code; `None` without an answer.
+    pub code: Option<u16>,
+    /// Message of the server.
+    pub message: &'a str,
+}
+
+impl ApplyError<'_> {
+    /// Returns true if the API server evaluated the object. Missing rights and missing answers say nothing about it.
+    pub fn is_refusal(self) -> bool {
+        match self.code {
+            Some(403) => !self.message.contains(" cannot patch resource "),
+            code => matches!(code, Some(400 | 404 | 409 | 422 | 500)),
+        }
+    }
+
+    /// Returns true if the controller takes this for the change of an immutable field: any conflict, any invalid
+    /// object, and two phrases.
+    pub fn is_immutable_field(self) -> bool {
+        matches!(self.code, Some(409 | 422))
+            || ["is immutable", "immutable field"].iter().any(|phrase| self.message.contains(phrase))
+    }
+
+    /// Returns the result of an apply that ended with this error, or `None` if the error is no refusal.
+    pub fn result(self) -> Option<DryRunResult> {
+        let message = self.message.to_owned();
+        self.is_refusal().then(|| match self.code {
+            Some(500) => DryRunResult::ServerFailed(message),
+            _ => DryRunResult::Refused(message),
+        })
+    }
+}
+
+/// Retries of an apply without the fields that the API server does not know. The controller drops these fields of
+/// built-in kinds silently.
+pub struct UnknownFieldRetries {
+    left: usize,
+}
+
+impl UnknownFieldRetries {
+    pub fn new(kind: &ResourceType, snapshot: &Snapshot) -> Self {
+        let name = format!("{}.{}", kind.plural, kind.group);
+        let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name);
+        let is_custom = snapshot.object(&definition).is_some();
+        Self { left: if is_custom { 0 } else { UNKNOWN_FIELD_RETRIES } }
+    }
+
+    /// Removes the fields that the error names. Returns true if the manifest should be sent again.
+    pub fn should_retry(&mut self, manifest: &mut Value, error: ApplyError<'_>) -> bool {
+        let retry = self.left > 0 && remove_unknown_fields(manifest, error.message);
+        self.left = self.left.saturating_sub(1);
+        retry
+    }
+}
+
+/// Renames a manifest to a name that no object has, so that a dry-run shows if the object can be created again after its
+/// deletion. Returns the new identity.
+pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value) -> ObjectId {
+    let digest = Sha256::digest(id.to_string());
+    let suffix = crate::text::hex(&digest[..8]);
+    let name = format!("dry-run-{suffix}");
+    manifest["metadata"]["name"] = json!(name);
+    ObjectId { name: name.into(), ..id.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{object, resource_type, snapshot};
+
+    fn error(code: u16, message: &str) -> ApplyError<'_> {
+        ApplyError { code: (code > 0).then_some(code), message }
+    }
+
+    #[test]
+    fn errors_are_refusals_when_the_server_evaluated_the_object() {
+        let denied =
+            "configmaps \"a\" is forbidden: User \"bob\" cannot patch resource \"configmaps\" in API group \"\"";
+        for (name, error, refusal, immutable) in [
+            ("admission policy", error(403, "denied by policy"), true, false),
+            ("missing right", error(403, denied), false, false),
+            ("invalid", error(422, "spec.selector: Invalid value"), true, true),
+            ("bad request", error(400, "unknown field"), true, false),
+            ("bad request about an immutable field", error(400, "field is immutable"), true, true),
+            ("conflict", error(409, "conflict"), true, true),
+            ("missing namespace", error(404, "namespaces \"x\" not found"), true, false),
+            ("webhook without an answer", error(500, "failed calling webhook"), true, false),
+            ("webhook that names an immutable field", error(500, "immutable field changed"), true, true),
+            ("not logged in", error(401, "Unauthorized"), false, false),
+            ("too many requests", error(429, "slow down"), false, false),
+            ("no answer", error(0, "Unable to connect"), false, false),
+        ] {
+            assert_eq!((error.is_refusal(), error.is_immutable_field()), (refusal, immutable), "{name}");
+        }
+        assert_eq!(error(422, "m").result(), Some(DryRunResult::Refused("m".to_owned())));
+        assert_eq!(error(500, "m").result(), Some(DryRunResult::ServerFailed("m".to_owned())));
+        assert_eq!(error(401, "m").result(), None);
+    }
+
+    #[test]
+    fn unknown_fields_are_removed_a_few_times_and_only_from_built_in_kinds() {
+        let kind = resource_type("apps", "Deployment", "deployments", true);
+        let definition = object("apiextensions.k8s.io", "CustomResourceDefinition", "", "deployments.apps");
+        let unknown = error(500, ".spec.a: field not declared in schema");
+        let manifest = json!({"spec": {"a": 1}});
+        let mut retries = UnknownFieldRetries::new(&kind, &snapshot(vec![], vec![]));
+        for _ in 0..UNKNOWN_FIELD_RETRIES {
+            assert!(retries.should_retry(&mut manifest.clone(), unknown));
+        }
+        assert!(!retries.should_retry(&mut manifest.clone(), unknown));
+        let mut retries = UnknownFieldRetries::new(&kind, &snapshot(vec![], vec![]));
+        assert!(!retries.should_retry(&mut json!({}), unknown), "the manifest has no such field");
+        let mut retries = UnknownFieldRetries::new(&kind, &snapshot(vec![definition], vec![]));
+        assert!(!retries.should_retry(&mut manifest.clone(), unknown), "a custom resource");
+    }
+
+    #[test]
+    fn a_creation_is_tried_under_a_name_of_its_own() {
+        let id = ObjectId::new("", "ConfigMap", "shop", "a");
+        let mut manifest = json!({"metadata": {"name": "a"}});
+        let other = rename_for_creation(&id, &mut manifest);
+        assert_eq!((manifest["metadata"]["name"].as_str(), &*other.namespace), (Some(&*other.name), "shop"));
+        assert_ne!(other, rename_for_creation(&ObjectId::new("", "Secret", "shop", "a"), &mut manifest));
+    }
+}

@@ -1,0 +1,175 @@
+//! Field ownership: `metadata.managedFields` as sets of field paths.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::flux::kustomize_controller;
+
+/// Path of a field in the steps of managedFields: `f:spec`, `k:{"name":"c"}`, `v:"x"`, `i:0`.
+pub(crate) type FieldPath = Vec<String>;
+
+/// A field and the manager that owns it.
+pub(crate) struct OwnedField {
+    pub(crate) manager: String,
+    pub(crate) path: FieldPath,
+}
+
+/// Fields of one manager. Entries for subresources are left out.
+struct ManagerFields<'a> {
+    manager: &'a str,
+    applies: bool,
+    paths: BTreeSet<FieldPath>,
+}
+
+impl<'a> ManagerFields<'a> {
+    fn new(entry: &'a Value) -> Self {
+        let mut paths = BTreeSet::new();
+        collect_paths(&entry["fieldsV1"], &mut vec![], &mut paths);
+        let manager = entry["manager"].as_str().unwrap_or_default();
+        Self { manager, applies: entry["operation"] == "Apply", paths }
+    }
+
+    fn is_controller(&self) -> bool {
+        self.manager == kustomize_controller::NAME && self.applies
+    }
+
+    /// Returns true if the controller takes over the fields of this manager before it applies. The names are prefixes.
+    fn is_taken_over(&self) -> bool {
+        let updates =
+            ["before-first-apply", kustomize_controller::NAME].iter().any(|prefix| self.manager.starts_with(prefix));
+        self.manager.starts_with("kubectl") || (updates && !self.applies)
+    }
+
+    /// Returns true if the manager owns the field or a field below it.
+    fn owns_below(&self, path: &FieldPath) -> bool {
+        self.paths.range(path.clone()..).next().is_some_and(|next| next.starts_with(path))
+    }
+
+    fn owned(&self, path: &FieldPath) -> OwnedField {
+        OwnedField { manager: self.manager.to_owned(), path: path.clone() }
+    }
+}
+
+fn managers(object: &Value) -> Vec<ManagerFields<'_>> {
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    entries
+        .filter(|entry| entry["subresource"].as_str().unwrap_or_default().is_empty())
+        .map(ManagerFields::new)
+        .collect()
+}
+
+fn collect_paths(fields: &Value, at: &mut FieldPath, paths: &mut BTreeSet<FieldPath>) {
+    for (step, inner) in fields.as_object().into_iter().flatten() {
+        if step == "." {
+            paths.insert(at.clone());
+            continue;
+        }
+        at.push(step.clone());
+        if inner.as_object().is_none_or(Map::is_empty) {
+            paths.insert(at.clone());
+        } else {
+            collect_paths(inner, at, paths);
+        }
+        at.pop();
+    }
+}
+
+/// Returns the fields of kubectl and similar managers that nobody else owns in the answer to the apply. The controller
+/// removes them. A list item precedes its fields.
+pub(crate) fn removed_by_takeover(merged: &Value) -> Vec<OwnedField> {
+    let managers = managers(merged);
+    let (taken_over, kept): (Vec<_>, Vec<_>) = managers.iter().partition(|entry| entry.is_taken_over());
+    let mut removed = vec![];
+    for entry in taken_over {
+        let paths = entry.paths.iter().filter(|path| !kept.iter().any(|other| other.owns_below(path)));
+        removed.extend(paths.map(|path| entry.owned(path)));
+    }
+    removed.sort_by(|a, b| (a.path.len(), &a.path, &a.manager).cmp(&(b.path.len(), &b.path, &b.manager)));
+    removed
+}
+
+/// Returns the fields of other managers whose value the apply changes.
+pub(crate) fn overwritten(live: &Value, merged: &Value) -> Vec<OwnedField> {
+    let (before, after) = (managers(live), managers(merged));
+    let Some(applied) = after.iter().find(|entry| entry.is_controller()) else { return vec![] };
+    let already_applied = before.iter().find(|entry| entry.is_controller()).map(|entry| &entry.paths);
+    let mut found = vec![];
+    for other in before.iter().filter(|entry| !entry.is_controller()) {
+        for path in other.paths.intersection(&applied.paths) {
+            let is_foreign = already_applied.is_none_or(|paths| !paths.contains(path));
+            if is_foreign && value_at(live, path) != value_at(merged, path) {
+                found.push(other.owned(path));
+            }
+        }
+    }
+    found
+}
+
+fn value_at<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(object, |value, step| match step.split_once(':')? {
+        ("f", key) => value.get(key),
+        _ => value.as_array()?.iter().enumerate().find(|(at, item)| selects(step, *at, item)).map(|(_, item)| item),
+    })
+}
+
+/// Returns true if a step of a path selects this list item.
+fn selects(step: &str, at: usize, item: &Value) -> bool {
+    match step.split_once(':') {
+        Some(("k", keys)) => {
+            let keys: Value = serde_json::from_str(keys).unwrap_or_default();
+            keys.as_object().is_some_and(|keys| keys.iter().all(|(key, value)| item.get(key) == Some(value)))
+        }
+        Some(("v", value)) => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item),
+        Some(("i", number)) => number.parse() == Ok(at),
+        _ => false,
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// Removes a field, and the maps and lists that are empty without it. Returns true if the object had the field.
+pub(crate) fn remove_field(object: &mut Value, path: &[String]) -> bool {
+    let Some((step, rest)) = path.split_first() else { return false };
+    match (step.split_once(':'), object) {
+        (Some(("f", key)), Value::Object(fields)) => {
+            let Some(inner) = fields.get_mut(key) else { return false };
+            let removed = rest.is_empty() || remove_field(inner, rest);
+            if rest.is_empty() || (removed && is_empty(inner)) {
+                fields.remove(key);
+            }
+            removed
+        }
+        (Some(_), Value::Array(items)) => {
+            let Some(at) = items.iter().enumerate().position(|(at, item)| selects(step, at, item)) else {
+                return false;
+            };
+            if rest.is_empty() {
+                items.remove(at);
+                return true;
+            }
+            remove_field(&mut items[at], rest)
+        }
+        _ => false,
+    }
+}
+
+/// Returns a path for people: `spec.template.spec.containers[name=c].image`.
+pub(crate) fn display_path(path: &[String]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step.split_once(':') {
+            Some(("f", key)) if text.is_empty() => text.push_str(key),
+            Some(("f", key)) => text += &format!(".{key}"),
+            Some(("k", keys)) => {
+                let keys: Map<String, Value> = serde_json::from_str(keys).unwrap_or_default();
+                let pairs = keys.iter().map(|(key, value)| format!("{key}={}", value.to_string().trim_matches('"')));
+                text += &format!("[{}]", pairs.collect::<Vec<_>>().join(","));
+            }
+            _ => text += &format!("[{}]", step.split_once(':').map_or("", |(_, rest)| rest)),
+        }
+    }
+    text
+}

@@ -1,0 +1,108 @@
+//! Presence of Flux's controllers, which remove Flux's finalizers.
+//!
+//! No record says which process reconciles a kind, so the evidence decides, in this order:
+//! 1. There are Deployments with the controller's name, or with its name as label `app` or
+//!    `app.kubernetes.io/component`: it is present unless the plan deletes all of them.
+//! 2. Not every Deployment could be read: nothing is known.
+//! 3. The controller wrote a status within two intervals of that object (10 minutes where it has none): it is present.
+//!    A controller that was removed within that time is taken for a running one.
+//! 4. There is a Deployment of another Flux controller: this one is absent.
+//! 5. No Flux controller has a Deployment or wrote a status recently: Flux is absent. If one wrote recently, Flux runs
+//!    without Deployments and nothing is known of the others.
+//!
+//! Replica counts of Deployments are not read.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use crate::flux::kinds::{FluxKind, KINDS, find};
+use crate::kubernetes::duration;
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::Plan;
+use crate::plan::finalizers::{ControllerPresence, FinalizerOwner};
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Flux's finalizers.
+const FINALIZERS: [&str; 2] = ["finalizers.fluxcd.io", "fluxcd.controlplane.io/finalizer"];
+
+/// Deployments of a snapshot and those that a plan deletes.
+pub struct FluxControllers<'a> {
+    snapshot: &'a Snapshot,
+    deleted: Vec<ObjectId>,
+    deployments: Vec<&'a ObjectMetadata>,
+}
+
+impl<'a> FluxControllers<'a> {
+    /// Collects the Deployments of a snapshot.
+    pub fn new(plan: &Plan, snapshot: &'a Snapshot) -> Self {
+        let deleted = plan.deletions().map(|change| &change.object.id).filter(|id| id.is("apps", "Deployment"));
+        let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment")).collect();
+        Self { snapshot, deleted: deleted.cloned().collect(), deployments }
+    }
+
+    /// Returns true if every Deployment of the cluster was read.
+    fn has_read_deployments(&self) -> bool {
+        let deployments = GroupKind::new("apps", "Deployment");
+        let types = &self.snapshot.types;
+        types.iter().any(|kind| kind.is("apps", "Deployment"))
+            && !self.snapshot.gaps.iter().any(|gap| gap.hides(&deployments, types))
+    }
+
+    /// Returns true if a controller wrote the status of an object of such a kind within two of its intervals.
+    fn wrote_recently(&self, wanted: impl Fn(&FluxKind) -> bool) -> bool {
+        self.snapshot
+            .full
+            .iter()
+            .any(|full| FluxKind::of(full).is_some_and(|kind| wanted(kind) && self.is_recent(full, kind.controller)))
+    }
+
+    fn is_recent(&self, full: &Resource, controller: &str) -> bool {
+        let interval = full.text("/spec/interval").and_then(duration::parse).unwrap_or(DEFAULT_INTERVAL);
+        let limit = TimeDelta::from_std(interval * 2).unwrap_or(TimeDelta::MAX);
+        full.object
+            .writers
+            .iter()
+            .filter(|entry| &*entry.subresource == "status" && entry.manager.ends_with(controller))
+            .filter_map(|entry| entry.time)
+            .any(|time| self.snapshot.taken - time <= limit)
+    }
+}
+
+impl FinalizerOwner for FluxControllers<'_> {
+    fn is_own(&self, finalizer: &str) -> bool {
+        FINALIZERS.contains(&finalizer)
+    }
+
+    /// Kinds that are not Flux's are presumed to have a controller.
+    fn presence(&self, id: &ObjectId) -> ControllerPresence {
+        let Some(kind) = find(&id.group, &id.kind) else { return ControllerPresence::Presumed };
+        let mut own = self.deployments.iter().filter(|object| is_of(object, kind.controller)).map(|object| &object.id);
+        if let Some(first) = own.clone().next() {
+            let all_deleted = own.all(|id| self.deleted.contains(id));
+            return if all_deleted { ControllerPresence::Deleted(first.clone()) } else { ControllerPresence::Presumed };
+        }
+        if !self.has_read_deployments() || self.wrote_recently(|other| other.controller == kind.controller) {
+            return ControllerPresence::Presumed;
+        }
+        let is_of_flux = |object: &ObjectMetadata| KINDS.iter().any(|other| is_of(object, other.controller));
+        if self.deployments.iter().any(|object| is_of_flux(object)) {
+            return ControllerPresence::Absent(format!("no Deployment {} is in this cluster", kind.controller));
+        }
+        if self.wrote_recently(|_| true) {
+            return ControllerPresence::Presumed;
+        }
+        let detail = "no Deployment of Flux is in this cluster, and no Flux controller wrote a status recently";
+        ControllerPresence::Absent(detail.to_owned())
+    }
+}
+
+fn is_of(deployment: &ObjectMetadata, controller: &str) -> bool {
+    let label = |key: &str| deployment.labels.get(key) == Some(controller);
+    *deployment.id.name == *controller || label("app") || label("app.kubernetes.io/component")
+}
+
+#[cfg(test)]
+mod tests;

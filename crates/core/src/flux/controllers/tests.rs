@@ -1,0 +1,156 @@
+use super::*;
+use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::snapshot::ClusterIdentity;
+use crate::plan::finalizers::{BlockedByFinalizers, add_blocked_by_finalizers};
+use crate::plan::{Action, Actor, Change, ReasonCode};
+use crate::testing;
+
+fn blocked(objects: Vec<ObjectMetadata>, kept: &str) -> Vec<String> {
+    let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+    snapshot.objects = objects;
+    blocked_in(snapshot, kept)
+}
+
+/// Returns the blocked objects when one owner deletes everything but the objects of one name.
+fn blocked_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
+    snapshot.normalise();
+    let owner = crate::ownership::OwnerId::new("flux", "Kustomization", "n", "all");
+    let change = |object: &ObjectMetadata| {
+        let action = if *object.id.name == *kept { Action::Keep } else { Action::Delete };
+        Change::new(action, object, Some(owner.clone()), Actor::KubectlGitops, ReasonCode::Leaked)
+    };
+    let mut plan = Plan::new(ClusterIdentity::default());
+    plan.add_changes(snapshot.objects.iter().map(change));
+    let controllers = FluxControllers::new(&plan, &snapshot);
+    add_blocked_by_finalizers(&mut plan, &snapshot, &controllers);
+    let line = |blocked: &BlockedByFinalizers| {
+        let controller = blocked.controller.as_ref().map_or_else(String::new, |id| format!(" without {}", id.name));
+        let why = blocked.detail.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+        format!("{} by {}{controller}{why}", blocked.object.name, blocked.finalizers.join(","))
+    };
+    plan.blocked_by_finalizers().iter().map(line).collect()
+}
+
+/// A release with Flux's finalizer among Deployments of these names, and a Kustomization whose status was written
+/// so many seconds before.
+fn release(deployments: &[&str], written: i64) -> Snapshot {
+    const FLUX_GROUP: &str = "kustomize.toolkit.fluxcd.io";
+    let taken = chrono::DateTime::from_timestamp(1_000_000, 0).unwrap();
+    let mut snapshot = Snapshot::new(taken, ClusterIdentity::default());
+    let release = testing::object("helm.toolkit.fluxcd.io", "HelmRelease", "n", "web");
+    snapshot.objects = vec![with(release, &["finalizers.fluxcd.io"])];
+    let named = |name: &&str| testing::object("apps", "Deployment", "kept", name);
+    snapshot.objects.extend(deployments.iter().map(named));
+    let mut kustomization = testing::object(FLUX_GROUP, "Kustomization", "n", "apps");
+    kustomization.writers = vec![crate::kubernetes::object::ManagedFieldsEntry {
+        manager: "kustomize-controller".into(),
+        subresource: "status".into(),
+        time: Some(taken - chrono::TimeDelta::seconds(written)),
+        ..crate::kubernetes::object::ManagedFieldsEntry::default()
+    }];
+    let content = serde_json::json!({"spec": {"interval": "1m"}});
+    snapshot.full = vec![crate::kubernetes::object::Resource { object: kustomization, content }];
+    snapshot.types = vec![testing::resource_type("apps", "Deployment", "deployments", true)];
+    snapshot
+}
+
+#[test]
+fn a_controller_that_is_not_there_is_told_and_one_that_may_be_is_not() {
+    let kept = "kustomize-controller";
+    let absent = "web by finalizers.fluxcd.io; no Deployment helm-controller is in this cluster";
+    assert_eq!(blocked_in(release(&[kept], 60), kept), [absent]);
+    let none = "web by finalizers.fluxcd.io; no Deployment of Flux is in this cluster, and no Flux controller wrote a status recently";
+    assert_eq!(blocked_in(release(&[], 600), ""), [none]);
+    assert_eq!(blocked_in(release(&["shop"], 600), ""), [none]);
+    let nothing: [&str; 0] = [];
+    // Something of Flux writes without a Deployment, so helm-controller may run without one too.
+    assert_eq!(blocked_in(release(&[], 60), ""), nothing);
+    assert_eq!(blocked_in(release(&["helm-controller"], 600), "helm-controller"), nothing);
+    let mut labelled = release(&[kept, "flux-helm"], 60);
+    labelled.objects[2].labels = [("app.kubernetes.io/component", "helm-controller")].into_iter().collect();
+    assert_eq!(blocked_in(labelled.clone(), "flux-helm"), nothing);
+    assert_eq!(blocked_in(labelled, kept), ["web by finalizers.fluxcd.io without flux-helm"]);
+    let mut hidden = release(&[kept], 60);
+    hidden.gaps.push(Gap {
+        kind: GapKind::Forbidden,
+        subject: "deployments.apps".to_owned(),
+        namespace: None,
+        message: String::new(),
+    });
+    assert_eq!(blocked_in(hidden, kept), nothing);
+}
+
+#[test]
+fn a_definition_that_goes_with_a_deployment_may_take_the_controller_along() {
+    let objects = |owner_of_both: bool| {
+        let group = if owner_of_both { "shop.example.com" } else { "else.example.com" };
+        let name = format!("orders.{group}");
+        vec![
+            with(testing::object("shop.example.com", "Order", "n", "one"), &["shop.example.com/cleanup"]),
+            testing::object("apiextensions.k8s.io", "CustomResourceDefinition", "", &name),
+            testing::object("apps", "Deployment", "n", "operator"),
+        ]
+    };
+    let found = |owner_of_both: bool, kept: &str| {
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        snapshot.objects = objects(owner_of_both);
+        snapshot.types = vec![testing::resource_type("shop.example.com", "Order", "orders", true)];
+        blocked_in(snapshot, kept)
+    };
+    let plain = "one by shop.example.com/cleanup";
+    let why = "deployment.apps/operator -n n may be its controller and is deleted too";
+    assert_eq!(found(true, ""), [format!("{plain}; {why}")]);
+    assert_eq!(found(true, "operator"), [plain]);
+    assert_eq!(found(false, ""), [plain]);
+}
+
+#[test]
+fn a_volume_is_held_while_its_claim_stays() {
+    let found = |kept: &str| {
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let volume = with(testing::object("", "PersistentVolume", "", "pv"), &["kubernetes.io/pv-protection"]);
+        let claim = testing::object("", "PersistentVolumeClaim", "n", "data");
+        let content = serde_json::json!({"spec": {"claimRef": {"namespace": "n", "name": "data", "uid": claim.uid}}});
+        snapshot.full = vec![crate::kubernetes::object::Resource { object: volume.clone(), content }];
+        snapshot.objects = vec![volume, claim];
+        blocked_in(snapshot, kept)
+    };
+    let why = "it is bound to persistentvolumeclaim/data -n n, which stays";
+    assert_eq!(found("data"), [format!("pv by kubernetes.io/pv-protection; {why}")]);
+    assert_eq!(found(""), Vec::<String>::new());
+}
+
+fn with(object: ObjectMetadata, finalizers: &[&str]) -> ObjectMetadata {
+    ObjectMetadata { finalizers: finalizers.iter().map(|text| (*text).into()).collect(), ..object }
+}
+
+#[test]
+fn finalizers_of_the_control_plane_come_off_by_themselves_and_what_stays_is_not_held() {
+    let objects = vec![
+        with(testing::object("", "PersistentVolumeClaim", "n", "claim"), &["kubernetes.io/pvc-protection"]),
+        with(testing::object("", "ConfigMap", "n", "held"), &["shop.example.com/backup", "orphan"]),
+        with(testing::object("", "ConfigMap", "n", "kept"), &["shop.example.com/backup"]),
+        testing::object("", "ConfigMap", "n", "plain"),
+    ];
+    assert_eq!(blocked(objects, "kept"), ["held by shop.example.com/backup"]);
+}
+
+#[test]
+fn flux_removes_its_own_finalizers_unless_its_controller_goes_too() {
+    let objects = || {
+        vec![
+            with(testing::object("", "ConfigMap", "a", "held"), &["shop.example.com/backup"]),
+            with(
+                testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps"),
+                &["finalizers.fluxcd.io"],
+            ),
+            with(testing::object("helm.toolkit.fluxcd.io", "HelmRelease", "n", "web"), &["finalizers.fluxcd.io"]),
+            testing::object("apps", "Deployment", "flux-system", "kustomize-controller"),
+        ]
+    };
+    assert_eq!(
+        blocked(objects(), ""),
+        ["apps by finalizers.fluxcd.io without kustomize-controller", "held by shop.example.com/backup"]
+    );
+    assert_eq!(blocked(objects(), "kustomize-controller"), ["held by shop.example.com/backup"]);
+}

@@ -1,0 +1,247 @@
+//! Results of server-side dry-runs in a plan: changed objects with their diffs, refusals, and the Kustomizations that a
+//! refusal blocks.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::Refusal;
+use super::rows::owner_id;
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::update::Update;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::deletion::cascade::Cascade;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::OwnerId;
+use crate::plan::{Action, Actor, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
+use crate::text::join_limited;
+
+/// Results of the dry-runs of all objects that the Kustomizations apply.
+#[derive(Debug, Default)]
+pub struct DryRuns(pub Vec<(AppliedObject, DryRunResult)>);
+
+impl DryRuns {
+    /// Returns the refusals that stop a Kustomization. A failed server is none: a later try may succeed.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let mut refusals = vec![];
+        for (AppliedObject { owner, id, built, .. }, result) in &self.0 {
+            if let DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) = result {
+                let why = format!("the server refuses {id}: {message}");
+                let (owner, id, manifest) = (owner.clone(), id.clone(), built.manifest.clone());
+                refusals.push(Refusal { owner, id, manifest, why });
+            }
+        }
+        refusals
+    }
+
+    /// Adds the results to a plan. An update of an object that is not in `applied`, the objects that Kustomizations
+    /// apply in this plan, is left out.
+    pub fn add_to(self, plan: Plan, snapshot: &Snapshot, applied: &[AppliedObject]) -> Plan {
+        let applied: HashSet<(&NamespacedName, &ObjectId)> =
+            applied.iter().map(|applied| (&applied.owner, &applied.id)).collect();
+        let mut rows = Rows::new(plan, snapshot);
+        for (object, result) in self.0 {
+            if !matches!(result, DryRunResult::Updated(_)) || applied.contains(&(&object.owner, &object.id)) {
+                rows.add_result(&object, result);
+            }
+        }
+        rows.into_plan()
+    }
+}
+
+/// Rows and diffs to add to a plan.
+struct Rows<'a> {
+    plan: Plan,
+    snapshot: &'a Snapshot,
+    rows: Vec<Change>,
+    diffs: Vec<Diff>,
+    refusals: BTreeMap<OwnerId, Vec<String>>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(plan: Plan, snapshot: &'a Snapshot) -> Self {
+        Self { plan, snapshot, rows: vec![], diffs: vec![], refusals: BTreeMap::new() }
+    }
+
+    fn add_result(&mut self, applied: &AppliedObject, result: DryRunResult) {
+        let id = &applied.id;
+        match result {
+            DryRunResult::Unchanged | DryRunResult::Created => {}
+            DryRunResult::NotValidated(reason) => self.mark_creation_unvalidated(id, &reason),
+            DryRunResult::Updated(Update { reason, diff }) => {
+                // The plan has a row of an object that is deleted, recreated or moved to another owner.
+                if self.add_row(applied, Action::Update, reason) {
+                    self.diffs.push(Diff { object: id.clone(), text: diff });
+                }
+            }
+            DryRunResult::Recreated(message) => {
+                self.add_row(applied, Action::Recreate, Reason::new(ReasonCode::Forced, message));
+            }
+            DryRunResult::DeletedOnly(message) => {
+                self.add_refusal(applied, &message);
+                let detail = format!("it is deleted and not recreated, because the server refuses it: {message}");
+                self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, detail));
+            }
+            DryRunResult::Refused(message) | DryRunResult::ServerFailed(message) => {
+                self.add_refusal(applied, &message);
+                self.plan.retain_changes(|change| change.action != Action::Create || change.object.id != *id);
+                self.add_row(applied, Action::Unknown, Reason::new(ReasonCode::Refused, message));
+            }
+        }
+    }
+
+    fn add_refusal(&mut self, applied: &AppliedObject, message: &str) {
+        let refusal = format!("{}: {message}", applied.id);
+        self.refusals.entry(owner_id(&applied.owner)).or_default().push(refusal);
+    }
+
+    fn mark_creation_unvalidated(&mut self, id: &ObjectId, reason: &str) {
+        self.plan.update_changes(|change| {
+            if change.action == Action::Create && change.object.id == *id {
+                change.reason.add_detail(&format!("not validated: {reason}"));
+            }
+        });
+    }
+
+    /// Adds a row unless the plan has one of the object. Returns true if it was added.
+    fn add_row(&mut self, applied: &AppliedObject, action: Action, reason: Reason) -> bool {
+        let id = &applied.id;
+        if self.plan.changes().iter().any(|change| change.object.id == *id) {
+            return false;
+        }
+        let object = match self.snapshot.object(id) {
+            Some(object) => PinnedObject::from(object),
+            None => PinnedObject::absent(id.clone()),
+        };
+        let owner = Some(owner_id(&applied.owner));
+        self.rows.push(Change::new(action, object, owner, Actor::KustomizeController, reason));
+        true
+    }
+
+    /// Marks recreations as a race where a refusal of another object may stop the Kustomization before it recreates.
+    fn mark_interrupted_recreations(&mut self) {
+        for row in &mut self.rows {
+            if !row.is_deletion() {
+                continue;
+            }
+            let refusals = row.owner.as_ref().and_then(|owner| self.refusals.get(owner)).map_or(0, Vec::len);
+            let of_object = usize::from(row.action == Action::Delete);
+            if refusals > of_object {
+                (row.action, row.certainty) = (Action::Delete, Certainty::Race);
+                row.reason.add_detail(
+                    "race: it may be deleted before the refusal stops its Kustomization, and is then not recreated",
+                );
+            }
+        }
+    }
+
+    /// Adds the objects that Kubernetes deletes as a consequence of the forced deletions.
+    fn add_cascade(&mut self) {
+        let forced = self.rows.iter().filter(|row| row.is_deletion());
+        let roots: Vec<&ObjectMetadata> = forced.filter_map(|row| self.snapshot.object(&row.object.id)).collect();
+        if roots.is_empty() {
+            return;
+        }
+        let listed: BTreeSet<&ObjectId> =
+            self.plan.changes().iter().chain(&self.rows).map(|change| &change.object.id).collect();
+        let cascaded = Cascade::new(self.snapshot).closure(roots).into_iter();
+        let cascaded = cascaded.filter(|cascaded| !listed.contains(&cascaded.object.id));
+        let rows: Vec<Change> = cascaded.map(|cascaded| Change::cascaded(&cascaded, None)).collect();
+        self.rows.extend(rows);
+    }
+
+    fn block_refused_owners(&mut self) {
+        for (owner, refusals) in &self.refusals {
+            let refusals = join_limited(refusals.iter().collect::<BTreeSet<_>>(), 1);
+            let detail = format!(
+                "the server refuses {refusals}; until this is fixed, nothing more is applied and nothing is deleted"
+            );
+            self.plan.block_owner(owner, &Reason::new(ReasonCode::ApplyRefused, detail));
+        }
+    }
+
+    fn into_plan(mut self) -> Plan {
+        self.mark_interrupted_recreations();
+        self.add_cascade();
+        self.block_refused_owners();
+        self.plan.add_changes(self.rows);
+        self.plan.add_diffs(self.diffs);
+        self.plan.rehearsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::flux::build::objects::BuiltObject;
+    use crate::flux::spec::KustomizationSpec;
+    use crate::kubernetes::snapshot::ClusterIdentity;
+    use crate::plan::{Outcome, OwnerOutcome};
+    use crate::testing::{Make, object, snapshot};
+
+    fn applied(name: &str) -> AppliedObject {
+        let id = ObjectId::new("", "ConfigMap", "shop", name);
+        let built = BuiltObject { id: id.clone(), version: "v1".to_owned(), manifest: json!({}), undecrypted: None };
+        let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
+        AppliedObject { owner, spec: KustomizationSpec::new(&json!({})), id, built }
+    }
+
+    fn update() -> DryRunResult {
+        DryRunResult::Updated(Update { reason: ReasonCode::Changed.into(), diff: "-a\n+b\n".to_owned() })
+    }
+
+    fn text(message: &str) -> String {
+        message.to_owned()
+    }
+
+    /// Returns `ACTION NAME CERTAINTY: REASON` for each row, and the plan.
+    fn rows(results: Vec<(AppliedObject, DryRunResult)>, kept: &[AppliedObject]) -> (Vec<String>, Plan) {
+        let live = ["a", "b"].map(|name| object("", "ConfigMap", "shop", name));
+        let dependent = object("apps", "ReplicaSet", "shop", "dependent").referring_to(&live[0].uid);
+        let snapshot = snapshot(live.into_iter().chain([dependent]).collect(), vec![]);
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_owners([OwnerOutcome::new(owner_id(&applied("a").owner), Outcome::Applies, ReasonCode::NewRevision)]);
+        let plan = DryRuns(results).add_to(plan, &snapshot, kept);
+        let row = |change: &Change| {
+            format!("{} {} {:?}: {}", change.action, change.object.id.name, change.certainty, change.reason)
+        };
+        (plan.changes().iter().map(row).collect(), plan)
+    }
+
+    #[test]
+    fn an_update_has_a_row_and_a_diff_while_its_kustomization_applies_it() {
+        let (found, plan) = rows(vec![(applied("a"), update()), (applied("b"), update())], &[applied("a")]);
+        assert_eq!(found, ["update a Certain: changed"]);
+        assert_eq!(plan.diffs().iter().map(|diff| &*diff.text).collect::<Vec<_>>(), ["-a\n+b\n"]);
+        assert_eq!(plan.owners()[0].outcome, Outcome::Applies);
+    }
+
+    #[test]
+    fn a_refusal_blocks_the_kustomization() {
+        let results = vec![
+            (applied("a"), DryRunResult::Refused(text("denied"))),
+            (applied("b"), DryRunResult::ServerFailed(text("webhook"))),
+        ];
+        let refusals = DryRuns(results.clone()).refusals();
+        assert_eq!(refusals.len(), 1, "a server that failed may accept later");
+        assert!(refusals[0].why.ends_with("a -n shop: denied"), "{refusals:?}");
+        let (found, plan) = rows(results, &[]);
+        assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
+        assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
+        assert!(plan.owners()[0].reason.detail.contains("denied and 1 more"), "{}", plan.owners()[0].reason.detail);
+    }
+
+    #[test]
+    fn a_forced_recreation_deletes_dependents_and_is_a_race_with_a_refusal() {
+        let recreated = || (applied("a"), DryRunResult::Recreated(text("immutable")));
+        let (found, _) = rows(vec![recreated()], &[]);
+        assert_eq!(found, ["recreate a Certain: forced: immutable", "delete dependent Certain: dependent"]);
+        let (found, _) = rows(vec![recreated(), (applied("b"), DryRunResult::Refused(text("denied")))], &[]);
+        assert!(found[0].starts_with("delete a Race: forced: immutable; race: "), "{found:?}");
+        let (found, plan) = rows(vec![(applied("a"), DryRunResult::DeletedOnly(text("denied")))], &[]);
+        assert!(found[0].starts_with("delete a Certain: forced: it is deleted and not recreated"), "{found:?}");
+        assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
+    }
+}

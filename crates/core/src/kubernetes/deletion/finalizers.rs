@@ -1,0 +1,25 @@
+//! Finalizers that Kubernetes removes by itself.
+
+/// Finalizer that protects a volume as long as it is bound to a claim.
+pub const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// Finalizers that the control plane removes, and that of the provisioner of a volume, which it removes when it deletes
+/// the volume. Source: constants of k8s.io/api v0.36 and of sig-storage-lib-external-provisioner v11.
+const REMOVED_BY_KUBERNETES: [&str; 11] = [
+    "foregroundDeletion",
+    "orphan",
+    "kubernetes",
+    "kubernetes.io/pvc-protection",
+    VOLUME_PROTECTION,
+    "kubernetes.io/pv-controller",
+    "external-provisioner.volume.kubernetes.io/finalizer",
+    "batch.kubernetes.io/job-tracking",
+    "service.kubernetes.io/load-balancer-cleanup",
+    "customresourcecleanup.apiextensions.k8s.io",
+    "resource.kubernetes.io/delete-protection",
+];
+
+/// Returns true if the control plane removes this finalizer by itself.
+pub fn is_removed_by_kubernetes(finalizer: &str) -> bool {
+    REMOVED_BY_KUBERNETES.contains(&finalizer)
+}

@@ -1,0 +1,275 @@
+//! Rows of a plan: what happens to each owner and to each object.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::reason::{Reason, ReasonCode};
+use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::deletion::volumes::ReclaimOutcome;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::OwnerId;
+
+/// An object that several owners apply. All of them use the same field manager, so none of them notices.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Contested {
+    /// Identity of the object.
+    pub object: ObjectId,
+    /// Owners that apply it, sorted.
+    pub owners: Vec<OwnerId>,
+}
+
+/// Difference between the live object and the object after the update.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Diff {
+    /// Identity of the object.
+    pub object: ObjectId,
+    /// Unified diff of its YAML. Values of Secrets are masked.
+    pub text: String,
+}
+
+/// Outcome of one owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct OwnerOutcome {
+    /// Identity of the owner.
+    #[serde(flatten)]
+    pub owner: OwnerId,
+    /// What its controller does.
+    pub outcome: Outcome,
+    /// Reason of the outcome.
+    pub reason: Reason,
+    /// Result of comparing our build of the last applied revision with the controller's digest.
+    pub fidelity: Fidelity,
+}
+
+impl OwnerOutcome {
+    /// Creates the outcome of an owner whose last applied revision was not rebuilt.
+    pub fn new(owner: OwnerId, outcome: Outcome, reason: impl Into<Reason>) -> Self {
+        Self { owner, outcome, reason: reason.into(), fidelity: Fidelity::Unknown }
+    }
+}
+
+/// Effect of a change on an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Its controller applies the new revision.
+    Applies,
+    /// Its controller applies nothing, or only a part, and prunes nothing.
+    Blocked,
+    /// The owner object itself is deleted.
+    Deleted,
+    /// The change does not affect it.
+    Unchanged,
+}
+
+/// Result of comparing our build of the last applied revision with the digest in `status.history`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// Both digests are equal.
+    Verified,
+    /// The digests differ.
+    Unverified,
+    /// Nothing was built, or there is no digest to compare with.
+    Unknown,
+}
+
+/// One row: what happens to one object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Change {
+    /// What happens.
+    pub action: Action,
+    /// How certain the prediction is.
+    pub certainty: Certainty,
+    /// The object, pinned to the uid and resource version that were read.
+    pub object: PinnedObject,
+    /// Owner on whose behalf it happens.
+    pub owner: Option<OwnerId>,
+    /// Component that performs the action.
+    pub by: Actor,
+    /// Reason of the action.
+    pub reason: Reason,
+    /// Object whose deletion causes this one; `null` for a deletion in the object's own right. For a volume that stays,
+    /// the claim that is deleted.
+    pub cause: Option<ObjectId>,
+}
+
+impl Change {
+    /// Creates a certain change in the object's own right.
+    pub fn new(
+        action: Action,
+        object: impl Into<PinnedObject>,
+        owner: Option<OwnerId>,
+        by: Actor,
+        reason: impl Into<Reason>,
+    ) -> Self {
+        let (object, reason) = (object.into(), reason.into());
+        Self { action, certainty: Certainty::Certain, object, owner, by, reason, cause: None }
+    }
+
+    /// Creates the row of an object that is deleted as a consequence of another deletion.
+    pub fn cascaded(cascaded: &CascadedObject<'_>, owner: Option<OwnerId>) -> Self {
+        let by = Actor::from(cascaded.kind);
+        let reason = Reason::from(cascaded.kind);
+        Self {
+            certainty: if cascaded.kind.is_certain() { Certainty::Certain } else { Certainty::Race },
+            cause: Some(cascaded.cause.clone()),
+            ..Self::new(Action::Delete, cascaded.object, owner, by, reason)
+        }
+    }
+
+    /// Returns true if this object, identified by its uid, is deleted.
+    pub fn is_deletion(&self) -> bool {
+        matches!(self.action, Action::Delete | Action::Recreate)
+    }
+}
+
+/// An object pinned to what was read of it. Uid and resource version are empty for an object that does not exist yet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedObject {
+    /// Group, kind, namespace and name.
+    #[serde(flatten)]
+    pub id: ObjectId,
+    /// Uid of the live object.
+    pub uid: String,
+    /// Resource version at the time of reading.
+    pub resource_version: String,
+}
+
+impl PinnedObject {
+    /// Creates the reference to an object that does not exist yet.
+    pub fn absent(id: ObjectId) -> Self {
+        Self { id, uid: String::new(), resource_version: String::new() }
+    }
+}
+
+impl From<&ObjectMetadata> for PinnedObject {
+    fn from(object: &ObjectMetadata) -> Self {
+        let id = object.id.clone();
+        Self { id, uid: object.uid.to_string(), resource_version: object.resource_version.to_string() }
+    }
+}
+
+/// Effect of a change on an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// The object is deleted and nothing takes its place.
+    Delete,
+    /// The object is deleted and one of the same identity is created.
+    Recreate,
+    /// The object looks prunable and stays.
+    Keep,
+    /// The object is created.
+    Create,
+    /// The object is updated.
+    Update,
+    /// The effect cannot be known.
+    Unknown,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Delete => "delete",
+            Self::Recreate => "recreate",
+            Self::Keep => "keep",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Certainty of a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Certainty {
+    /// Every order of events has this result.
+    Certain,
+    /// The result depends on the order of events; the reason names what it depends on.
+    Race,
+}
+
+/// Component that performs an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Actor {
+    /// Flux's kustomize-controller.
+    KustomizeController,
+    /// The namespace controller, which empties a namespace.
+    NamespaceController,
+    /// The garbage collector, which follows owner references.
+    GarbageCollector,
+    /// The API server, which deletes the custom resources of a definition.
+    CrdFinalizer,
+    /// The persistent volume controller, which follows reclaim policies.
+    PersistentVolumeController,
+    /// Flux's helm-controller.
+    HelmController,
+    /// The daemon of Flux v1.
+    Fluxd,
+    /// This tool.
+    KubectlGitops,
+}
+
+impl From<CascadeKind> for Actor {
+    fn from(kind: CascadeKind) -> Self {
+        match kind {
+            CascadeKind::NamespaceContent => Self::NamespaceController,
+            CascadeKind::CustomResource => Self::CrdFinalizer,
+            CascadeKind::Dependent { .. } => Self::GarbageCollector,
+            CascadeKind::Volume(_) => Self::PersistentVolumeController,
+            CascadeKind::HelmRelease => Self::HelmController,
+        }
+    }
+}
+
+impl From<CascadeKind> for Reason {
+    fn from(kind: CascadeKind) -> Self {
+        match kind {
+            CascadeKind::NamespaceContent => ReasonCode::InNamespace.into(),
+            CascadeKind::CustomResource => ReasonCode::CustomResource.into(),
+            CascadeKind::Dependent { owner_in_other_namespace: false } => ReasonCode::Dependent.into(),
+            CascadeKind::Dependent { owner_in_other_namespace: true } => {
+                Self::new(ReasonCode::Dependent, "of an object in another namespace")
+            }
+            CascadeKind::Volume(outcome) => outcome.into(),
+            CascadeKind::HelmRelease => ReasonCode::Uninstalled.into(),
+        }
+    }
+}
+
+impl From<ReclaimOutcome> for Reason {
+    fn from(outcome: ReclaimOutcome) -> Self {
+        match outcome {
+            ReclaimOutcome::Deleted => {
+                Self::new(ReasonCode::Reclaimed, "its reclaim policy is Delete, so its data is deleted")
+            }
+            ReclaimOutcome::DependsOnDriver => Self::new(
+                ReasonCode::Reclaimed,
+                "its reclaim policy is Delete, but no provisioner created it, so its driver decides",
+            ),
+            ReclaimOutcome::DependsOnBinding => Self::new(
+                ReasonCode::Reclaimed,
+                "its reclaim policy is Delete, but it is only reserved: it is deleted if it is bound by then",
+            ),
+            ReclaimOutcome::Released => {
+                Self::new(ReasonCode::Released, "it is being deleted and only its claim holds it; its data remains")
+            }
+            ReclaimOutcome::Failed => Self::new(
+                ReasonCode::ReclaimFailed,
+                "its reclaim policy is Delete, but nothing deletes volumes of its type; its data remains",
+            ),
+            ReclaimOutcome::Retained => Self::new(
+                ReasonCode::Retained,
+                "its data remains, and no claim can bind it until an administrator acts",
+            ),
+            ReclaimOutcome::Recycled => {
+                Self::new(ReasonCode::Recycled, "its data is erased, and any claim can bind it again")
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Order in which this tool deletes the objects of a plan.
+
+use std::collections::HashMap;
+
+use super::{Change, Plan};
+use crate::kubernetes::deletion::order::{delete_order, same_wave};
+use crate::kubernetes::object::ObjectId;
+
+/// Returns the roots of a plan in waves: a wave starts when the one before has ended, and the objects of a wave may be
+/// deleted at the same time. `given` comes first, in its order; objects that it does not name follow in Flux's order.
+pub fn waves<'p>(plan: &'p Plan, given: &[Vec<ObjectId>]) -> Vec<Vec<&'p Change>> {
+    let mut rest: HashMap<&ObjectId, &Change> = plan.roots().map(|change| (&change.object.id, change)).collect();
+    let mut waves: Vec<Vec<&Change>> =
+        given.iter().map(|wave| wave.iter().filter_map(|id| rest.remove(id)).collect()).collect();
+    waves.retain(|wave| !wave.is_empty());
+    let mut rest: Vec<&Change> = rest.into_values().collect();
+    rest.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
+    waves.extend(rest.chunk_by(|a, b| same_wave(&a.object.id, &b.object.id)).map(<[_]>::to_vec));
+    waves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::snapshot::ClusterIdentity;
+    use crate::plan::{Action, Actor, PinnedObject, ReasonCode};
+
+    #[test]
+    fn the_given_waves_come_first_and_the_rest_kind_by_kind() {
+        let id = |kind: &str, name: &str| ObjectId::new("", kind, "n", name);
+        let change = |kind: &str, name: &str| {
+            let object = PinnedObject { uid: name.to_owned(), ..PinnedObject::absent(id(kind, name)) };
+            Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked)
+        };
+        let taken = Change { cause: Some(id("Namespace", "n")), ..change("Secret", "taken") };
+        let kinds = [("ConfigMap", "a"), ("ConfigMap", "b"), ("Namespace", "n"), ("Secret", "c"), ("Secret", "d")];
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes(kinds.map(|(kind, name)| change(kind, name)).into_iter().chain([taken]));
+        let names = |given: &[Vec<ObjectId>]| -> Vec<String> {
+            let waves = waves(&plan, given);
+            waves.iter().map(|wave| wave.iter().map(|change| &*change.object.id.name).collect()).collect()
+        };
+        assert_eq!(names(&[]), ["dc", "ba", "n"]);
+        let given = [vec![id("Secret", "gone")], vec![id("ConfigMap", "a"), id("Secret", "c")]];
+        assert_eq!(names(&given), ["ac", "d", "b", "n"]);
+    }
+}

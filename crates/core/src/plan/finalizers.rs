@@ -1,0 +1,107 @@
+//! Deleted objects that finalizers keep terminating.
+//!
+//! Only the controller behind a finalizer removes it, and no record says which controller that is. Finalizers of
+//! Kubernetes are removed by the control plane, that of a volume only once its claim is gone. For those of Flux the
+//! caller knows if their controller is present. For any other finalizer a plan can only say that an operator may be
+//! deleted too: if the owner of the object's definition also loses a Deployment, because operators are usually installed
+//! together with their definitions.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::Plan;
+use crate::kubernetes::deletion::finalizers::{VOLUME_PROTECTION, is_removed_by_kubernetes};
+use crate::kubernetes::deletion::volumes::claim_of;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::snapshot::Snapshot;
+
+/// A deleted object that finalizers keep terminating.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BlockedByFinalizers {
+    /// Identity of the object.
+    pub object: ObjectId,
+    /// Finalizers that nothing removes, or that a controller of unknown presence must remove.
+    pub finalizers: Vec<String>,
+    /// Deployment of the controller that would remove them and that the same plan deletes.
+    pub controller: Option<ObjectId>,
+    /// Explanation where `controller` is `null` and something is known.
+    pub detail: Option<String>,
+}
+
+/// Presence of the controller that removes the finalizers of an object, once the plan is carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControllerPresence {
+    /// It is present, or nothing is known.
+    Presumed,
+    /// The plan deletes this Deployment of it.
+    Deleted(ObjectId),
+    /// It is absent; the text says how that is known.
+    Absent(String),
+}
+
+/// Knows the finalizers of one system and the presence of its controllers.
+pub trait FinalizerOwner {
+    /// Returns true if this finalizer belongs to the system.
+    fn is_own(&self, finalizer: &str) -> bool;
+
+    /// Returns the presence of the controller that reconciles an object.
+    fn presence(&self, object: &ObjectId) -> ControllerPresence;
+}
+
+/// Sets the deleted objects of a plan that finalizers keep terminating, those with a known cause first.
+pub fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, system: &dyn FinalizerOwner) {
+    let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    let mut all = vec![];
+    for object in plan.deletions().filter_map(|change| snapshot.object(&change.object.id)) {
+        let presence = system.presence(&object.id);
+        let remaining_claim =
+            claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !deleted.contains(claim));
+        let finalizers = remaining_finalizers(object, remaining_claim, &presence, system);
+        if finalizers.is_empty() {
+            continue;
+        }
+        let (controller, detail) = match presence {
+            ControllerPresence::Deleted(controller) => (Some(controller), None),
+            ControllerPresence::Absent(detail) => (None, Some(detail)),
+            ControllerPresence::Presumed => {
+                let bound = remaining_claim.map(|claim| format!("it is bound to {claim}, which stays"));
+                (None, bound.or_else(|| operator_deleted_with(&object.id, plan, snapshot)))
+            }
+        };
+        all.push(BlockedByFinalizers { object: object.id.clone(), finalizers, controller, detail });
+    }
+    all.sort_by(|a, b| {
+        (a.controller.is_none(), a.detail.is_none(), a).cmp(&(b.controller.is_none(), b.detail.is_none(), b))
+    });
+    plan.set_blocked_by_finalizers(all);
+}
+
+/// Returns the finalizers of an object that Kubernetes does not remove by itself.
+fn remaining_finalizers(
+    object: &ObjectMetadata,
+    remaining_claim: Option<&ObjectId>,
+    presence: &ControllerPresence,
+    system: &dyn FinalizerOwner,
+) -> Vec<String> {
+    let remains = |finalizer: &str| match finalizer {
+        VOLUME_PROTECTION => remaining_claim.is_some(),
+        own if system.is_own(own) => *presence != ControllerPresence::Presumed,
+        other => !is_removed_by_kubernetes(other),
+    };
+    object.finalizers.iter().filter(|finalizer| remains(finalizer)).map(ToString::to_string).collect()
+}
+
+/// Explains that the owner of a custom resource's definition also loses a Deployment, if that is so.
+fn operator_deleted_with(resource: &ObjectId, plan: &Plan, snapshot: &Snapshot) -> Option<String> {
+    let kind = snapshot.resource_type(&resource.group_kind())?;
+    let definition = plan.deletions().find(|change| {
+        let id = &change.object.id;
+        id.is("apiextensions.k8s.io", "CustomResourceDefinition") && *id.name == *kind.resource()
+    })?;
+    let owner = definition.owner.as_ref()?;
+    let deployment = plan
+        .deletions()
+        .find(|change| change.object.id.is("apps", "Deployment") && change.owner.as_ref() == Some(owner))?;
+    Some(format!("{} may be its controller and is deleted too", deployment.object.id))
+}

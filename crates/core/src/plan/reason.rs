@@ -1,0 +1,162 @@
+//! Reasons in a plan: a stable code for programs and a detail for people.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Declares the codes with their meaning, so that the documentation, the man page and the type cannot differ.
+macro_rules! reason_codes {
+    ($($code:ident => $meaning:literal,)*) => {
+        /// Code of a reason; part of the contract of `kubectl-gitops/plan/v1`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum ReasonCode {
+            $(#[doc = $meaning] $code,)*
+        }
+
+        impl ReasonCode {
+            /// Every code with its meaning, in the order of the documentation.
+            pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$code, $meaning),)*];
+        }
+    };
+}
+
+reason_codes! {
+    // Owners.
+    Ready => "The owner is ready; the plan does not change it.",
+    NotReady => "The owner is not ready.",
+    Suspended => "The owner is suspended, so its controller does nothing.",
+    Reconciling => "The owner is being reconciled.",
+    ChangedDuringRead => "The owner changed while the cluster was being read.",
+    Terminating => "The object is being deleted already.",
+    NewRevision => "The owner applies the new revision.",
+    NewSource => "The owner gets a new source.",
+    OtherSource => "The source of the owner is not part of the planned tree.",
+    OtherCluster => "The owner applies to another cluster.",
+    NotBuilt => "The owner is not built yet.",
+    Encrypted => "The build holds encrypted objects whose content cannot be compared.",
+    InventoryUnreadable => "The inventory of the owner cannot be read; its controller replaces it and deletes nothing.",
+    NameTooLong => "The name of the owner is too long for a label value.",
+    ServiceAccountMissing => "The service account of the owner does not exist.",
+    DependencyMissing => "A dependency of the owner does not exist.",
+    DependencyDeleted => "A dependency of the owner is deleted by this change.",
+    DependencyCycle => "The owner and a dependency depend on each other.",
+    DependencyNotReady => "A dependency of the owner is not ready or cannot reconcile.",
+    BuildFailed => "The build of the owner fails.",
+    ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
+    OwnerDeletedWithObjects => "The owner is deleted together with the objects in its inventory.",
+    OwnerDeletedAlone => "The owner is deleted and leaves its objects behind.",
+    OwnerDeletedDepending => "The owner is deleted; it depends on the order of events if its objects are deleted too.",
+    // Deleted, recreated, created and updated objects.
+    NotInBuild => "The build of the owner no longer contains the object.",
+    OwnerDeleted => "The owner is deleted and deletes the objects in its inventory.",
+    Moved => "Another owner applies the object after this one has pruned it.",
+    ChangedSpec => "The new revision is first reconciled with the old spec of the owner.",
+    ChangedVariables => "The new revision is first reconciled with the old variables of the owner.",
+    InBuild => "The build of the owner contains the object.",
+    Changed => "The manifest of the object changes.",
+    Drift => "The object differs from its manifest, although the manifest does not change.",
+    TakenOver => "The controller takes over fields that kubectl set.",
+    Forced => "A field is immutable and the owner sets force, so the object is deleted and created again.",
+    Refused => "The API server refuses the change.",
+    Renamed => "The name of the object contains a hash of its content, which changes.",
+    HashUnknown => "The name contains a hash of encrypted content, which cannot be computed here.",
+    IdentityUnknown => "The kind, namespace or name of the object is encrypted.",
+    // Cascading deletion.
+    InNamespace => "The namespace of the object is deleted.",
+    CustomResource => "The definition of the custom resource is deleted.",
+    Dependent => "The garbage collector deletes the object, because every owner it references is deleted.",
+    Uninstalled => "The HelmRelease is deleted, so helm-controller uninstalls its release.",
+    Reclaimed => "The claim of the volume is deleted and its reclaim policy is Delete.",
+    Released => "The volume is being deleted already and only its claim holds it; its data remains.",
+    ReclaimFailed => "The reclaim policy is Delete, but nothing deletes volumes of this type; its data remains.",
+    Retained => "The claim of the volume is deleted and its reclaim policy is Retain.",
+    Recycled => "The claim of the volume is deleted and its reclaim policy is Recycle.",
+    // Objects without a live owner.
+    Leaked => "The object carries the claim of a live owner whose inventory does not list it.",
+    Orphaned => "The object carries the claim of an owner that does not exist in this cluster.",
+    // Objects that are kept.
+    HandedOver => "Another owner applies the object before this one prunes it.",
+    LeftBehind => "Nothing will ever delete the object.",
+    HeldBack => "The object is deleted once the failure of its owner is resolved.",
+    BareClaim => "Only a label or annotation names the owner, and the owner did not write it.",
+    CopiedClaim => "The label or annotation names another object: it was copied.",
+    Referenced => "Something in the cluster created the object: it has an owner reference.",
+    Protected => "A label or annotation protects the object from being pruned.",
+    Recorded => "The inventory of a live owner lists the object.",
+    OwnerUntrusted => "The record of the owner cannot be trusted now.",
+    OwnerElsewhere => "No owner of this system is in this cluster, so owners may be in another cluster.",
+    ProtectedNamespace => "This namespace is never deleted.",
+    NotAllowed => "Objects of this kind are deleted only when that is allowed.",
+    Cascade => "Deleting the object would delete something that must stay.",
+    // Collectors of qbec, Flux v1 and ApplySets.
+    NotInManifests => "The object carries the labels of the set and is in no manifest.",
+    Superseded => "A newer object of the same generateName exists.",
+    NewestGeneration => "The newest object of its generateName.",
+    Desired => "The manifests contain the object, although its own collector overlooks that.",
+    Endpoints => "Endpoints follow their Service.",
+    Relabelled => "The object gets the label of the new source.",
+    Spared => "The object is in no new manifest, but the rules of fluxd keep it.",
+    NotApplied => "An ignore annotation in the cluster keeps fluxd from applying the object.",
+    Created => "The object is in the new manifests and not in the cluster.",
+}
+
+impl fmt::Display for ReasonCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// A reason: a code and a detail in plain English. The detail is empty where the code says everything; it can hold text
+/// written by others, so it must be escaped before it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reason {
+    /// Code for programs.
+    pub code: ReasonCode,
+    /// Explanation for people.
+    pub detail: String,
+}
+
+impl Reason {
+    /// Creates a reason with a detail.
+    pub fn new(code: ReasonCode, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into() }
+    }
+
+    /// Adds a further remark to the detail.
+    pub fn add_detail(&mut self, remark: &str) {
+        if !self.detail.is_empty() {
+            self.detail.push_str("; ");
+        }
+        self.detail.push_str(remark);
+    }
+}
+
+impl From<ReasonCode> for Reason {
+    fn from(code: ReasonCode) -> Self {
+        Self::new(code, "")
+    }
+}
+
+impl fmt::Display for Reason {
+    /// Writes `code` or `code: detail`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.code)?;
+        if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_kebab_case_in_json_and_on_screen() {
+        assert_eq!(ReasonCode::NotInBuild.to_string(), "not-in-build");
+        for (code, meaning) in ReasonCode::ALL {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.to_string());
+            assert!(meaning.ends_with('.'), "{code}");
+        }
+    }
+}

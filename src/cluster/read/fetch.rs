@@ -1,0 +1,71 @@
+//! GET of single objects.
+
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::list::{collection_path, full_object};
+use super::metadata::Interner;
+use crate::cluster::{Cluster, Failure, FailureKind, Response};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
+use gitops_core::kubernetes::snapshot::Snapshot;
+
+const JSON: &str = "application/json";
+
+/// The metadata of one object; plain JSON from servers that have no such form.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+impl Cluster {
+    /// Returns the object with its content, or `None` if it does not exist.
+    pub async fn fetch(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Resource>, Failure> {
+        self.fetch_as(kind, id, JSON).await
+    }
+
+    /// Returns the metadata of the object, or `None` if it does not exist. Never requests the data of a Secret.
+    pub async fn fetch_metadata(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<ObjectMetadata>, Failure> {
+        Ok(self.fetch_as(kind, id, METADATA).await?.map(|full| full.object))
+    }
+
+    /// Returns the object as stored in the version of `kind`, with `metadata.managedFields`, or `None` if it does not exist.
+    pub async fn fetch_json(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Value>, Failure> {
+        match self.get_object(kind, id, JSON).await? {
+            Some(response) => serde_json::from_slice(&response.body).map(Some).map_err(Failure::unreadable),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns those of these objects that exist and can be read, with their content.
+    pub async fn fetch_all(&self, snapshot: &Snapshot, ids: Vec<ObjectId>) -> Vec<Resource> {
+        let mut reads = JoinSet::new();
+        for id in ids {
+            let Some(kind) = snapshot.resource_type(&id.group_kind()).cloned() else { continue };
+            let cluster = self.clone();
+            reads.spawn(async move { cluster.fetch(&kind, &id).await.ok().flatten() });
+        }
+        reads.join_all().await.into_iter().flatten().collect()
+    }
+
+    async fn fetch_as(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<Resource>, Failure> {
+        let Some(response) = self.get_object(kind, id, accept).await? else { return Ok(None) };
+        let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
+        full_object(text, kind, &mut Interner::default()).map(Some).map_err(Failure::unreadable)
+    }
+
+    async fn get_object(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<Response>, Failure> {
+        match self.get(&object_path(kind, id), accept).await {
+            Ok(response) => Ok(Some(response)),
+            Err(failure) if failure.kind == FailureKind::Missing => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// Returns the URL path of one object. Check names from inventories with [`is_path_segment`] first.
+pub(crate) fn object_path(kind: &ResourceType, id: &ObjectId) -> String {
+    let namespace = Some(&*id.namespace).filter(|namespace| !namespace.is_empty());
+    format!("{}/{}", collection_path(kind, namespace), id.name)
+}
+
+/// Returns true if a name is exactly one segment of a URL path.
+pub(crate) fn is_path_segment(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%', '?', '#'])
+}

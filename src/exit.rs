@@ -1,0 +1,40 @@
+//! Exit codes of the process. Every man page has the same table.
+
+/// Result of a run, as the shell sees it. The numbers are a contract (EXIT STATUS in the man pages).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitCode {
+    /// Done, or nothing to do.
+    Done = 0,
+    /// An error.
+    Error = 1,
+    /// Wrong usage; nothing was sent.
+    Usage = 2,
+    /// The plan deletes something (only with `--detailed-exitcode`).
+    PlanDeletes = 3,
+    /// Cancelled at the prompt; nothing was changed.
+    Cancelled = 4,
+    /// Partly done, or the answer is incomplete because something could not be read.
+    Partial = 5,
+    /// Refused by a guard; nothing was changed.
+    Refused = 6,
+    /// Interrupted by Ctrl-C.
+    Interrupted = 130,
+}
+
+/// Rows of EXIT STATUS in the man pages.
+pub const EXIT_STATUS: [(ExitCode, &str); 8] = [
+    (ExitCode::Done, "done, or nothing to do"),
+    (ExitCode::Error, "an error"),
+    (ExitCode::Usage, "wrong usage; nothing was sent to the cluster"),
+    (ExitCode::PlanDeletes, "the plan deletes something (only with --detailed-exitcode)"),
+    (ExitCode::Cancelled, "cancelled at the prompt; nothing was changed"),
+    (ExitCode::Partial, "partly done, or the answer is incomplete because something could not be read"),
+    (ExitCode::Refused, "refused by a guard; nothing was changed"),
+    (ExitCode::Interrupted, "interrupted"),
+];
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code as u8)
+    }
+}

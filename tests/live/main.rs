@@ -1,0 +1,8 @@
+//! The binary beside the real kube-apiserver and the real controllers of Kubernetes and Flux.
+
+mod connection;
+mod inventory;
+mod plan;
+mod prune;
+mod source_artifact;
+mod suspension;

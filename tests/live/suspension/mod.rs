@@ -1,0 +1,6 @@
+//! `get`, `suspend` and `resume` on a real cluster.
+
+mod controllers;
+mod every_kind;
+mod failures;
+mod many_objects;

@@ -1,0 +1,216 @@
+//! Clusters that do not answer as they should: each fault ends with a clear message, a hint where one helps, and its exit code.
+
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use serde_json::json;
+use test_support::fake_api::{Answer, FakeApi};
+use test_support::folder::Folder;
+use test_support::gitops::gitops_as;
+
+#[test]
+fn an_unknown_context_is_named() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan", "--context", "fakee"]);
+    assert_snapshot!(run, @r#"
+    exit code 1
+    --- stderr
+    error: context was not found for specified context: fakee
+    hint: did you mean context "fake"?
+    "#);
+}
+
+#[test]
+fn a_server_that_is_down_is_named_within_five_seconds() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    let (kubeconfig, host) = (api.kubeconfig(&folder), api.host());
+    drop(api);
+    let start = Instant::now();
+    let run = gitops_as(&kubeconfig, &["prune", "--plan"]);
+    assert_snapshot!(run.with("SERVER", host), @"
+    exit code 1
+    --- stderr
+    The connection to the server SERVER was refused - did you specify the right host or port?
+    hint: check the address with `kubectl config view --minify`, and that this network reaches it
+    ");
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn rejected_credentials_are_said_in_kubectls_words() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    api.on("GET /api", [Answer::status(401, "Unauthorized", "Unauthorized")]);
+    api.on("GET /apis", [Answer::status(401, "Unauthorized", "Unauthorized")]);
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
+    assert_snapshot!(run, @"
+    exit code 1
+    --- stderr
+    You must be logged in to the server (Unauthorized)
+    hint: the credentials were not accepted; log in again, or check them with `kubectl auth whoami`
+    ");
+}
+
+/// Discovery with ConfigMaps and Secrets only.
+fn two_types(api: &FakeApi) {
+    let resource = |plural: &str, kind: &str| {
+        json!({"resource": plural, "responseKind": {"group": "", "version": "v1", "kind": kind}, "scope": "Namespaced",
+               "singularResource": kind.to_lowercase(), "verbs": ["list", "delete", "get"]})
+    };
+    let core = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
+        {"metadata": {"name": ""}, "versions": [{"version": "v1", "freshness": "Current",
+         "resources": [resource("configmaps", "ConfigMap"), resource("secrets", "Secret")]}]}]});
+    let none = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": []});
+    let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    api.on("GET /api", [Answer::raw(200, kind, core.to_string())]);
+    api.on("GET /apis", [Answer::raw(200, kind, none.to_string())]);
+}
+
+fn list(names: &[&str]) -> Answer {
+    let items: Vec<_> =
+        names.iter().map(|name| json!({"metadata": {"name": name, "namespace": "shop", "uid": name}})).collect();
+    Answer::json(
+        json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": items}),
+    )
+}
+
+fn denied(what: &str) -> Answer {
+    Answer::status(403, "Forbidden", &format!("{what} is forbidden: User \"t\" cannot list resource"))
+}
+
+#[test]
+fn forbidden_types_are_gaps_and_the_rest_is_read() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    two_types(&api);
+    api.on("GET /api/v1/configmaps", [list(&["a"])]);
+    api.on("GET /api/v1/secrets", [denied("secrets")]);
+    api.on("GET /api/v1/namespaces/shop/secrets", [denied("secrets")]);
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
+    assert_snapshot!(run, @r#"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource
+    "#);
+}
+
+#[test]
+fn types_that_may_be_listed_in_one_namespace_are_read_there() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    two_types(&api);
+    api.on("GET /api/v1/configmaps", [list(&["a"])]);
+    api.on("GET /api/v1/secrets", [denied("secrets")]);
+    api.on("GET /api/v1/namespaces/shop/secrets", [list(&["s"])]);
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
+    assert_snapshot!(run, @r#"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource; read in shop only
+    "#);
+}
+
+#[test]
+fn a_cluster_that_may_not_be_read_is_an_error() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    two_types(&api);
+    for path in ["configmaps", "secrets", "namespaces/shop/configmaps", "namespaces/shop/secrets"] {
+        api.on(&format!("GET /api/v1/{path}"), [denied("it")]);
+    }
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
+    assert_snapshot!(run, @r#"
+    exit code 1
+    --- stderr
+    error: nothing in this cluster can be read: it is forbidden: User "t" cannot list resource
+    hint: `kubectl auth can-i --list` shows your rights
+    "#);
+}
+
+#[test]
+fn a_list_that_runs_out_of_its_revision_is_read_again_whole() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    two_types(&api);
+    let mut first = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"continue": "next"}, "items": []});
+    first["items"] = json!([{"metadata": {"name": "a", "namespace": "shop", "uid": "a"}}]);
+    let expired = Answer::status(410, "Expired", "the provided continue parameter is too old");
+    api.on("GET /api/v1/configmaps", [Answer::json(first), expired, list(&["a", "b"])]);
+    api.on("GET /api/v1/secrets", [list(&[])]);
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
+    assert_snapshot!(run, @"
+    exit code 0
+    --- stderr
+    nothing to prune
+    ");
+    let lists = api.requests_to("GET /api/v1/configmaps");
+    assert_eq!(lists.len(), 3);
+    assert!(!lists[2].target.contains("limit="), "the last list is whole: {}", lists[2].target);
+}
+
+#[test]
+fn a_server_without_metadata_lists_or_without_answers_is_an_error_in_bounded_time() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    two_types(&api);
+    api.on("GET /api/v1/configmaps", [Answer::status(406, "NotAcceptable", "only JSON")]);
+    api.on("GET /api/v1/secrets", [Answer::hang()]);
+    let start = Instant::now();
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan", "--request-timeout=1s"]);
+    assert_snapshot!(run.with("SERVER", api.host()), @"
+    exit code 1
+    --- stderr
+    error: nothing in this cluster can be read: only JSON
+    hint: `kubectl auth can-i --list` shows your rights
+    ");
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_stale_group_is_a_gap() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    two_types(&api);
+    let stale = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
+        {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]}]});
+    let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    api.on("GET /apis", [Answer::raw(200, kind, stale.to_string())]);
+    api.on("GET /api/v1/configmaps", [list(&["a"])]);
+    api.on("GET /api/v1/secrets", [list(&[])]);
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
+    assert_snapshot!(run, @"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: metrics.k8s.io/v1beta1 could not be read: the server of this API group does not answer
+    ");
+}
+
+#[test]
+fn an_old_server_without_aggregated_discovery_is_read_group_by_group() {
+    let folder = Folder::new("cluster-faults");
+    let api = FakeApi::start();
+    api.on("GET /api", [Answer::json(json!({"kind": "APIVersions", "versions": ["v1"]}))]);
+    api.on(
+        "GET /apis",
+        [Answer::json(json!({"kind": "APIGroupList", "groups": [
+        {"name": "dead.example.com", "versions": [{"groupVersion": "dead.example.com/v1", "version": "v1"}],
+         "preferredVersion": {"groupVersion": "dead.example.com/v1", "version": "v1"}}]}))],
+    );
+    api.on("GET /api/v1", [Answer::json(json!({"kind": "APIResourceList", "resources": [
+        {"name": "configmaps", "singularName": "", "namespaced": true, "kind": "ConfigMap", "verbs": ["list", "delete"]},
+        {"name": "pods/log", "singularName": "", "namespaced": true, "kind": "Pod", "verbs": ["get"]}]}))]);
+    api.on("GET /apis/dead.example.com/v1", [Answer::status(503, "ServiceUnavailable", "no endpoints")]);
+    api.on("GET /api/v1/configmaps", [list(&["a"])]);
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
+    assert_snapshot!(run, @"
+    exit code 5
+    --- stderr
+    nothing to prune; the plan is incomplete
+    warning: dead.example.com/v1 could not be read: no endpoints
+    ");
+}

@@ -1,0 +1,79 @@
+//! Command lines that need no cluster: usage errors, snapshot files, closed pipes.
+
+use std::io::Write;
+use std::process::Command;
+
+use insta::assert_snapshot;
+use serde_json::json;
+use test_support::folder::Folder;
+use test_support::gitops::{Run, Transcript, binary, gitops_without_kubeconfig};
+
+fn alone(args: &[&str]) -> Run {
+    gitops_without_kubeconfig(Folder::new("command-line").path(), args)
+}
+
+#[test]
+fn a_missing_kubeconfig_is_reported() {
+    let home = Folder::new("command-line");
+    let run = gitops_without_kubeconfig(home.path(), &["prune", "--plan"]);
+    assert_snapshot!(run.with("HOME", home.path().display()), @"
+    exit code 1
+    --- stderr
+    error: no kubeconfig was found, and this is not a pod
+    hint: name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config
+    ");
+}
+
+#[test]
+fn damaged_snapshot_files_are_refused() {
+    let folder = Folder::new("command-line");
+    let good = json!({"schema": "kubectl-gitops/snapshot/v1", "taken": "2026-01-01T00:00:00Z", "cluster": {"uid": "", "server": ""},
+                      "types": [], "objects": [], "full": [], "gaps": []}).to_string();
+    let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
+    packed.write_all(good.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let cases: [(&str, &[u8]); 6] = [
+        ("good.json", good.as_bytes()),
+        ("good.json.gz", &packed),
+        ("cut.json", &good.as_bytes()[..40]),
+        ("cut.json.gz", &packed[..20]),
+        ("other.json", br#"{"schema": "someone/else/v2"}"#),
+        ("text.json", b"hello"),
+    ];
+    let mut transcript = Transcript::default();
+    for (name, content) in cases {
+        let file = folder.write(name, content);
+        let run = alone(&["prune", "--plan", "--snapshot", file.to_str().unwrap()]);
+        transcript.add(name, &run.with("FOLDER", folder.path().display()));
+    }
+    transcript.add("no file", &alone(&["prune", "--plan", "--snapshot", "no-such-file.json"]));
+    assert_snapshot!(transcript);
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let binary = binary().display().to_string();
+    let output = Command::new("bash")
+        .args(["-c", &format!("'{binary}' completion bash | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}")])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn usage_errors_exit_with_code_2() {
+    let mut transcript = Transcript::default();
+    for line in ["prune --plan --max-percent=101", "prune --out x", "prun", "get -o bogus"] {
+        let run = alone(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(run.code, 2, "{line}: {run}");
+        transcript.add(line, &run);
+    }
+    assert_snapshot!(transcript);
+    assert_snapshot!(alone(&["prune", "--plan", "--by", "nobody", "--snapshot", "examples/none.json"]), @"
+    exit code 1
+    --- stderr
+    error: cannot open snapshot examples/none.json: No such file or directory (os error 2)
+    hint: record one with `kubectl gitops snapshot FILE`
+    ");
+}

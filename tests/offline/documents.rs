@@ -1,0 +1,120 @@
+//! The documents: their YAML parses, and every command line of ours in them is one.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Parser;
+use kubectl_gitops::cli::Cli;
+use serde_json::Value;
+
+const PIPELINES: [&str; 2] = ["docs/ci/github-actions.yaml", "docs/ci/gitlab-ci.yaml"];
+
+fn documents() -> Vec<PathBuf> {
+    let mut found: Vec<_> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from).into();
+    for folder in ["docs", "docs/ci"] {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        found.extend(entries.filter(|path| path.is_file()));
+    }
+    found
+}
+
+/// The words of every command line that begins with `kubectl gitops`, up to where the shell goes on.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let text = text.replace("\\\n", " ");
+    let starts = text.match_indices("kubectl gitops ").map(|(at, _)| &text[at..]);
+    let line = |start: &str| start.lines().next().unwrap_or_default().split('`').next().unwrap_or_default().to_owned();
+    // A table of figures names the program alone.
+    starts.map(|start| words(&line(start))).filter(|words| words.len() > 2).collect()
+}
+
+/// Words as a shell splits them: quotes hold together, and a redirection, a pipe or a list ends the command.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote, mut started) = (vec![], String::new(), None, false);
+    for character in line.chars().chain(" ".chars()) {
+        match (character, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            (c, Some(_)) => word.push(c),
+            ('"' | '\'', None) => (quote, started) = (Some(character), true),
+            (' ', None) if started => {
+                words.push(std::mem::take(&mut word));
+                started = false;
+            }
+            (' ', None) => {}
+            ('>' | '|' | '&' | ';' | '#', None) if !started => break,
+            (c, None) => {
+                word.push(c);
+                started = true;
+            }
+        }
+    }
+    words
+}
+
+#[test]
+fn command_lines_are_split_as_a_shell_does() {
+    let line = "kubectl gitops x \"a b\" 'c' -o=name > f || code=$?";
+    assert_eq!(words(line), ["kubectl", "gitops", "x", "a b", "c", "-o=name"]);
+}
+
+#[test]
+fn pipelines_are_yaml_with_a_recording_and_a_planning_job() {
+    for path in PIPELINES {
+        let pipeline: Value = serde_yaml::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let jobs = pipeline.get("jobs").unwrap_or(&pipeline);
+        let text = |job: &str| serde_json::to_string(&jobs[job]).unwrap();
+        assert!(text("snapshot").contains("kubectl gitops snapshot"), "{path}");
+        assert!(text("snapshot").contains("READ_ONLY_KUBECONFIG"), "{path}");
+        assert!(text("plan").contains("/cluster.json.gz\\\" -o markdown"), "{path}");
+        assert!(!text("plan").to_lowercase().contains("kubeconfig"), "{path}: the plan has no credentials");
+        assert!(
+            !jobs["plan"]["permissions"].to_string().contains("write"),
+            "{path}: the plan runs untrusted manifests"
+        );
+    }
+}
+
+#[test]
+fn every_command_line_is_accepted() {
+    let mut seen = 0;
+    for path in documents() {
+        for words in commands(&fs::read_to_string(&path).unwrap()) {
+            let parsed = Cli::try_parse_from(words[1..].iter());
+            assert!(parsed.is_ok(), "{}: {words:?}\n{}", path.display(), parsed.unwrap_err());
+            seen += 1;
+        }
+    }
+    assert!(seen > 25, "only {seen} command lines were found");
+}
+
+/// Commands with their output are in blocks that begin with a prompt.
+#[test]
+fn outputs_in_the_readme_are_those_of_the_program() {
+    let readme = fs::read_to_string("README.md").unwrap();
+    let blocks: Vec<&str> = readme.split("```\n").filter_map(|block| block.strip_prefix("$ ")).collect();
+    assert!(blocks.len() > 1);
+    for block in blocks {
+        let (command, printed) = block.split_once('\n').unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gitops")).args(&words(command)[2..]).output().unwrap();
+        let output = [output.stdout, output.stderr].concat();
+        assert_eq!(String::from_utf8(output).unwrap(), printed, "{command}");
+    }
+}
+
+/// The third column of the tables in docs/gc-cases.md names tests; a shortened name ends with an ellipsis.
+#[test]
+fn cases_of_garbage_collection_name_existing_tests() {
+    let page = fs::read_to_string("docs/gc-cases.md").unwrap();
+    let tests: String = ["qbec/cases.rs", "fluxd/cases.rs", "fluxd/edges.rs", "fluxd/configuration_changes.rs"]
+        .map(|file| fs::read_to_string(format!("tests/systems/{file}")).unwrap())
+        .concat();
+    let mut seen = 0;
+    for cell in page.lines().filter_map(|line| line.split('|').nth(3)) {
+        for name in cell.split([',', ' ']).filter(|word| word.contains('_') && !word.contains('/')) {
+            let function = name.strip_suffix('…').map_or(format!("fn {name}("), |start| format!("fn {start}"));
+            assert!(tests.contains(&function), "{name}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 15, "only {seen} tests were found");
+}

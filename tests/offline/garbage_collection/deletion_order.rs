@@ -1,0 +1,58 @@
+//! In which waves each system's garbage goes: the next begins when all of the one before is gone.
+
+use gitops_core::kubernetes::object::ObjectMetadata;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::flux_v1::GitSource;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
+use gitops_core::prune::collectors::request::{Request, System};
+use gitops_core::prune::collectors::safety::Allow;
+use test_support::objects::Build;
+
+use super::flux_v1::marked;
+use super::qbec::ours;
+use super::samples::snapshot;
+
+fn waves(system: System, objects: Vec<ObjectMetadata>) -> Vec<String> {
+    let allow = Allow { missed: true, namespaces: true, crds: true };
+    let request = Request { system, locals: vec![], default_namespace: "demo".into(), allow };
+    let answer = request.answer(&Index::build(&snapshot(objects))).unwrap();
+    let names = |wave: Vec<gitops_core::kubernetes::object::ObjectId>| {
+        wave.iter().map(|id| format!("{}/{}", id.kind, id.name)).collect::<Vec<_>>().join(" ")
+    };
+    answer.waves.into_iter().map(names).collect()
+}
+
+#[test]
+fn qbec_deletes_by_apply_order_and_kind() {
+    let all = || Choice::new("x", &[], &[]).unwrap();
+    let filters = Filters::new(all(), all(), all(), None);
+    let app = QbecApp::new("shop", "dev", None).unwrap();
+    let first = ours("v1", "ConfigMap", "demo/first").annotation("directives.qbec.io/apply-order", "200");
+    let objects = vec![
+        ours("v1", "Namespace", "gone"),
+        ours("v1", "ConfigMap", "demo/a"),
+        ours("v1", "ConfigMap", "demo/b"),
+        ours("v1", "Secret", "demo/s"),
+        ours("apps/v1", "Deployment", "demo/d"),
+        first,
+    ];
+    let expected = ["ConfigMap/first", "Deployment/d", "Secret/s", "ConfigMap/b ConfigMap/a", "Namespace/gone"];
+    assert_eq!(waves(System::Qbec { app, filters, cluster_scoped_lists: false }, objects), expected);
+}
+
+#[test]
+fn fluxd_deletes_by_rank_of_kind() {
+    let source = GitSource { url: "git@host:org/repo".to_owned(), branch: "master".to_owned(), paths: vec![] };
+    let objects = vec![
+        marked("v1", "Namespace", "gone"),
+        marked("v1", "Service", "demo/a"),
+        marked("v1", "ServiceAccount", "demo/b"),
+        marked("v1", "ConfigMap", "demo/c"),
+        marked("apps/v1", "Deployment", "demo/d"),
+        marked("mixed.example.com/v1beta1", "B", "demo/e"),
+    ];
+    let expected = ["B/e", "Deployment/d", "ConfigMap/c", "ServiceAccount/b Service/a", "Namespace/gone"];
+    let system = System::FluxV1 { source: Some(source), allow_namespaces: vec![], new: None };
+    assert_eq!(waves(system, objects), expected);
+}

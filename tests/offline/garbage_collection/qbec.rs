@@ -1,0 +1,525 @@
+//! Every edge case of qbec's garbage collection (reference qbec-and-flux-v1 A6), as a table: what qbec does, what this
+//! tool does, and why.
+
+use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::qbec::LAST_APPLIED;
+use gitops_core::prune::collectors::Collector;
+use gitops_core::prune::collectors::manifest::LocalManifest;
+use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
+use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
+use gitops_core::prune::collectors::safety::Allow;
+use test_support::objects::{Build, object};
+
+use super::samples::{local, snapshot, table};
+
+/// An object that qbec applied for app shop, environment dev.
+pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
+    let bare = labelled(api_version, kind, place);
+    let id = &bare.id;
+    let applied = format!("{}/{}/{}/{}", id.group, id.kind, id.namespace, id.name);
+    bare.annotation(LAST_APPLIED, &applied).annotation("qbec.io/component", "old")
+}
+
+/// An object with the labels of app shop, environment dev, and nothing else.
+fn labelled(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
+    object(api_version, kind, place).label("qbec.io/application", "shop").label("qbec.io/environment", "dev")
+}
+
+fn cm(place: &str) -> ObjectMetadata {
+    ours("v1", "ConfigMap", place)
+}
+
+fn policy(live: ObjectMetadata, value: &str) -> ObjectMetadata {
+    live.annotation("directives.qbec.io/delete-policy", value)
+}
+
+/// The common manifests of the reference.
+fn common() -> Vec<LocalManifest> {
+    let mut locals = web();
+    locals.push(local("v1", "Namespace", "shop-dev"));
+    locals
+}
+
+/// The same without the only cluster-scoped manifest.
+fn web() -> Vec<LocalManifest> {
+    vec![
+        local("v1", "ConfigMap", "shop-dev/web"),
+        local("v1", "Service", "web"),
+        local("apps/v1", "Deployment", "shop-dev/web"),
+    ]
+}
+
+fn with(mut locals: Vec<LocalManifest>, more: LocalManifest) -> Vec<LocalManifest> {
+    locals.push(more);
+    locals
+}
+
+/// One run: everything but the manifests and the live objects.
+struct Run {
+    tag: Option<&'static str>,
+    components: (&'static [&'static str], &'static [&'static str]),
+    kinds: &'static [&'static str],
+    namespaces: &'static [&'static str],
+    cluster_objects: Option<bool>,
+    cluster_scoped_lists: bool,
+}
+
+const PLAIN: Run = Run {
+    tag: None,
+    components: (&[], &[]),
+    kinds: &[],
+    namespaces: &[],
+    cluster_objects: None,
+    cluster_scoped_lists: false,
+};
+
+fn collect(run: &Run, locals: &[LocalManifest], objects: Vec<ObjectMetadata>) -> (Vec<String>, Vec<String>) {
+    let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
+    let choice = |include: &[&str], exclude: &[&str]| Choice::new("x", &owned(include), &owned(exclude)).unwrap();
+    let snapshot = snapshot(objects);
+    let index = Index::build(&snapshot);
+    let input = QbecInput {
+        app: QbecApp::new("shop", "dev", run.tag).unwrap(),
+        default_namespace: "shop-dev".into(),
+        cluster_scoped_lists: run.cluster_scoped_lists,
+        filters: Filters::new(
+            choice(run.components.0, run.components.1),
+            choice(run.kinds, &[]),
+            choice(run.namespaces, &[]),
+            run.cluster_objects,
+        ),
+        locals,
+    };
+    let allow = Allow { missed: false, namespaces: true, crds: true };
+    let collector = QbecCollector::new(input, &snapshot, &index, allow);
+    let collection = collector.collect();
+    (table(&collection), collection.warnings)
+}
+
+type Row = (&'static str, Run, Vec<LocalManifest>, Vec<ObjectMetadata>, &'static [&'static str]);
+
+fn rows() -> Vec<Row> {
+    let role = || ours("rbac.authorization.k8s.io/v1", "ClusterRole", "planted");
+    let web_objects =
+        || vec![cm("shop-dev/web"), ours("v1", "Service", "shop-dev/web"), ours("v1", "Namespace", "shop-dev")];
+    let tags = || {
+        vec![
+            cm("shop-dev/none"),
+            cm("shop-dev/tagged").label("qbec.io/tag", "pr-1"),
+            cm("shop-dev/empty").label("qbec.io/tag", ""),
+        ]
+    };
+    let no_component = || labelled("v1", "ConfigMap", "shop-dev/x").annotation(LAST_APPLIED, "/ConfigMap//x");
+    let hpa = || ours("autoscaling/v2", "HorizontalPodAutoscaler", "shop-dev/web");
+    let job = |name: &str, created| {
+        let place = format!("shop-dev/{name}");
+        labelled("batch/v1", "Job", &place).annotation(LAST_APPLIED, "batch/Job//job-*").created(created)
+    };
+    vec![
+        ("what the manifests hold is no garbage", PLAIN, common(), web_objects(), &[]),
+        (
+            "Q1 component removed, one object protected",
+            PLAIN,
+            common(),
+            vec![
+                cm("shop-dev/old"),
+                policy(ours("v1", "Secret", "shop-dev/old-locked"), "never"),
+                ours("batch/v1", "Job", "shop-dev/job-6nmml"),
+                ours("v1", "Namespace", "shop-dev"),
+            ],
+            &[
+                "Job/shop-dev/job-6nmml deletes +not-in-manifests",
+                "Secret/shop-dev/old-locked keeps protected",
+                "ConfigMap/shop-dev/old deletes +not-in-manifests",
+            ],
+        ),
+        (
+            "Q2 controller reference and plain reference",
+            PLAIN,
+            common(),
+            vec![
+                cm("shop-dev/child").referring_to("somebody", true),
+                cm("shop-dev/loose").referring_to("somebody", false),
+            ],
+            &["ConfigMap/shop-dev/loose deletes +not-in-manifests", "ConfigMap/shop-dev/child keeps referenced"],
+        ),
+        (
+            "Q3 Endpoints are never listed, EndpointSlices and Events are; their labels alone prove nothing to us",
+            PLAIN,
+            common(),
+            vec![
+                labelled("v1", "Endpoints", "shop-dev/e"),
+                labelled("discovery.k8s.io/v1", "EndpointSlice", "shop-dev/s"),
+                labelled("v1", "Event", "shop-dev/v"),
+            ],
+            &[
+                "Event/shop-dev/v deletes bare-claim",
+                "Endpoints/shop-dev/e keeps endpoints",
+                "EndpointSlice/shop-dev/s deletes bare-claim",
+            ],
+        ),
+        ("Q4 without a tag", PLAIN, common(), tags(), &["ConfigMap/shop-dev/none deletes +not-in-manifests"]),
+        (
+            "Q4 with a tag",
+            Run { tag: Some("pr-1"), ..PLAIN },
+            common(),
+            tags(),
+            &["ConfigMap/shop-dev/tagged deletes +not-in-manifests"],
+        ),
+        ("Q5 another environment", PLAIN, common(), vec![cm("shop-dev/p").label("qbec.io/environment", "prod")], &[]),
+        (
+            "Q6 a namespace that no manifest is in",
+            PLAIN,
+            common(),
+            vec![cm("default/x")],
+            &["ConfigMap/default/x misses left-behind"],
+        ),
+        (
+            "Q6 a namespace that one manifest is in",
+            PLAIN,
+            with(common(), local("v1", "Secret", "default/other")),
+            vec![cm("default/x")],
+            &["ConfigMap/default/x deletes +not-in-manifests"],
+        ),
+        (
+            "Q7 cluster-scoped garbage with a cluster-scoped manifest",
+            PLAIN,
+            common(),
+            vec![role(), ours("v1", "Namespace", "planted-ns")],
+            &["Namespace/planted-ns deletes +not-in-manifests", "ClusterRole/planted deletes +not-in-manifests"],
+        ),
+        (
+            "Q7 and without one",
+            PLAIN,
+            web(),
+            vec![role(), ours("v1", "Namespace", "planted-ns")],
+            &["Namespace/planted-ns misses left-behind", "ClusterRole/planted misses left-behind"],
+        ),
+        ("Q8 -c web, no component", Run { components: (&["web"], &[]), ..PLAIN }, common(), vec![no_component()], &[]),
+        (
+            "Q8 -C web, no component",
+            Run { components: (&[], &["web"]), ..PLAIN },
+            common(),
+            vec![no_component()],
+            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
+        ),
+        (
+            "Q8 no filter, no component",
+            PLAIN,
+            common(),
+            vec![no_component()],
+            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
+        ),
+        (
+            "Q9 -c of a component that is gone, as qbec delete",
+            Run { components: (&["old"], &[]), ..PLAIN },
+            common(),
+            vec![cm("shop-dev/x"), no_component()],
+            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
+        ),
+        ("Q10 -k cm", Run { kinds: &["cm"], ..PLAIN }, common(), vec![cm("shop-dev/x")], &[]),
+        (
+            "Q10 -k ConfigMaps",
+            Run { kinds: &["ConfigMaps"], ..PLAIN },
+            common(),
+            vec![cm("shop-dev/x"), ours("v1", "Secret", "shop-dev/s")],
+            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
+        ),
+        (
+            "Q11 -p shop-dev",
+            Run { namespaces: &["shop-dev"], ..PLAIN },
+            with(common(), local("v1", "Secret", "other/s")),
+            vec![cm("shop-dev/x"), cm("other/x"), role()],
+            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
+        ),
+        (
+            "Q11 -p shop-dev --include-cluster-objects",
+            Run { namespaces: &["shop-dev"], cluster_objects: Some(true), ..PLAIN },
+            common(),
+            vec![cm("shop-dev/x"), role()],
+            &["ConfigMap/shop-dev/x deletes +not-in-manifests", "ClusterRole/planted deletes +not-in-manifests"],
+        ),
+        (
+            "Q12 two served versions, none preferred",
+            PLAIN,
+            with(common(), local("mixed.example.com/v1alpha1", "B", "b")),
+            vec![ours("mixed.example.com/v1beta1", "B", "shop-dev/b")],
+            &[],
+        ),
+        (
+            "Q13 an older version that is served",
+            PLAIN,
+            with(common(), local("autoscaling/v1", "HorizontalPodAutoscaler", "web")),
+            vec![hpa()],
+            &[],
+        ),
+        (
+            "Q14 a version that is served no more: qbec would delete and create, we know it by group and kind",
+            PLAIN,
+            with(common(), local("autoscaling/v2beta2", "HorizontalPodAutoscaler", "web")),
+            vec![hpa()],
+            &[],
+        ),
+        (
+            "Q14 a group that is served no more",
+            PLAIN,
+            with(common(), local("extensions/v1beta1", "Ingress", "web")),
+            vec![ours("networking.k8s.io/v1", "Ingress", "shop-dev/web")],
+            &["Ingress/shop-dev/web deletes desired"],
+        ),
+        (
+            "Q16 the protected object comes after its namespace",
+            PLAIN,
+            with(web(), local("v1", "Namespace", "other")),
+            vec![
+                policy(cm("shop-dev/keep"), "never").annotation("directives.qbec.io/apply-order", "10"),
+                ours("v1", "Namespace", "shop-dev"),
+            ],
+            &["Namespace/shop-dev deletes +not-in-manifests", "ConfigMap/shop-dev/keep keeps protected"],
+        ),
+        (
+            "Q1 the protected object comes before its namespace",
+            PLAIN,
+            with(web(), local("v1", "Namespace", "other")),
+            vec![policy(cm("shop-dev/keep"), "never"), ours("v1", "Namespace", "shop-dev")],
+            &["ConfigMap/shop-dev/keep keeps protected", "Namespace/shop-dev keeps +not-in-manifests"],
+        ),
+        (
+            "Q17 the policy is read on the live object",
+            PLAIN,
+            common(),
+            vec![policy(cm("shop-dev/x"), "never")],
+            &["ConfigMap/shop-dev/x keeps protected"],
+        ),
+        (
+            "Q18 Never means nothing to qbec; a typo must not delete",
+            PLAIN,
+            common(),
+            vec![policy(cm("shop-dev/x"), "Never"), policy(cm("shop-dev/y"), "default")],
+            &["ConfigMap/shop-dev/y deletes +not-in-manifests", "ConfigMap/shop-dev/x deletes protected"],
+        ),
+        (
+            "Q19 generated names: the newest stays, as we create nothing",
+            PLAIN,
+            with(common(), local("batch/v1", "Job", "job-*")),
+            vec![job("job-6nmml", 1), job("job-zzzzz", 2), job("job-g56mp", 3)],
+            &[
+                "Job/shop-dev/job-zzzzz deletes +superseded",
+                "Job/shop-dev/job-g56mp deletes newest-generation",
+                "Job/shop-dev/job-6nmml deletes +superseded",
+            ],
+        ),
+        (
+            "Q20 no manifest is left",
+            PLAIN,
+            vec![],
+            web_objects(),
+            &[
+                "Service/shop-dev/web deletes +not-in-manifests",
+                "ConfigMap/shop-dev/web deletes +not-in-manifests",
+                "Namespace/shop-dev misses left-behind",
+            ],
+        ),
+        (
+            "Q22 relabelled by another application",
+            PLAIN,
+            common(),
+            vec![cm("shop-dev/x").label("qbec.io/application", "other")],
+            &[],
+        ),
+        (
+            "Q23 already terminating",
+            PLAIN,
+            common(),
+            vec![cm("shop-dev/x").terminating()],
+            &["ConfigMap/shop-dev/x deletes terminating"],
+        ),
+        (
+            "Q25 labels and annotations copied from another object",
+            PLAIN,
+            common(),
+            vec![labelled("v1", "ConfigMap", "shop-dev/copy").annotation(LAST_APPLIED, "/ConfigMap/shop-dev/web")],
+            &["ConfigMap/shop-dev/copy deletes copied-claim"],
+        ),
+        (
+            "Q25 without last-applied, the field manager is the witness",
+            PLAIN,
+            common(),
+            vec![
+                labelled("v1", "ConfigMap", "shop-dev/a").written_by("kubectl-edit", &["qbec.io/application"]),
+                labelled("v1", "ConfigMap", "shop-dev/b").written_by("qbec", &["qbec.io/application"]),
+            ],
+            &["ConfigMap/shop-dev/b deletes +not-in-manifests", "ConfigMap/shop-dev/a deletes bare-claim"],
+        ),
+        (
+            "seed: clusterScopedLists sees every namespace once there are two",
+            Run { cluster_scoped_lists: true, ..PLAIN },
+            with(common(), local("v1", "Secret", "second/s")),
+            vec![cm("vanished/x")],
+            &["ConfigMap/vanished/x deletes +not-in-manifests"],
+        ),
+        (
+            "seed: clusterScopedLists with one namespace",
+            Run { cluster_scoped_lists: true, ..PLAIN },
+            common(),
+            vec![cm("vanished/x")],
+            &["ConfigMap/vanished/x misses left-behind"],
+        ),
+        (
+            "namespaces of the cluster",
+            PLAIN,
+            common(),
+            vec![ours("v1", "Namespace", "default"), ours("v1", "Namespace", "kube-public")],
+            &["Namespace/kube-public deletes protected-namespace", "Namespace/default keeps protected-namespace"],
+        ),
+    ]
+}
+
+#[test]
+fn every_edge_case() {
+    for (name, run, locals, objects, expected) in rows() {
+        assert_eq!(collect(&run, &locals, objects).0, expected, "{name}");
+    }
+}
+
+#[test]
+fn deletions_come_in_reverse_apply_order() {
+    let place =
+        |order: &str| ours("v1", "ConfigMap", "shop-dev/placed").annotation("directives.qbec.io/apply-order", order);
+    let objects = vec![
+        ours("apiextensions.k8s.io/v1", "CustomResourceDefinition", "xs.example.com"),
+        ours("rbac.authorization.k8s.io/v1", "ClusterRole", "r"),
+        ours("v1", "Namespace", "gone"),
+        ours("v1", "ServiceAccount", "shop-dev/sa"),
+        cm("shop-dev/a"),
+        cm("shop-dev/b"),
+        labelled("v1", "ConfigMap", "shop-dev/c").annotation(LAST_APPLIED, "/ConfigMap//c"),
+        ours("v1", "Secret", "shop-dev/a"),
+        ours("networking.k8s.io/v1", "Ingress", "shop-dev/i"),
+        ours("batch/v1", "Job", "shop-dev/j"),
+        ours("apps/v1", "Deployment", "shop-dev/d"),
+        ours("v1", "Service", "shop-dev/s"),
+        place("115"),
+    ];
+    let (rows, warnings) = collect(&PLAIN, &common(), objects);
+    let names: Vec<_> = rows.iter().map(|row| row.split(' ').next().unwrap()).collect();
+    let expected = [
+        "ConfigMap/shop-dev/placed",
+        "Service/shop-dev/s",
+        "Job/shop-dev/j",
+        "Deployment/shop-dev/d",
+        "Ingress/shop-dev/i",
+        "Secret/shop-dev/a",
+        "ConfigMap/shop-dev/b",
+        "ConfigMap/shop-dev/a",
+        "ConfigMap/shop-dev/c",
+        "ServiceAccount/shop-dev/sa",
+        "Namespace/gone",
+        "ClusterRole/r",
+        "CustomResourceDefinition/xs.example.com",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(warnings, Vec::<String>::new());
+    for ignored in ["0", "-5", "first"] {
+        let (rows, _) = collect(&PLAIN, &common(), vec![place(ignored), ours("v1", "Service", "shop-dev/s")]);
+        assert!(rows[0].starts_with("Service"), "{ignored}");
+    }
+}
+
+#[test]
+fn differences_from_qbec_give_notes() {
+    let rows: [(&str, Vec<LocalManifest>, Vec<ObjectMetadata>, &str); 6] = [
+        (
+            "a vanished namespace",
+            common(),
+            vec![cm("gone/x")],
+            "objects in namespace gone are of app shop, environment dev but gone is in no manifest any more: missed by qbec",
+        ),
+        (
+            "Q21 a renamed application",
+            common(),
+            vec![cm("shop-dev/x").label("qbec.io/application", "shop1")],
+            "1 object(s) of app shop1, environment dev live in the same namespaces: if that is an old name of this one, \
+             qbec never collects them; plan them with --app and --env",
+        ),
+        (
+            "an empty tag",
+            common(),
+            vec![cm("shop-dev/x").label("qbec.io/tag", "")],
+            "1 object(s) of app shop have no environment or an empty tag: no run of qbec ever reaches them",
+        ),
+        (
+            "a kind that is not served",
+            with(common(), local("new.example.com/v1", "Widget", "w")),
+            vec![],
+            "the cluster does not serve widget.new.example.com: such manifests are kept by identity, never planned",
+        ),
+        (
+            "Q18 a policy that qbec ignores",
+            common(),
+            vec![policy(cm("shop-dev/x"), "Never")],
+            "configmap/x -n shop-dev: directives.qbec.io/delete-policy=\"Never\" means nothing to qbec, which ignores it",
+        ),
+        (
+            "an order that qbec ignores",
+            common(),
+            vec![cm("shop-dev/x").annotation("directives.qbec.io/apply-order", "first")],
+            "configmap/x -n shop-dev: directives.qbec.io/apply-order=\"first\" means nothing to qbec, which ignores it",
+        ),
+    ];
+    for (name, locals, objects, expected) in rows {
+        assert_eq!(collect(&PLAIN, &locals, objects).1, [expected], "{name}");
+    }
+}
+
+fn judged(objects: Vec<ObjectMetadata>, full: Option<Resource>, allow: Allow) -> Vec<String> {
+    let mut snapshot = snapshot(objects);
+    snapshot.full.extend(full);
+    let index = Index::build(&snapshot);
+    let locals = common();
+    let input = QbecInput {
+        app: QbecApp::new("shop", "dev", None).unwrap(),
+        default_namespace: "shop-dev".into(),
+        cluster_scoped_lists: false,
+        filters: Filters::default(),
+        locals: &locals,
+    };
+    table(&QbecCollector::new(input, &snapshot, &index, allow).collect())
+}
+
+#[test]
+fn objects_that_a_live_owner_lists_stay() {
+    let owner = object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "flux-system/apps");
+    let content =
+        serde_json::json!({"status": {"inventory": {"entries": [{"id": "shop-dev_x__ConfigMap", "v": "v1"}]}}});
+    let listed = |content| Some(Resource { object: owner.clone(), content });
+    let with = judged(vec![cm("shop-dev/x")], listed(content), Allow::default());
+    assert_eq!(with, ["ConfigMap/shop-dev/x deletes recorded"]);
+    let without = judged(vec![cm("shop-dev/x")], listed(serde_json::json!({})), Allow::default());
+    assert_eq!(without, ["ConfigMap/shop-dev/x deletes +not-in-manifests"]);
+}
+
+#[test]
+fn namespaces_definitions_and_what_is_missed_need_a_flag() {
+    let objects = || {
+        vec![
+            ours("v1", "Namespace", "gone"),
+            ours("apiextensions.k8s.io/v1", "CustomResourceDefinition", "xs.example.com"),
+            cm("elsewhere/x"),
+        ]
+    };
+    let none = [
+        "ConfigMap/elsewhere/x misses left-behind",
+        "Namespace/gone deletes needs-flag",
+        "CustomResourceDefinition/xs.example.com deletes needs-flag",
+    ];
+    assert_eq!(judged(objects(), None, Allow::default()), none);
+    let all = [
+        "ConfigMap/elsewhere/x misses +left-behind",
+        "Namespace/gone deletes +not-in-manifests",
+        "CustomResourceDefinition/xs.example.com deletes +not-in-manifests",
+    ];
+    assert_eq!(judged(objects(), None, Allow { missed: true, namespaces: true, crds: true }), all);
+}

@@ -1,0 +1,202 @@
+//! What `inventory` shows of a recorded cluster, and what it says to bad questions.
+
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use insta::assert_snapshot;
+use kubectl_gitops::tools::snapshot_file;
+use serde_json::{Value, json};
+use test_support::folder::folder;
+use test_support::gitops::{Run, Transcript, command};
+use test_support::objects::{Build, identified, snapshot};
+
+/// Asks the cluster that ships with the project.
+fn ask(args: &[&str]) -> Run {
+    ask_of("examples/shop.json.gz", args)
+}
+
+fn ask_of(file: &str, args: &[&str]) -> Run {
+    Run::of(command(&["inventory", "--snapshot", file]).args(args))
+}
+
+fn transcript(rows: &[&[&str]]) -> Transcript {
+    let mut transcript = Transcript::default();
+    for args in rows {
+        transcript.add(&args.join(" "), &ask(args));
+    }
+    transcript
+}
+
+fn shop(args: &[&str]) -> Value {
+    let run = ask(&[args, &["-o", "json"]].concat());
+    serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"))
+}
+
+#[test]
+fn a_filter_hides_rows_and_says_how_many_and_changes_no_count() {
+    let whole = shop(&[]);
+    let answer = shop(&["--kind", "deploy"]);
+    assert_eq!(answer["totals"], whole["totals"], "everything was judged");
+    assert_eq!(answer["filter"], json!({"kinds": ["deployment.apps"], "shown": 2, "hidden": 3}));
+    for owner in answer["owners"].as_array().unwrap() {
+        let same = whole["owners"].as_array().unwrap().iter().find(|other| other["name"] == owner["name"]).unwrap();
+        assert_eq!((owner["matching"].as_u64(), &owner["objects"]), (Some(1), &same["objects"]));
+    }
+    assert_eq!(whole.get("filter"), None);
+    assert_snapshot!(ask(&["--kind", "deploy"]), @"
+    exit code 0
+    --- stdout
+    SYSTEM   NAMESPACE     KIND            NAME   MATCHING   OBJECTS   MISSING   LEAKED   STATE
+    flux     flux-system   Kustomization   cart   1          5         0         0        Suspended
+    flux     flux-system   Kustomization   web    1          7         0         2        Ready
+    --- stderr
+    236 objects: 19 managed, 4 leaked, 6 made by others, 197 the cluster's own, 10 unmanaged
+    --kind deployment.apps hides 3 of 5 owners
+    ");
+}
+
+#[test]
+fn every_view_takes_a_filter() {
+    let label = "kustomize.toolkit.fluxcd.io/name=web";
+    let rows = [
+        &["kustomization/web", "--kind", "cm"][..],
+        &["kustomization/web", "--kind", "cm,svc", "-l", label],
+        &["--leaked", "--kind", "ConfigMap"],
+        &["--leaked", "--kind", "cm,ns"],
+        &["--leaked", "-l", label],
+        &["--leaked", "-l", "!kustomize.toolkit.fluxcd.io/name"],
+        &["--unmanaged", "--kind", "serviceaccounts"],
+        // What leads to a selected object stays in the tree.
+        &["-o", "tree", "-l", "app=web"],
+        // Services of the core, not of anything else; a full name is understood as kubectl understands it.
+        &["kustomization/web", "--kind", "deployments.v1.apps"],
+    ];
+    assert_snapshot!(transcript(&rows));
+    let owner = &shop(&["kustomization/web", "--kind", "cm"])["objects"][0];
+    assert_eq!((owner["owner"]["objects"].as_u64(), owner["owner"]["matching"].as_u64()), (Some(7), Some(3)));
+}
+
+#[test]
+fn mistyped_arguments_get_suggestions() {
+    let rows = [
+        &["kustomization/chekout"][..],
+        &["kustomization/nothing-like-it"],
+        &["web"],
+        &["--by", "fluxx"],
+        &["--kind", "deploymnts"],
+        &["--kind", ","],
+        &["-l", "app in (web"],
+        &["-l", "app=web,"],
+        &["--why", "cm/x", "-l", "a=b"],
+        &["--why", "cm"],
+        &["--why", "cm/nothing"],
+    ];
+    assert_snapshot!(transcript(&rows));
+}
+
+#[test]
+fn a_recorded_cluster_is_selected_from_by_label() {
+    let get = |args: &[&str]| {
+        let run = Run::of(command(&["get", "-A", "--snapshot", "examples/shop.json.gz", "-o", "name"]).args(args));
+        (run.code, run.stdout.lines().count())
+    };
+    assert!(get(&["ks"]).1 > get(&["ks", "-l", "kustomize.toolkit.fluxcd.io/name=prod"]).1);
+    assert_eq!(get(&["ks", "-l", "kustomize.toolkit.fluxcd.io/name=prod"]), (0, 4));
+    assert_eq!(get(&["-l", "a b"]).0, 2);
+}
+
+const GROUP: &str = "kustomize.toolkit.fluxcd.io";
+
+/// A Ready Kustomization in namespace fleet with these entries in its inventory.
+fn kustomization(name: &str, entries: &[&str]) -> Resource {
+    let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
+    let object = identified(ObjectId::new(GROUP, "Kustomization", "fleet", name));
+    let content =
+        json!({"status": {"inventory": {"entries": entries}, "conditions": [{"type": "Ready", "status": "True"}]}});
+    Resource { object, content }
+}
+
+/// What kustomize-controller applied for a Kustomization in namespace fleet.
+fn applied(group: &str, kind: &str, namespace: &str, name: &str, owner: &str) -> ObjectMetadata {
+    let labels = [(&*format!("{GROUP}/name"), owner), (&*format!("{GROUP}/namespace"), "fleet")];
+    identified(ObjectId::new(group, kind, namespace, name)).applied_by("kustomize-controller", &labels)
+}
+
+/// Records a cluster of these owners and objects.
+fn record(name: &str, owners: Vec<Resource>, objects: Vec<ObjectMetadata>) -> String {
+    let types = [
+        ("v1", "ConfigMap", "configmaps", true),
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
+        ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations", true),
+    ];
+    let owned = owners.iter().map(|full| full.object.clone());
+    let mut snapshot = snapshot(&types, objects.into_iter().chain(owned).collect());
+    snapshot.full = owners;
+    snapshot.normalise();
+    let file = folder(name).join("cluster.json");
+    snapshot_file::write(&file, &snapshot).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn of_a_thousand_owners_only_the_one_with_a_broken_record_is_unreadable() {
+    let name = |n: usize| format!("app-{n:03}");
+    let owner = |n: usize| {
+        let entries = [format!("shop_cm-{n}__ConfigMap"), "not_an_entry".to_owned()];
+        let entries: Vec<&str> = entries.iter().map(String::as_str).take(if n == 500 { 2 } else { 1 }).collect();
+        kustomization(&name(n), &entries)
+    };
+    // Each owner has one object that it lists and one that it lost.
+    let objects = (0..1000)
+        .flat_map(|n| ["cm", "lost"].map(|word| applied("", "ConfigMap", "shop", &format!("{word}-{n}"), &name(n))));
+    let file = record("thousand", (0..1000).map(owner).collect(), objects.collect());
+    let run = ask_of(&file, &["-o", "json"]);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+    let owners = answer["owners"].as_array().unwrap();
+    let (broken, whole): (Vec<&Value>, Vec<&Value>) = owners.iter().partition(|owner| owner["record"] == "unreadable");
+    assert_eq!((run.code, broken.len(), whole.len()), (0, 1, 999));
+    assert_eq!(broken[0]["name"], "app-500");
+    assert!(broken[0]["unreadable"].as_str().unwrap().contains("not_an_entry"), "{}", broken[0]);
+    assert_eq!((&broken[0]["leaked"], &broken[0]["unknown"]), (&0.into(), &2.into()), "{}", broken[0]);
+    assert!(whole.iter().all(|owner| owner["leaked"] == 1 && owner["objects"] == 1 && owner["missing"] == 0));
+    let table = ask_of(&file, &[]).stdout;
+    assert_eq!(table.lines().filter(|line| line.contains("Unreadable: ")).count(), 1);
+}
+
+#[test]
+fn long_names_colons_and_double_underscores_are_names_like_any_other() {
+    let long = "a".repeat(63);
+    let roles = ["system:shop:read", "odd__name", ":edge:"];
+    let group = "rbac.authorization.k8s.io";
+    // An inventory writes a colon of RBAC names as two underscores, and so cannot tell the two apart.
+    let entries = [
+        "_system__shop__read_rbac.authorization.k8s.io_ClusterRole",
+        "___edge___rbac.authorization.k8s.io_ClusterRole",
+    ];
+    let mut objects: Vec<ObjectMetadata> =
+        roles.iter().map(|name| applied(group, "ClusterRole", "", name, &long)).collect();
+    objects.push(applied("", "ConfigMap", "shop", "lost", &long));
+    let file = record("odd-names", vec![kustomization(&long, &entries)], objects);
+    let run = ask_of(&file, &["-o", "json", &format!("kustomization/{long}")]);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
+    let owner = &answer["objects"][0]["owner"];
+    assert_eq!(
+        (&owner["objects"], &owner["missing"], &owner["leaked"]),
+        (&2.into(), &0.into(), &2.into()),
+        "{answer:#}"
+    );
+    let mut why_transcript = Transcript::default();
+    for (name, standing) in [("system:shop:read", "managed"), (":edge:", "managed"), ("odd__name", "leaked")] {
+        let why = ask_of(&file, &["--why", &format!("clusterrole/{name}")]);
+        assert!(why.stdout.contains(&format!("/{name} is {standing}")), "{why}");
+        why_transcript.add(name, &why);
+    }
+    assert_snapshot!(why_transcript);
+    let selected = ask_of(&file, &["--leaked", "-o", "name", "-l", &format!("{GROUP}/name={long}")]);
+    assert_eq!(selected.stdout.lines().count(), 2, "{selected:?}");
+    let longer = ask_of(&file, &["-l", &format!("{GROUP}/name={long}a")]);
+    assert_snapshot!(longer, @r#"
+    exit code 2
+    --- stderr
+    error: the label selector "kustomize.toolkit.fluxcd.io/name=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" cannot be parsed: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" cannot be the value of a label: it must be at most 63 letters, digits, '-', '_' or '.'
+    hint: for example -l 'app=web,tier!=db' or -l 'env in (dev, prod),!canary'
+    "#);
+}

@@ -1,0 +1,14 @@
+//! The command line, recorded clusters and scripted API servers: tests that need nothing but the built binary and git.
+
+mod architecture;
+mod cluster_faults;
+mod command_line;
+mod connection;
+mod documents;
+mod garbage_collection;
+mod inventory;
+mod man_pages;
+mod manifest_files;
+mod prune;
+mod suspension;
+mod working_tree;

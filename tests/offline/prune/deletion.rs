@@ -1,0 +1,255 @@
+//! Rule 7 of the design: how a deletion is sent, and what stops it at the last moment. Faults come from a fake server.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use test_support::fake_api::{Answer, FakeApi};
+use test_support::folder::Folder;
+use test_support::gitops::{Run, Transcript, gitops_as};
+
+const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
+
+/// A cluster with a settled Kustomization of 20 objects and one leaked ConfigMap.
+fn cluster() -> FakeApi {
+    let api = FakeApi::start();
+    let resource = |plural: &str, kind: &str| {
+        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
+               "verbs": ["list", "delete", "get"]})
+    };
+    let groups = |name: &str, version: &str, resource: Value| json!({"items": [{"metadata": {"name": name}, "versions": [{"version": version, "freshness": "Current", "resources": [resource]}]}]});
+    let flux = "kustomize.toolkit.fluxcd.io";
+    api.on("GET /api", [Answer::raw(200, KIND, groups("", "v1", resource("configmaps", "ConfigMap")).to_string())]);
+    let kustomizations = groups(flux, "v1", resource("kustomizations", "Kustomization"));
+    api.on("GET /apis", [Answer::raw(200, KIND, kustomizations.to_string())]);
+    api.on("GET /api/v1/configmaps", [items(vec![leaked("1")])]);
+    api.on(&format!("GET /apis/{flux}/v1/kustomizations"), [items(vec![owner("True")])]);
+    api.on(&format!("GET /apis/{flux}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner("True"))]);
+    api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("1")), gone()]);
+    api.on(&format!("DELETE {OBJECT}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
+    api
+}
+
+fn items(items: Vec<Value>) -> Answer {
+    Answer::json(json!({"metadata": {}, "items": items}))
+}
+
+fn gone() -> Answer {
+    Answer::status(404, "NotFound", "not found")
+}
+
+fn leaked(resource_version: &str) -> Value {
+    let name = "kustomize.toolkit.fluxcd.io/name";
+    let namespace = "kustomize.toolkit.fluxcd.io/namespace";
+    json!({"metadata": {"name": "leaked", "namespace": "shop", "uid": "u1", "resourceVersion": resource_version,
+        "labels": {name: "apps", namespace: "flux-system"},
+        "managedFields": [{"manager": "kustomize-controller", "operation": "Apply",
+            "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{name}"): {}, format!("f:{namespace}"): {}}}}}]}})
+}
+
+fn owner(ready: &str) -> Value {
+    let entries: Vec<Value> =
+        (0..20).map(|number| json!({"id": format!("shop_cm-{number}__ConfigMap"), "v": "v1"})).collect();
+    json!({"metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
+        "spec": {"prune": true},
+        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": ready}], "inventory": {"entries": entries}}})
+}
+
+fn prune(api: &FakeApi) -> Run {
+    let folder = Folder::new("deleting");
+    gitops_as(&api.kubeconfig(&folder), &["prune", "--yes", "--timeout=2s"])
+}
+
+/// The deletions that were sent for real.
+fn real_deletes(api: &FakeApi) -> Vec<Value> {
+    let bodies = api.requests_to("DELETE *").into_iter().map(|request| serde_json::from_slice(&request.body).unwrap());
+    bodies.filter(|body: &Value| body.get("dryRun").is_none()).collect()
+}
+
+#[test]
+fn a_deletion_is_rehearsed_then_read_again_then_sent_with_uid_and_resource_version() {
+    let api = cluster();
+    assert_snapshot!(prune(&api), @"
+    exit code 0
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop deleted
+    --- stderr
+    1 to delete
+    1 of 1 object deleted
+    ");
+    let lines: Vec<String> =
+        api.requests().iter().map(|request| request.line()).skip_while(|line| !line.starts_with("DELETE")).collect();
+    let owner = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
+    let (get, delete) = (format!("GET {OBJECT}"), format!("DELETE {OBJECT}"));
+    assert_eq!(lines, [&delete, &get, owner, &delete, &get], "rehearse, read object and owner, delete, see it gone");
+    let deletes = real_deletes(&api);
+    assert_eq!(deletes[0]["preconditions"], json!({"uid": "u1", "resourceVersion": "1"}));
+    assert_eq!(deletes[0]["propagationPolicy"], "Background");
+    let rehearsal: Value = serde_json::from_slice(&api.requests_to("DELETE *")[0].body).unwrap();
+    assert_eq!(rehearsal["dryRun"], json!(["All"]));
+}
+
+#[test]
+fn a_rehearsal_that_fails_stops_everything() {
+    let api = cluster();
+    api.on(&format!("DELETE {OBJECT}"), [Answer::status(403, "Forbidden", "admission webhook denied the request")]);
+    let run = prune(&api);
+    assert_snapshot!(run, @"
+    exit code 6
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    --- stderr
+    1 to delete
+    error: refused, nothing was deleted: the server would refuse 1 deletion: configmap/leaked -n shop: Error from server (Forbidden): admission webhook denied the request
+    hint: plan again; if it stays, look at your rights and at admission policies
+    ");
+    assert!(real_deletes(&api).is_empty());
+}
+
+#[test]
+fn objects_that_no_longer_qualify_are_not_deleted() {
+    let mut protected = leaked("2");
+    protected["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/prune": "disabled"});
+    let mut unlabelled = leaked("2");
+    unlabelled["metadata"]["labels"] = json!({});
+    let mut another = leaked("2");
+    another["metadata"]["uid"] = json!("u2");
+    let mut transcript = Transcript::default();
+    for (what, now) in [("protected", protected), ("no longer claimed", unlabelled), ("another object", another)] {
+        let api = cluster();
+        api.on(&format!("GET {OBJECT}"), [Answer::json(now)]);
+        let run = prune(&api);
+        transcript.add(what, &run);
+        assert!(real_deletes(&api).is_empty(), "{what}");
+    }
+    assert_snapshot!(transcript, @"
+    === protected
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: protected: kustomize.toolkit.fluxcd.io/prune=disabled
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+
+    === no longer claimed
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: nothing claims it any more, or its owner lists it
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+
+    === another object
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: another object has taken its name
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+    ");
+}
+
+#[test]
+fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
+    let mut listing = owner("True");
+    listing["status"]["inventory"]["entries"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"id": "shop_leaked__ConfigMap", "v": "v1"}));
+    let mut transcript = Transcript::default();
+    for (what, now) in [("reconciling", owner("Unknown")), ("listing", listing)] {
+        let api = cluster();
+        let path = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
+        api.on(path, [Answer::json(now)]);
+        let run = prune(&api);
+        transcript.add(what, &run);
+        assert!(real_deletes(&api).is_empty(), "{what}");
+    }
+    assert_snapshot!(transcript, @"
+    === reconciling
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: owner-not-settled: kustomization/apps -n flux-system: its owner is reconciling
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+
+    === listing
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: nothing claims it any more, or its owner lists it
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+    ");
+}
+
+#[test]
+fn a_conflict_is_judged_again_and_given_up_after_three() {
+    let api = cluster();
+    let conflict = || Answer::status(409, "Conflict", "the object has been modified");
+    let rehearsed = Answer::json(json!({"kind": "Status", "status": "Success"}));
+    api.on(&format!("DELETE {OBJECT}"), [rehearsed, conflict()]);
+    api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("2"))]);
+    let run = prune(&api);
+    assert_snapshot!(run, @"
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    configmap/leaked -n shop kept, it changed since the plan: it changed 3 times while it was being deleted
+    --- stderr
+    1 to delete
+    0 of 1 object deleted
+    ");
+    assert_eq!(real_deletes(&api).len(), 3);
+    assert_eq!(real_deletes(&api)[0]["preconditions"]["resourceVersion"], "2", "the fresh version is the precondition");
+}
+
+#[test]
+fn rule_8_without_a_terminal_and_without_yes_nothing_is_sent_that_deletes() {
+    let api = cluster();
+    let folder = Folder::new("deleting");
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--timeout=2s"]);
+    assert_snapshot!(run, @"
+    exit code 6
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    --- stderr
+    1 to delete
+    error: refused, nothing was deleted: no terminal to confirm 1 object on
+    hint: review with --plan, then pass --yes
+    ");
+    assert!(real_deletes(&api).is_empty());
+}
+
+#[test]
+fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() {
+    let api = cluster();
+    let folder = Folder::new("deleting");
+    let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--yes", "--max-delete=0"]);
+    assert_snapshot!(run, @"
+    exit code 6
+    --- stdout
+    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    --- stderr
+    1 to delete
+    error: refused, nothing was deleted: this deletes 1 objects, more than 0
+    hint: review the plan, then pass --max-delete=1
+    ");
+    assert!(api.requests_to("DELETE *").is_empty());
+}

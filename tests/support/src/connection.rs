@@ -1,0 +1,36 @@
+//! Connections in an environment of the test's own.
+
+use clap::Parser;
+use kubectl_gitops::cluster::config::args::ConnectionArgs;
+use kubectl_gitops::cluster::{Cluster, Environment};
+
+use crate::fake_api::FakeApi;
+use crate::folder::Folder;
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+/// The connection flags of a command line.
+pub fn args(flags: &[&str]) -> ConnectionArgs {
+    CommandLine::try_parse_from([&["gitops"], flags].concat()).expect("flags").connection
+}
+
+/// An environment with nothing in it but these variables, and its files in a folder.
+pub fn environment(folder: &Folder, variables: &[(&str, &str)]) -> Environment {
+    Environment {
+        variables: variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
+        home: Some(folder.path().join("home")),
+        service_account: folder.path().join("serviceaccount"),
+        interactive: false,
+    }
+}
+
+/// Connects to a fake server with its kubeconfig.
+pub async fn connect(api: &FakeApi, folder: &Folder, flags: &[&str]) -> Cluster {
+    let config = api.kubeconfig(folder);
+    let environment = environment(folder, &[("KUBECONFIG", config.to_str().expect("a path"))]);
+    Cluster::connect_in(&args(flags), &environment).await.expect("a connection")
+}

@@ -1,0 +1,123 @@
+//! Runs of the built binary.
+
+use std::fmt::{self, Display, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use assert_cmd::Command;
+use xtask::cluster::Cluster;
+
+/// How long one run may take. Some tests delete hundreds of objects on a slow machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What a run of the binary left behind.
+#[derive(Debug)]
+pub struct Run {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Runs a command to its end.
+    #[track_caller]
+    pub fn of(command: &mut Command) -> Self {
+        Self::from(command.output().expect("the program starts"))
+    }
+}
+
+impl Run {
+    /// The same with a placeholder for what differs from run to run, such as a port or a folder.
+    pub fn with(self, placeholder: &str, text: impl Display) -> Self {
+        let text = text.to_string();
+        Self {
+            code: self.code,
+            stdout: self.stdout.replace(&text, placeholder),
+            stderr: self.stderr.replace(&text, placeholder),
+        }
+    }
+}
+
+impl Display for Run {
+    /// Everything that a snapshot compares.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "exit code {}", self.code)?;
+        for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !text.is_empty() {
+                write!(f, "--- {name}\n{text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Several runs as one text for a snapshot.
+#[derive(Debug, Default)]
+pub struct Transcript(String);
+
+impl Transcript {
+    /// Adds a run under the name of its case.
+    pub fn add(&mut self, case: &str, run: &Run) {
+        let _ = writeln!(self.0, "=== {case}\n{run}");
+    }
+}
+
+impl Display for Transcript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Output> for Run {
+    #[track_caller]
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or_else(|| panic!("ended by a signal, or not at all: {output:?}")),
+            stdout: String::from_utf8(output.stdout).expect("standard output is text"),
+            stderr: String::from_utf8(output.stderr).expect("standard error is text"),
+        }
+    }
+}
+
+/// The path of the built binary.
+pub fn binary() -> PathBuf {
+    assert_cmd::cargo::cargo_bin("kubectl-gitops")
+}
+
+/// A command of the built binary, which is stopped when it takes too long.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(args).timeout(LIMIT);
+    command
+}
+
+/// Runs the binary against a cluster as its admin, without a terminal.
+pub fn gitops(cluster: &Cluster, args: &[&str]) -> Run {
+    gitops_as(&cluster.kubeconfig(), args)
+}
+
+/// Runs the binary with a kubeconfig, without a terminal.
+pub fn gitops_as(kubeconfig: &Path, args: &[&str]) -> Run {
+    Run::of(command(args).env("KUBECONFIG", kubeconfig))
+}
+
+/// Runs the binary without any kubeconfig, with `home` as home folder.
+pub fn gitops_without_kubeconfig(home: &Path, args: &[&str]) -> Run {
+    Run::of(command(args).env_remove("KUBECONFIG").env("HOME", home).env_remove("XDG_CACHE_HOME"))
+}
+
+/// Runs the binary on a terminal of its own and types `answer` once it has had time to ask.
+pub fn gitops_typing(cluster: &Cluster, args: &[&str], answer: &str) -> Run {
+    let words: Vec<String> = args.iter().map(|word| format!("'{word}'")).collect();
+    let line = format!(
+        "(sleep 3; printf '{answer}'; sleep 1) | script -qec \"'{}' {}\" /dev/null",
+        binary().display(),
+        words.join(" ")
+    );
+    // The shell and `script` of util-linux.
+    Run::of(Command::new("sh").args(["-c", &line]).env("KUBECONFIG", cluster.kubeconfig()).timeout(LIMIT))
+}

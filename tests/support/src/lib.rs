@@ -1,0 +1,27 @@
+//! What the tests share.
+//!
+//! * [`chart`] packs Helm charts.
+//! * [`cluster`] lends test clusters to several tests.
+//! * [`comparison`] compares what another tool deletes with a plan, by uid.
+//! * [`connection`] connects as the binary does, in an environment of the test's own.
+//! * [`fake_api`] is an API server with scripted answers.
+//! * [`flux`] deploys and waits for Kustomizations.
+//! * [`folder`] makes folders for files.
+//! * [`gitops`] runs the built binary.
+//! * [`objects`] builds recorded objects and clusters.
+//! * [`random`] gives repeatable random numbers.
+//! * [`suspension`] reads what suspensions leave in a cluster.
+//! * [`tree_plan`] plans a working tree.
+
+pub mod chart;
+pub mod cluster;
+pub mod comparison;
+pub mod connection;
+pub mod fake_api;
+pub mod flux;
+pub mod folder;
+pub mod gitops;
+pub mod objects;
+pub mod random;
+pub mod suspension;
+pub mod tree_plan;

@@ -1,0 +1,4 @@
+//! Working trees that the real kustomize and kubectl build.
+
+mod bad_trees;
+mod builds;

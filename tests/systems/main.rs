@@ -1,0 +1,8 @@
+//! The binary beside the real tools whose objects it explains and prunes, and those that it runs or is installed by.
+
+mod all_systems;
+mod applyset;
+mod fluxd;
+mod krew;
+mod kustomize;
+mod qbec;
