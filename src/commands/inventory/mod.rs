@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Session;
-use super::{filters, owners, targets};
+use super::{owners, resource_args};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::inventory::{self as show, Format};
@@ -115,7 +115,7 @@ pub struct InventoryArgs {
 /// # Errors
 /// If the cluster cannot be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
-    let selector = args.selector.as_deref().map(filters::selector).transpose()?;
+    let selector = args.selector.as_deref().map(resource_args::parse_selector).transpose()?;
     let reading = reading::read(args, session).await?;
     let index = Index::build_with(&reading.snapshot, &reading.extra);
     if reading.is_sufficient(&index) {
@@ -132,7 +132,7 @@ async fn answer(
     reading: &Reading,
     index: &Index<'_>,
 ) -> Result<ExitCode> {
-    let filter = InventoryFilter { kinds: filters::kinds(&args.kinds, index)?, selector };
+    let filter = InventoryFilter { kinds: resource_args::parse_kinds(&args.kinds, index)?, selector };
     let owners = selected_owners(args, session, index)?;
     let contents = if args.owners.is_empty() || args.snapshot.is_some() {
         vec![]
@@ -233,7 +233,7 @@ fn find_object<'a>(text: &str, session: &Session, snapshot: &'a Snapshot) -> Res
     let namespace = session.connection.namespace.as_deref();
     let objects = snapshot.objects.iter().filter(|object| {
         let kind = snapshot.resource_type(&object.id.group_kind());
-        let has_type = kind.is_some_and(|kind| targets::means(kind, word));
+        let has_type = kind.is_some_and(|kind| resource_args::is_named(kind, word));
         has_type && *object.id.name == *name && is_in_namespace(object, namespace)
     });
     let found: Vec<&ObjectMetadata> = objects.collect();

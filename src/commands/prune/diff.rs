@@ -1,6 +1,5 @@
 //! `--diff`: sends every object that the Kustomizations apply to the server as a dry-run, as kustomize-controller would.
 
-use gitops_core::text::join_limited;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
@@ -16,11 +15,12 @@ use gitops_core::flux::simulation::dry_run::DryRuns;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::text::join_limited;
 
 /// Number of objects that one message names.
 const NAMED_OBJECTS: usize = 5;
 
-/// DryRunAnswers of the server to all dry-runs.
+/// Answers of the server to all dry-runs.
 #[derive(Default)]
 pub(crate) struct DryRunAnswers {
     pub(crate) dry_runs: DryRuns,
@@ -68,7 +68,7 @@ impl DryRunAnswers {
 
     /// Returns the hint for missing rights.
     pub(crate) fn hint(&self) -> Option<String> {
-        let denied = self.failures.values().find(|failure| failure.kind == FailureKind::Denied)?;
+        let denied = self.failures.values().find(|failure| failure.kind == FailureKind::Forbidden)?;
         let hint = Error::from(denied.clone()).hint?;
         Some(format!("--diff needs the right to patch, if only for dry-runs; {hint}"))
     }

@@ -54,9 +54,7 @@ pub(crate) fn find(
 }
 
 /// Returns the sources that no Kustomization uses.
-///
-/// # Errors
-/// If no Kustomization uses any of them: the plan would be empty and look safe.
+/// Fails if no Kustomization uses any of them: the plan would be empty and look safe.
 pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
     let used = matching::sources_in_use(snapshot);
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
