@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::{document, sanitize};
 use gitops_core::flux::kinds::FluxKind;
-use gitops_core::flux::order;
 use gitops_core::flux::suspension::patch;
 use gitops_core::flux::suspension::patch::PatchStep;
+use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::wait::WaitProgress;
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
@@ -89,7 +89,7 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
 
 /// The objects in stages: what others wait for comes first.
 fn staged(objects: Vec<(ResourceType, Resource)>) -> Vec<Vec<(ResourceType, Resource)>> {
-    let stages = order::stages(&objects.iter().map(|(_, full)| full).collect::<Vec<_>>());
+    let stages = resume_order::stages(&objects.iter().map(|(_, full)| full).collect::<Vec<_>>());
     let mut staged: Vec<Vec<_>> = vec![];
     for (stage, object) in stages.into_iter().zip(objects) {
         staged.resize_with(staged.len().max(stage + 1), Vec::new);

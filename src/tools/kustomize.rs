@@ -124,7 +124,7 @@ impl Kustomize {
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::leaving(artifact, &run.generated) {
+            let output = match references::reference_outside(artifact, &run.generated) {
                 Some(reference) => Err(format!("{reference} is outside of the artifact")),
                 None => self.run_one(&copy, artifact, &run).await?,
             };
@@ -149,7 +149,7 @@ impl Kustomize {
             None => copy.remove(&run.generated.file)?,
         }
         let Ok(output) = output else {
-            let remote = references::remote(artifact, &run.generated).join(", ");
+            let remote = references::remote_references(artifact, &run.generated).join(", ");
             let fetching = if remote.is_empty() { remote } else { format!(", fetching {remote}") };
             return Ok(Err(format!("kustomize did not finish within {} s{fetching}", self.limit.as_secs())));
         };

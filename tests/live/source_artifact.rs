@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::options::SourceOptions;
 use kubectl_gitops::tools::git::WorktreeState;
 use kubectl_gitops::tools::worktree;
 use serde_json::{Value, json};

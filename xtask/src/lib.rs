@@ -19,6 +19,7 @@ pub mod tool;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// Returns the folder of the workspace's `Cargo.toml`. It does not depend on the working directory.
@@ -42,6 +43,16 @@ pub fn say(message: impl AsRef<str>) {
 #[expect(clippy::print_stdout, reason = "the result of a task")]
 pub fn answer(message: impl AsRef<str>) {
     println!("{}", message.as_ref());
+}
+
+/// Returns the string at a JSON pointer, or an empty one.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the items of the array at a JSON pointer, if it is one.
+pub(crate) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Returns the SHA-256 of `bytes` in lower-case hexadecimal.

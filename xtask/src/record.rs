@@ -41,15 +41,22 @@ pub fn run() -> Result<()> {
     }
     leak_objects(&cluster, &tree)?;
     mistype_path(&cluster, &tree)?;
-    let gitops = |args: &[&str]| {
-        let output = Command::new(&program).args(args).env("KUBECONFIG", cluster.kubeconfig()).output()?;
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { bail!("kubectl gitops {}: {stderr}", args.join(" ")) }
-    };
     let message = "card payments are down, INC-2081; resume when the bank is back";
-    gitops(&["suspend", "kustomization", "cart", "-n", "flux-system", "--spec", "--yes", "-m", message])?;
+    gitops(
+        &program,
+        &cluster,
+        &["suspend", "kustomization", "cart", "-n", "flux-system", "--spec", "--yes", "-m", message],
+    )?;
     let recording = workspace_root().join(demo::RECORDING);
-    gitops(&["snapshot", recording.to_str().context("the path of the recording is not UTF-8")?])
+    gitops(&program, &cluster, &["snapshot", recording.to_str().context("the path of the recording is not UTF-8")?])
+}
+
+fn gitops(program: &Path, cluster: &Cluster, args: &[&str]) -> Result<()> {
+    let output = Command::new(program).args(args).env("KUBECONFIG", cluster.kubeconfig()).output()?;
+    if !output.status.success() {
+        bail!("kubectl gitops {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
 }
 
 /// Turns pruning off, removes two manifests and turns pruning on again. Flux never prunes the two objects.
@@ -75,11 +82,12 @@ fn mistype_path(cluster: &Cluster, tree: &Path) -> Result<()> {
     let text = fs::read_to_string(&manifest)?;
     fs::write(&manifest, text.replace("./apps/checkout", "./aps/checkout"))?;
     let revision = cluster.publish(SOURCE, tree)?;
-    let is_terminating =
-        || Ok(cluster.kubectl(&["get", "namespace", "checkout", "-o", "jsonpath={.status.phase}"])? == "Terminating");
-    cluster.wait_for("namespace checkout to be Terminating", LIMIT, is_terminating)?;
-    let has_no_pods = || Ok(cluster.kubectl(&["get", "pods", "-n", "checkout", "-o", "name"])?.is_empty());
-    cluster.wait_for("the Pods of checkout to be deleted", LIMIT, has_no_pods)?;
+    cluster.wait_for("namespace checkout to be Terminating", LIMIT, || {
+        Ok(cluster.kubectl(&["get", "namespace", "checkout", "-o", "jsonpath={.status.phase}"])? == "Terminating")
+    })?;
+    cluster.wait_for("the Pods of checkout to be deleted", LIMIT, || {
+        Ok(cluster.kubectl(&["get", "pods", "-n", "checkout", "-o", "name"])?.is_empty())
+    })?;
     ["prod", "infrastructure", "web", "cart", "checkout"]
         .iter()
         .try_for_each(|name| wait_until_applied(cluster, name, &revision))
@@ -94,12 +102,11 @@ fn wait_until_applied(cluster: &Cluster, name: &str, revision: &str) -> Result<(
 fn wait_until_ready(cluster: &Cluster, name: &str) -> Result<()> {
     let path = "jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type==\"Ready\")].status}";
     let args = ["get", "kustomization", name, "-n", "flux-system", "-o", path];
-    let is_ready = || {
+    cluster.wait_for(&format!("kustomization {name} to be ready"), LIMIT, || {
         let found = cluster.kubectl(&args)?;
         let words: Vec<&str> = found.split_whitespace().collect();
         Ok(words.len() == 3 && words[0] == words[1] && words[2] == "True")
-    };
-    cluster.wait_for(&format!("kustomization {name} to be ready"), LIMIT, is_ready)
+    })
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

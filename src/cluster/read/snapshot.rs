@@ -14,7 +14,6 @@ use super::list::{Listing, Query};
 use super::per_namespace::Namespaces;
 use crate::cluster::{Cluster, Failure};
 use gitops_core::flux::kinds;
-use gitops_core::flux::source::matching;
 use gitops_core::kubernetes::deletion::volumes;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
@@ -203,5 +202,5 @@ fn is_owner(kind: &ResourceType) -> bool {
 
 /// Returns true if objects of this type are Flux sources: their content says where the objects of an owner come from.
 fn is_source(kind: &ResourceType) -> bool {
-    &*kind.group == matching::GROUP && kinds::find(&kind.group, &kind.kind).is_some()
+    &*kind.group == kinds::SOURCE_GROUP && kinds::find(&kind.group, &kind.kind).is_some()
 }

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::{Cluster, Failure};
-use gitops_core::flux::apply::MANAGER;
+use gitops_core::flux::kustomize_controller::NAME;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 impl Cluster {
     /// Returns the object as it would be after kustomize-controller applied the manifest. Stores nothing.
     pub async fn apply_dry_run(&self, kind: &ResourceType, id: &ObjectId, manifest: &Value) -> Result<Value, Failure> {
         let path = object_path(kind, id);
-        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={MANAGER}&force=true"))
+        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={NAME}&force=true"))
             .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
             .header(header::ACCEPT, "application/json")
             .body(manifest.to_string().into_bytes())

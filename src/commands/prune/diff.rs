@@ -76,7 +76,7 @@ impl DryRunAnswers {
 
 /// Returns a warning that names the objects that are not compared because the keys to their content are not here.
 pub(crate) fn encrypted_warning(objects: &[AppliedObject]) -> Option<String> {
-    let encrypted = objects.iter().filter(|applied| applied.built.veil.is_some());
+    let encrypted = objects.iter().filter(|applied| applied.built.undecrypted.is_some());
     let encrypted: BTreeSet<String> = encrypted.map(|applied| applied.id.to_string()).collect();
     if encrypted.is_empty() {
         return None;

@@ -14,17 +14,14 @@ use crate::output::sanitize;
 use crate::tools::git::WorktreeState;
 use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
-use gitops_core::flux::build::digest;
-use gitops_core::flux::build::substitute::Lookup;
-use gitops_core::flux::build::variables::Data;
-use gitops_core::flux::build::{Answers, DataRef, Needs};
-use gitops_core::flux::controller::Controller;
-use gitops_core::flux::features::{Features, parse_version};
+use gitops_core::flux::build::data::{Data, DataRef, Lookup};
+use gitops_core::flux::build::fidelity::RecordedBuild;
+use gitops_core::flux::build::{Answers, BuildContext, Needs};
+use gitops_core::flux::kustomize_controller;
+use gitops_core::flux::kustomize_controller::{Features, KustomizeController};
 use gitops_core::flux::simulation::{Preview, Progress, World};
 use gitops_core::flux::source::artifact::Artifact;
-use gitops_core::flux::source::matching::SourceId;
-use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
-use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::flux::spec::{NamespacedName, SourceId};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
 use gitops_core::plan::{Fidelity, Plan};
@@ -89,8 +86,8 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in &folders {
         let tree = worktree::read(folder, &args.state())?;
-        gaps.extend(sources::unread(snapshot, id, &tree));
-        trees.insert(id.clone(), Arc::new(Artifact::pack(&tree, &sources::options(snapshot, id))));
+        gaps.extend(sources::missing_content(snapshot, id, &tree));
+        trees.insert(id.clone(), sources::pack(snapshot, id, &tree));
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let controller = controller(args, cluster.as_ref(), snapshot).await?;
@@ -102,7 +99,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     }
     let mut answering = BuildRunner { version, kustomize, cluster, answers: Answers::default() };
     let checked = self_check(snapshot, &folders, controller.features, &mut answering).await?;
-    for warning in sources::without_history(&checked.missing, &folders) {
+    for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let (features, workers) = (controller.features, controller.workers);
@@ -150,14 +147,14 @@ impl BuildRunner {
     async fn answer(&mut self, needs: Needs) -> Result<()> {
         let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         for (key, output) in self.kustomize.run_all(&self.version, needs.runs.into_values(), parallel).await? {
-            self.answers.ran(key, output);
+            self.answers.record_run(key, output);
         }
         for reference in needs.data {
             let found = match &self.cluster {
                 Some(cluster) => look_up(cluster, &reference).await,
                 None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
             };
-            self.answers.looked_up(reference, found);
+            self.answers.record_data(reference, found);
         }
         Ok(())
     }
@@ -187,21 +184,19 @@ async fn self_check(
         for full in
             snapshot.full.iter().filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
         {
-            let id = &full.object.id;
-            let key = NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() };
-            let spec = KustomizationSpec::new(full.spec());
-            let source = spec.source(&key.namespace);
-            let (Some(folder), Some(claimed)) = (folders.get(&source), digest::claimed(full)) else { continue };
-            let pack = || {
-                // A commit that is not there (a shallow clone, another history) leaves the check open.
-                let tree = worktree::read(folder, &WorktreeState::Revision(claimed.commit.clone())).ok()?;
-                Some(Arc::new(Artifact::pack(&tree, &sources::options(snapshot, &source))))
-            };
-            let artifact = artifacts.entry((source.clone(), claimed.commit.clone())).or_insert_with(pack);
+            let Some(recorded) = RecordedBuild::read(full) else { continue };
+            let Some(folder) = folders.get(&recorded.source) else { continue };
+            let key = (recorded.source.clone(), recorded.commit.clone());
+            let artifact = artifacts.entry(key).or_insert_with(|| {
+                // A shallow clone or another history may lack the commit: the build is then not verified.
+                let tree = worktree::read(folder, &WorktreeState::Revision(recorded.commit.clone())).ok()?;
+                Some(sources::pack(snapshot, &recorded.source, &tree))
+            });
             let Some(artifact) = artifact else { continue };
-            let checked = digest::check(&claimed, artifact, &key, &spec, features, &answering.answers, &mut needs);
-            applied.insert(key.clone(), artifact.clone());
-            fidelity.extend(checked.map(|checked| (key, checked)));
+            let mut context = BuildContext::new(features, &answering.answers, &mut needs);
+            let verified = recorded.verify(artifact, &mut context);
+            applied.insert(recorded.owner.clone(), artifact.clone());
+            fidelity.extend(verified.map(|verified| (recorded.owner, verified)));
         }
         if needs.is_empty() {
             let missing = artifacts.into_iter().filter(|(_, artifact)| artifact.is_none());
@@ -213,18 +208,18 @@ async fn self_check(
 }
 
 /// The version that was given, or what the controller's Deployment tells.
-async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<Controller> {
+async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<KustomizeController> {
     if let Some(text) = &args.controller_version {
-        let version = parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
-        return Ok(Controller::of(version));
+        let version =
+            kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
+        return Ok(KustomizeController::of(version));
     }
-    let named = |id: &ObjectId| id.is("apps", "Deployment") && &*id.name == "kustomize-controller";
-    let deployment = snapshot.objects.iter().find(|object| named(&object.id));
-    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return Ok(Controller::default()) };
+    let deployment = kustomize_controller::deployment(snapshot);
+    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return Ok(KustomizeController::default()) };
     let path = format!("/apis/apps/v1/namespaces/{}/deployments/kustomize-controller", deployment.id.namespace);
     // Without the right to read it the newest rules are assumed.
-    let Ok(answer) = cluster.get(&path, "application/json").await else { return Ok(Controller::default()) };
-    Ok(Controller::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+    let Ok(answer) = cluster.get(&path, "application/json").await else { return Ok(KustomizeController::default()) };
+    Ok(KustomizeController::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
 }
 
 /// What a ConfigMap or Secret holds right now, as the controller would read it.

@@ -10,7 +10,7 @@ use test_support::cluster::{LIMIT, SharedCluster, with_kustomize_controller};
 use test_support::flux::{self, deploy, publish};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops, gitops_as};
-use test_support::tree_plan::{arguments, document, plan, rows};
+use test_support::tree_plan::{arguments, document, plan, reason, rows};
 use xtask::cluster::Cluster;
 
 /// The cluster of these tests, with kustomize-controller and an audit log.
@@ -149,8 +149,8 @@ fn objects_that_the_server_cannot_check_yet_are_unvalidated() {
     let run = plan(cluster, namespace, &tree, &["--diff"]);
     assert_eq!(run.code, 0, "{run:?}");
     let rows = rows(&run);
-    assert_eq!(rows["create ConfigMap/inside"], "in-build; unvalidated: its namespace is new");
-    assert_eq!(rows["create Gear/g"], "in-build; unvalidated: its kind is new");
+    assert_eq!(rows["create ConfigMap/inside"], "in-build: not validated: its namespace is new");
+    assert_eq!(rows["create Gear/g"], "in-build: not validated: its kind is new");
     assert_eq!(rows["create Namespace/brand-new"], "in-build");
     assert_eq!(rows["create CustomResourceDefinition/gears.diff.example.com"], "in-build");
 }
@@ -168,8 +168,8 @@ fn publish_failing(cluster: &Cluster, namespace: &str, tree: &Path) {
 
 fn owner(run: &Run) -> (String, String) {
     let plan = document(run);
-    let text = |key: &str| plan["owners"][0][key].as_str().unwrap().to_owned();
-    (text("outcome"), text("reason"))
+    let owner = &plan["owners"][0];
+    (owner["outcome"].as_str().unwrap().to_owned(), reason(owner))
 }
 
 fn uid(cluster: &Cluster, namespace: &str, what: &str) -> String {
@@ -196,7 +196,10 @@ fn a_refusal_blocks_its_kustomization_and_holds_back_what_that_would_delete() {
     );
     assert!(found["unknown ConfigMap/bad"].starts_with("refused: "), "{found:?}");
     let held_back = &found["keep ConfigMap/gone"];
-    assert!(held_back.starts_with("held-back: it is deleted once this is mended: the server refuses "), "{held_back}");
+    assert!(
+        held_back.starts_with("held-back: it is deleted once this is resolved: the server refuses "),
+        "{held_back}"
+    );
     assert_eq!(rows(&plan(cluster, namespace, &tree, &[]))["delete ConfigMap/gone"], "not-in-build");
     assert!(!found.contains_key("create ConfigMap/bad"), "{found:?}");
     let (outcome, reason) = owner(&run);

@@ -27,8 +27,8 @@ fn deployment(name: &str) -> String {
 
 /// Controllers that hold something, and the warnings.
 fn held(run: &Run) -> (Vec<(String, Value)>, Vec<&str>) {
-    let rows = document(run)["held"].as_array().cloned().unwrap_or_default();
-    let row = |row: &Value| (row["object"]["name"].as_str().unwrap().to_owned(), row["why"].clone());
+    let rows = document(run)["blockedByFinalizers"].as_array().cloned().unwrap_or_default();
+    let row = |row: &Value| (row["object"]["name"].as_str().unwrap().to_owned(), row["detail"].clone());
     (rows.iter().map(row).collect(), run.stderr.lines().filter(|line| line.contains("terminating")).collect())
 }
 
@@ -60,7 +60,7 @@ fn a_release_without_helm_controller_hangs_as_the_plan_says_and_a_kustomization_
     cluster.kubectl_stdin(&["create", "-f", "-"], &deployment("kustomize-controller")).unwrap();
     let why = "no Deployment helm-controller is in this cluster";
     let warning = format!(
-        "warning: helmrelease.helm.toolkit.fluxcd.io/web -n {namespace} will be terminating until a controller removes \
+        "warning: helmrelease.helm.toolkit.fluxcd.io/web -n {namespace} will stay terminating until a controller removes \
          finalizers.fluxcd.io; {why}"
     );
     let run = planned();

@@ -195,7 +195,7 @@ fn an_unreadable_inventory_is_named_and_nothing_of_it_is_deleted() {
     let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
     let owner = &document["owners"][0];
     assert_eq!(owner["outcome"], "blocked");
-    assert!(owner["reason"].as_str().unwrap().starts_with("its inventory is unreadable: "), "{owner}");
+    assert!(owner["reason"]["detail"].as_str().unwrap().starts_with("its inventory is unreadable: "), "{owner}");
     assert_eq!(document["summary"]["delete"], 0);
     let revision = cluster.publish(&format!("GitRepository/{namespace}/src"), &tree).unwrap();
     let path = "jsonpath={.status.lastAttemptedRevision} {.status.conditions[?(@.type==\"Ready\")]}";

@@ -290,7 +290,7 @@ fn a_claim_that_is_made_again_has_lost_its_data() {
     let found = rows(&run);
     let why = &found["recreate PersistentVolumeClaim/ledger"];
     assert!(why.starts_with("forced: "), "{why}");
-    assert!(why.ends_with("it comes back empty: the data in persistentvolume/again-ledger is lost"), "{why}");
+    assert!(why.ends_with("the new claim is empty: the data in persistentvolume/again-ledger is lost"), "{why}");
     assert!(found.contains_key("delete PersistentVolume/again-ledger"), "{found:?}");
     publish(cluster, namespace, &tree);
     compare(cluster, namespace, &before, &planned(&run), &[]);

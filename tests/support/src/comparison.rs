@@ -25,7 +25,7 @@ pub fn rows(run: &Run) -> BTreeMap<String, Result<String, String>> {
     let plan: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
     let text = |row: &Value, pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let row = |row: &Value| {
-        let reason = text(row, "/reason");
+        let reason = crate::tree_plan::reason(row);
         let judged = match (text(row, "/action").as_str(), row["cause"].is_null()) {
             ("delete", true) => Ok(reason),
             ("delete", false) => Err(format!("cascade of {}", text(row, "/cause/name"))),

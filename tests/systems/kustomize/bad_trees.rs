@@ -104,10 +104,11 @@ impl Recording {
         let run = self.source(tree, &["-o", "json"]);
         assert_eq!(run.code, 0, "{run:?}");
         let plan: Value = serde_json::from_str(&run.stdout).unwrap();
-        let text = |key: &str| plan["owners"][0][key].as_str().unwrap().to_owned();
+        let owner = &plan["owners"][0];
+        let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
         let going = plan["changes"].as_array().unwrap().iter().filter(|row| row["action"] == "delete");
         let names = going.map(|row| row["object"]["name"].as_str().unwrap().to_owned()).collect();
-        (text("outcome"), text("reason"), names)
+        (text("/outcome"), text("/reason/detail"), names)
     }
 }
 
@@ -228,7 +229,8 @@ fn a_remote_base_without_a_network_blocks_in_bounded_time() {
 #[tokio::test]
 async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     use gitops_core::flux::build::{Run, generator};
-    use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+    use gitops_core::flux::source::artifact::Artifact;
+    use gitops_core::flux::source::options::SourceOptions;
     let files = [("apps/kustomization.yaml", "resources: ['https://example.invalid/base.yaml']")];
     let artifact = std::sync::Arc::new(Artifact::pack(&files.into_iter().collect(), &SourceOptions::default()));
     let generated = generator::generate(&artifact, &json!({"path": "apps"}), false).unwrap();
@@ -303,7 +305,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     exit code 1
     --- stderr
     error: no Kustomization of this cluster uses GitRepository/flux-system/other
-    hint: `kubectl gitops get kustomizations -A -o wide` shows the sources that are used
+    hint: `kubectl gitops get kustomizations -A -o wide` shows the sources in use
     ");
     let both = recording.source(tree.path(), &[&other]);
     assert_snapshot!(both, @"
@@ -320,7 +322,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     exit code 1
     --- stderr
     error: no source GitRepository/flux-system/none in this cluster
-    hint: kinds are written as in sourceRef, such as GitRepository
+    hint: write the kind as in sourceRef, for example GitRepository
     ");
     let mut transcript = Transcript::default();
     for wrong in ["x", "GitRepository/x=y", "GitRepository/a/b/c=d"] {
@@ -388,16 +390,16 @@ fn a_repository_that_is_no_source_says_what_is() {
     assert_snapshot!(other.with("TREE", tree.path().display()), @"
     exit code 1
     --- stderr
-    error: TREE is no source of this cluster: not deployed from branch next: GitRepository/flux-system/other (branch main), GitRepository/flux-system/repo (branch main)
-    hint: name the branch with --branch, or say --source GitRepository/NAMESPACE/NAME=DIR
+    error: TREE is not a source of this cluster: not deployed from branch next: GitRepository/flux-system/other (branch main), GitRepository/flux-system/repo (branch main)
+    hint: name the branch with --branch, or the source with --source GitRepository/NAMESPACE/NAME=DIR
     ");
     tree.git(&["remote", "set-url", "origin", "https://example.invalid/another"]);
     let none = Recording::new().run(&bin("kustomize"), &repo);
     assert_snapshot!(none.with("TREE", tree.path().display()), @"
     exit code 1
     --- stderr
-    error: TREE is no source of this cluster: no GitRepository of the cluster has the URL of one of its remotes
-    hint: name the branch with --branch, or say --source GitRepository/NAMESPACE/NAME=DIR
+    error: TREE is not a source of this cluster: no GitRepository of the cluster has the URL of one of its remotes
+    hint: name the branch with --branch, or the source with --source GitRepository/NAMESPACE/NAME=DIR
     ");
 }
 
@@ -418,7 +420,7 @@ fn a_shallow_clone_says_that_it_cannot_check_itself() {
     let run = recording.source(clone.path(), &["-o", "json"]);
     assert_eq!(run.code, 0, "{run}");
     assert_snapshot!(run.stderr.replace(&clone.path().display().to_string(), "TREE"), @"
-    warning: TREE is a shallow clone: builds could not be compared with the controller's own; `git fetch --unshallow` brings the history
+    warning: TREE is a shallow clone: builds could not be compared with the controller's own; `git fetch --unshallow` fetches the history
     nothing to prune
     ");
     let plan: Value = serde_json::from_str(&run.stdout).unwrap();

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gitops_core::flux::build::{self, Answers, Needs};
-use gitops_core::flux::features::Features;
-use gitops_core::flux::source::artifact::{Artifact, SourceOptions};
+use gitops_core::flux::build::{self, Answers, BuildContext, Needs};
+use gitops_core::flux::kustomize_controller::Features;
+use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use kubectl_gitops::tools::kustomize::Kustomize;
 use serde_json::json;
@@ -55,12 +56,12 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
     let (spec, mut answers) = (KustomizationSpec::new(&json!({"path": "./"})), Answers::default());
     loop {
         let mut needs = Needs::default();
-        let built = build::text(artifact, &owner, &spec, Features::default(), &answers, &mut needs);
-        if let Some(built) = built {
+        let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
+        if let Some(built) = build::build_text(artifact, &owner, &spec, &mut context) {
             return built.unwrap();
         }
         for (key, output) in kustomize.run_all(&version, needs.runs.into_values(), 2).await.unwrap() {
-            answers.ran(key, output);
+            answers.record_run(key, output);
         }
     }
 }

@@ -26,7 +26,7 @@ use self::report::Stage;
 use self::seed::SeededCluster;
 use crate::cluster::{Cluster, Flux, Options};
 use crate::controlplane::bin;
-use crate::{say, target_dir, tool};
+use crate::{say, target_dir, text, tool};
 
 /// Command that reads the whole cluster.
 const VERB: [&str; 1] = ["inventory"];
@@ -123,8 +123,7 @@ fn record(seeded: &SeededCluster, program: &Path, snapshot: &Path) -> Result<Vec
     }
     let recorded: Value = serde_json::from_slice(&fs::read(&plain)?).context("the snapshot is not JSON")?;
     let types = recorded["types"].as_array().context("the snapshot names no types")?;
-    let text = |kind: &Value, key: &str| kind[key].as_str().unwrap_or_default().to_owned();
-    Ok(types.iter().map(|kind| ["group", "version", "plural"].map(|key| text(kind, key))).collect())
+    Ok(types.iter().map(|kind| ["/group", "/version", "/plural"].map(|key| text(kind, key).to_owned())).collect())
 }
 
 /// Returns curl with the same lists: metadata only, without pages, responses discarded.
@@ -135,27 +134,27 @@ fn curl_lists(
     encoding: &str,
     types: &[[String; 3]],
 ) -> Result<Contender> {
-    let list = |[group, version, plural]: &[String; 3]| Transfer {
-        method: "GET",
-        path: if group.is_empty() {
-            format!("/api/{version}/{plural}")
-        } else {
-            format!("/apis/{group}/{version}/{plural}")
-        },
-        header: format!("Accept: {encoding};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
-        body: String::new(),
-    };
-    let file = curl.write(&format!("list-{letter}"), &types.iter().map(list).collect::<Vec<_>>())?;
+    let mut lists = vec![];
+    for [group, version, plural] in types {
+        let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+        lists.push(Transfer {
+            method: "GET",
+            path: format!("{root}/{version}/{plural}"),
+            header: format!("Accept: {encoding};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
+            body: String::new(),
+        });
+    }
+    let file = curl.write(&format!("list-{letter}"), &lists)?;
     Ok(Contender::new(letter, title, move || curl::command(&file)))
 }
 
 /// Returns `kubectl get` of all types. The first run fills its discovery cache.
 fn kubectl(cluster: &Cluster, types: &[[String; 3]]) -> Contender {
-    let name = |[group, version, plural]: &[String; 3]| match group.as_str() {
+    let names = types.iter().map(|[group, version, plural]| match group.as_str() {
         "" => plural.clone(),
         _ => format!("{plural}.{version}.{group}"),
-    };
-    let all = types.iter().map(name).collect::<Vec<_>>().join(",");
+    });
+    let all = names.collect::<Vec<_>>().join(",");
     let (kubeconfig, cache) = (cluster.kubeconfig(), cluster.dir().join("cache"));
     Contender::new('c', "kubectl get", move || {
         let mut command = Command::new(bin("kubectl"));

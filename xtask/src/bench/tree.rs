@@ -121,16 +121,13 @@ fn report_targets(contenders: &[Contender], load: &str) {
     ));
     answer(measure::HEAD);
     contenders.iter().for_each(|contender| answer(contender.row()));
-    let median = |letter| {
+    let [build, inventory, plan, cached] = ['k', 'i', 'p', 'w'].map(|letter| {
         let found = contenders.iter().find(|contender| contender.letter == letter);
         found.map_or(Duration::ZERO, Contender::median).as_secs_f64()
-    };
-    let ratio = (median('p') - median('i')) / median('k');
+    });
+    let ratio = (plan - inventory) / build;
     answer(format!("\ntarget: (p - i) / k, planning in addition to the builds   at most 1.30   reached {ratio:.2}"));
-    answer(format!(
-        "target: w, with a filled cache, in s                     below 0.50     reached {:.2}",
-        median('w')
-    ));
+    answer(format!("target: w, with a filled cache, in s                     below 0.50     reached {:.2}", cached));
 }
 
 fn directory(number: usize) -> String {

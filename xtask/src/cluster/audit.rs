@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::text;
+
 const POLICY: &str = "audit-policy.yaml";
 const LOG: &str = "logs/audit.log";
 
@@ -21,6 +23,14 @@ pub struct Request {
 }
 
 impl Request {
+    fn of(event: &Value) -> Self {
+        Self {
+            verb: text(event, "/verb").to_owned(),
+            uri: text(event, "/requestURI").to_owned(),
+            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        }
+    }
+
     /// Returns true if the request changes an object, or would without dry-run.
     pub fn writes(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
@@ -38,12 +48,6 @@ pub(crate) fn flags(dir: &Path) -> Result<Vec<String>> {
 pub(crate) fn requests(dir: &Path, user: &str, agent: &str) -> Result<Vec<Request>> {
     let log = fs::read_to_string(dir.join(LOG)).context("this cluster has no audit log")?;
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
-    let own = events.filter(|event| event["user"]["username"] == user && text(event, "userAgent").starts_with(agent));
-    let request = |event: Value| Request {
-        verb: text(&event, "verb"),
-        uri: text(&event, "requestURI"),
-        code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
-    };
-    Ok(own.map(request).collect())
+    let own = events.filter(|event| event["user"]["username"] == user && text(event, "/userAgent").starts_with(agent));
+    Ok(own.map(|event| Request::of(&event)).collect())
 }

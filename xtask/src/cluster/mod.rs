@@ -244,8 +244,8 @@ impl Cluster {
     /// Stops all processes in reverse order: clients, then the API server, then etcd.
     fn stop_all(&self, grace: Duration) -> Result<()> {
         let entries = self.lock().processes.clone();
-        let is_base = |name: &str| matches!(name, "etcd" | "kube-apiserver");
-        let (base, clients): (Vec<_>, Vec<_>) = entries.iter().rev().partition(|entry| is_base(&entry.spec.name));
+        let (base, clients): (Vec<_>, Vec<_>) =
+            entries.iter().rev().partition(|entry| matches!(entry.spec.name.as_str(), "etcd" | "kube-apiserver"));
         let clients: Vec<_> = clients.iter().filter_map(|entry| entry.alive()).collect();
         process::stop(&clients, grace)?;
         for running in base.iter().filter_map(|entry| entry.alive()) {

@@ -95,14 +95,17 @@ impl Running {
 
 /// Stops `processes` and their children: SIGTERM first, SIGKILL after `grace`.
 pub(crate) fn stop(processes: &[Running], grace: Duration) -> Result<()> {
-    let alive = || processes.iter().copied().filter(|process| process.is_alive()).collect::<Vec<_>>();
     if !grace.is_zero() {
-        signal("TERM", &alive())?;
-        wait_until(grace, || alive().is_empty());
+        signal("TERM", &alive(processes))?;
+        wait_until(grace, || alive(processes).is_empty());
     }
-    signal("KILL", &alive())?;
-    let gone = wait_until(Duration::from_secs(5), || alive().is_empty());
-    gone.then_some(()).with_context(|| format!("processes {:?} do not stop", alive()))
+    signal("KILL", &alive(processes))?;
+    let gone = wait_until(Duration::from_secs(5), || alive(processes).is_empty());
+    gone.then_some(()).with_context(|| format!("processes {:?} do not stop", alive(processes)))
+}
+
+fn alive(processes: &[Running]) -> Vec<Running> {
+    processes.iter().copied().filter(|process| process.is_alive()).collect()
 }
 
 fn signal(signal: &str, processes: &[Running]) -> Result<()> {

@@ -45,14 +45,16 @@ pub fn folder(name: &str) -> PathBuf {
 
 /// Reads the sets that are missing or have another version.
 pub fn ensure(names: &[&str]) -> Result<()> {
-    let find =
-        |name: &&str| SETS.iter().find(|set| set.name == *name).with_context(|| format!("no CRDs called {name}"));
-    let wanted = names.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let wanted = names.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
     if wanted.iter().all(|set| is_fresh(set)) {
         return Ok(());
     }
     let _lock = lock()?;
     wanted.iter().filter(|set| !is_fresh(set)).try_for_each(|set| read(set))
+}
+
+fn find(name: &str) -> Result<&'static CrdSet> {
+    SETS.iter().find(|set| set.name == name).with_context(|| format!("no CRDs are called {name}"))
 }
 
 fn is_fresh(set: &CrdSet) -> bool {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::{items, text};
+
 /// Uids by `kind.group/name -n namespace`.
 pub(super) type Uids = BTreeMap<String, String>;
 
@@ -25,14 +27,18 @@ pub(super) fn identity(group: &str, kind: &str, namespace: &str, name: &str) -> 
 /// Returns the rows of a plan for objects that `is_part` accepts, and a mismatch for each object with two rows.
 pub(super) fn predictions(plan: &Value, is_part: impl Fn(&str) -> bool) -> (BTreeMap<String, Predicted>, Vec<String>) {
     let (mut rows, mut wrong) = (BTreeMap::new(), Vec::new());
-    for change in plan["changes"].as_array().into_iter().flatten() {
-        let text = |pointer: &str| change.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (group, kind) = (text("/object/group"), text("/object/kind"));
-        let id = identity(&group, &kind, &text("/object/namespace"), &text("/object/name"));
+    for change in items(plan, "/changes") {
+        let [group, kind, namespace, name] =
+            ["group", "kind", "namespace", "name"].map(|key| text(&change["object"], &format!("/{key}")));
+        let id = identity(group, kind, namespace, name);
         if !is_part(&id) {
             continue;
         }
-        let row = Predicted { action: text("/action"), race: text("/certainty") == "race", reason: text("/reason") };
+        let row = Predicted {
+            action: text(change, "/action").to_owned(),
+            race: text(change, "/certainty") == "race",
+            reason: change["reason"].to_string(),
+        };
         if let Some(other) = rows.insert(id.clone(), row) {
             wrong.push(format!("{id}: is in the plan twice, also as {}", other.action));
         }
@@ -84,17 +90,19 @@ fn is_created_by_kubernetes(id: &str) -> bool {
 
 /// Returns the Kustomizations with a last build that the plan could not reproduce exactly.
 pub(super) fn unverified(plan: &Value, namespace: &str) -> Vec<String> {
-    let owners = plan["owners"].as_array().into_iter().flatten();
-    let ours = owners.filter(|owner| owner["namespace"] == namespace && owner["fidelity"] == "unverified");
+    let ours =
+        items(plan, "/owners").filter(|owner| owner["namespace"] == namespace && owner["fidelity"] == "unverified");
     ours.map(|owner| format!("{}: its last build was not reproduced", owner["name"])).collect()
 }
 
 /// Returns the expected rows of a scenario that are not in the plan.
 pub(super) fn missing(rows: &BTreeMap<String, Predicted>, expected: &[String]) -> Vec<String> {
-    let is_missing = |expected: &&String| {
-        let (action, object) = expected.split_once(' ').unwrap_or(("", expected));
-        let object_is = |id: &String| id == object || id.starts_with(&format!("{object} "));
-        !rows.iter().any(|(id, row)| row.action == action && object_is(id))
-    };
-    expected.iter().filter(is_missing).map(|row| format!("{row}: is not in the plan")).collect()
+    let missing = expected.iter().filter(|expected| !rows.iter().any(|(id, row)| is_expected(id, row, expected)));
+    missing.map(|row| format!("{row}: is not in the plan")).collect()
+}
+
+/// Returns true if the row is the expected `ACTION KIND/NAME`.
+fn is_expected(id: &str, row: &Predicted, expected: &str) -> bool {
+    let (action, object) = expected.split_once(' ').unwrap_or(("", expected));
+    row.action == action && id.strip_prefix(object).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }

@@ -87,9 +87,10 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         manifest["metadata"]["namespace"] = (*options.get("ns").unwrap_or(&prefix)).into();
     }
     for key in ["prune", "reconcile", "ssa", "force", "substitute"] {
-        let annotation =
-            if kind == "ks" && matches!(key, "prune" | "force") { format!("mark-{key}") } else { key.to_owned() };
-        if let Some(value) = options.get(annotation.as_str()) {
+        // These two are fields of a Kustomization too.
+        let is_field = kind == "ks" && matches!(key, "prune" | "force");
+        let option = if is_field { format!("mark-{key}") } else { key.to_owned() };
+        if let Some(value) = options.get(option.as_str()) {
             manifest["metadata"]["annotations"][format!("kustomize.toolkit.fluxcd.io/{key}")] = (*value).into();
         }
     }
@@ -134,8 +135,9 @@ fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
             "source" => spec["sourceRef"]["namespace"] = (*value).into(),
             "components" => spec["components"] = value.split(',').collect(),
             "from" => {
-                let source = |name: &str| json!({"kind": "ConfigMap", "name": name});
-                spec["postBuild"]["substituteFrom"] = value.split(',').map(source).collect();
+                let names = value.split(',');
+                spec["postBuild"]["substituteFrom"] =
+                    names.map(|name| json!({"kind": "ConfigMap", "name": name})).collect();
             }
             "patch" => {
                 spec["patches"] =

@@ -35,7 +35,7 @@ struct Application {
 /// Returns case number `case` of a seed.
 pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
     let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(case));
-    let mut applications = vec![Application {
+    let mut apps = vec![Application {
         name: "root".into(),
         parent: None,
         directory: "root".into(),
@@ -44,8 +44,8 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
         removed: false,
     }];
     for number in 1..2 + random.below(3) {
-        let parent = random.below(applications.len());
-        let application = Application {
+        let parent = random.below(apps.len());
+        let app = Application {
             name: format!("k{number}"),
             parent: Some(parent),
             directory: format!("d{number}"),
@@ -53,19 +53,18 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
             objects: objects(&mut random, number),
             removed: false,
         };
-        let substituted = application.options.iter().any(|option| option.starts_with("var:") || option == "from=vars");
+        let substituted = app.options.iter().any(|option| option.starts_with("var:") || option == "from=vars");
         let named = substituted.then(|| format!("cm v{number}-${{v}}"));
-        applications
-            .push(Application { objects: application.objects.into_iter().chain(named).collect(), ..application });
+        apps.push(Application { objects: app.objects.into_iter().chain(named).collect(), ..app });
     }
     let flags: &[&str] = if random.one_in(3) { &["--diff"] } else { &[] };
-    let before = lines(&applications);
+    let before = lines(&apps);
     let mut live = vec![];
     if random.one_in(6) {
-        let application = 1 + random.below(applications.len() - 1);
+        let app = 1 + random.below(apps.len() - 1);
         live.push(format!(
             "patch kustomization {} -n @ --type=merge --field-manager=flux -p {{\"spec\":{{\"suspend\":true}}}}",
-            applications[application].name
+            apps[app].name
         ));
     }
     if random.one_in(6) {
@@ -74,15 +73,19 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
         );
     }
     for _ in 0..1 + random.below(3) {
-        change(&mut random, &mut applications, !flags.is_empty());
+        change(&mut random, &mut apps, !flags.is_empty());
     }
-    let new = lines(&applications);
-    let path = |line: &String| line.split(':').next().unwrap_or_default().to_owned();
-    let kept: Vec<String> = new.iter().map(path).collect();
-    let mut after: Vec<String> =
-        before.iter().map(path).filter(|file| !kept.contains(file)).map(|file| format!("-{file}")).collect();
+    let new = lines(&apps);
+    let kept: Vec<&str> = new.iter().map(|line| path(line)).collect();
+    let removed = before.iter().map(|line| path(line)).filter(|file| !kept.contains(file));
+    let mut after: Vec<String> = removed.map(|file| format!("-{file}")).collect();
     after.extend(new.into_iter().filter(|line| !before.contains(line)));
     Scenario { name: format!("seed-{seed}-case-{case}"), before, live, after, flags, ..Scenario::default() }
+}
+
+/// Returns the path of a line in the short notation of [`super::manifest`].
+fn path(line: &str) -> &str {
+    line.split(':').next().unwrap_or_default()
 }
 
 fn options(random: &mut Random) -> Vec<String> {
@@ -100,10 +103,10 @@ fn options(random: &mut Random) -> Vec<String> {
     options
 }
 
-fn objects(random: &mut Random, application: usize) -> Vec<String> {
+fn objects(random: &mut Random, app: usize) -> Vec<String> {
     let mut objects = vec![];
     for number in 0..1 + random.below(4) {
-        let name = format!("o{application}{number}");
+        let name = format!("o{app}{number}");
         objects.push(match random.below(8) {
             0 => format!("cm {name} prune=disabled"),
             1 => format!("ns @-{name} | cm in-{name} ns=@-{name}"),
@@ -116,37 +119,37 @@ fn objects(random: &mut Random, application: usize) -> Vec<String> {
     objects
 }
 
-fn change(random: &mut Random, applications: &mut Vec<Application>, with_diff: bool) {
-    let at = random.below(applications.len());
+fn change(random: &mut Random, apps: &mut Vec<Application>, with_diff: bool) {
+    let at = random.below(apps.len());
     match random.below(11) {
         // Remove, add or move an object.
-        0 | 1 if applications[at].objects.len() > 1 => drop(applications[at].objects.pop()),
-        2 => applications[at].objects.push(format!("cm fresh{at}")),
+        0 | 1 if apps[at].objects.len() > 1 => drop(apps[at].objects.pop()),
+        2 => apps[at].objects.push(format!("cm fresh{at}")),
         3 => {
-            let to = random.below(applications.len());
-            if to != at && applications[at].objects.len() > 1 {
-                let moved = applications[at].objects.pop();
-                applications[to].objects.extend(moved);
+            let to = random.below(apps.len());
+            if to != at && apps[at].objects.len() > 1 {
+                let moved = apps[at].objects.pop();
+                apps[to].objects.extend(moved);
             }
         }
         // Remove a Kustomization, with or without its directory.
-        4 if at > 0 => applications[at].removed = true,
-        5 if at > 0 && applications.iter().all(|application| application.parent != Some(at)) => {
-            applications[at].removed = true;
-            applications[at].objects.clear();
+        4 if at > 0 => apps[at].removed = true,
+        5 if at > 0 && apps.iter().all(|app| app.parent != Some(at)) => {
+            apps[at].removed = true;
+            apps[at].objects.clear();
         }
         // Rename it, change its options, or remove all its objects.
-        6 if at > 0 => applications[at].name = format!("renamed{at}"),
-        7 if at > 0 => applications[at].options = options(random),
-        8 if at > 0 => applications[at].objects = vec![],
+        6 if at > 0 => apps[at].name = format!("renamed{at}"),
+        7 if at > 0 => apps[at].options = options(random),
+        8 if at > 0 => apps[at].objects = vec![],
         // Change a variable, or an immutable field: only --diff asks the server about that.
-        9 => edit(&mut applications[0].objects, "cm vars v=x", |_| "cm vars v=y".to_owned()),
-        10 if with_diff => edit(&mut applications[at].objects, "deploy ", |object| format!("{object} selects=other")),
+        9 => edit(&mut apps[0].objects, "cm vars v=x", |_| "cm vars v=y".to_owned()),
+        10 if with_diff => edit(&mut apps[at].objects, "deploy ", |object| format!("{object} selects=other")),
         _ => {
-            let number = applications.len();
+            let number = apps.len();
             let objects = objects(random, number);
             let parent = Some(at);
-            applications.push(Application {
+            apps.push(Application {
                 name: format!("k{number}"),
                 parent,
                 directory: format!("d{number}"),
@@ -166,24 +169,19 @@ fn edit(objects: &mut [String], beginning: &str, change: impl Fn(&str) -> String
 }
 
 /// Returns a repository as lines. Each directory has a file without manifests, so that it always exists.
-fn lines(applications: &[Application]) -> Vec<String> {
+fn lines(apps: &[Application]) -> Vec<String> {
     let mut lines = vec![];
-    for application in applications {
-        lines.push(format!("{}/README.md:: {}", application.directory, application.directory));
-        for object in &application.objects {
+    for app in apps {
+        lines.push(format!("{}/README.md:: {}", app.directory, app.directory));
+        for object in &app.objects {
             let name = object.split(' ').nth(1).unwrap_or_default().replace(['@', ':', '$', '{', '}'], "");
-            lines.push(format!("{}/{name}.yaml: {object}", application.directory));
+            lines.push(format!("{}/{name}.yaml: {object}", app.directory));
         }
     }
-    for application in applications.iter().filter(|application| !application.removed) {
-        if let Some(parent) = application.parent {
-            let text = format!("ks {} ./{} {}", application.name, application.directory, application.options.join(" "));
-            lines.push(format!(
-                "{}/ks-{}.yaml: {}",
-                applications[parent].directory,
-                application.directory,
-                text.trim_end()
-            ));
+    for app in apps.iter().filter(|app| !app.removed) {
+        if let Some(parent) = app.parent {
+            let text = format!("ks {} ./{} {}", app.name, app.directory, app.options.join(" "));
+            lines.push(format!("{}/ks-{}.yaml: {}", apps[parent].directory, app.directory, text.trim_end()));
         }
     }
     lines

@@ -13,7 +13,7 @@ use super::manifest::{self, File, Files};
 use super::scenarios::Scenario;
 use crate::cluster::Cluster;
 use crate::controlplane::bin;
-use crate::git;
+use crate::{git, items, text};
 
 /// Time without any change until a scenario is idle: longer than the interval of its Kustomizations.
 const QUIET: Duration = Duration::from_secs(7);
@@ -104,16 +104,7 @@ impl Run<'_> {
     fn evidence(&self) -> Result<Vec<String>> {
         let list = self.cluster.kubectl(&["get", "kustomizations", "-n", &self.prefix, "-o", "json"])?;
         let list: Value = serde_json::from_str(&list)?;
-        let line = |item: &Value| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let items = |pointer: &str| item.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-            let ready = items("/status/conditions").find(|condition| condition["type"] == "Ready");
-            let ready = ready.map(|ready| format!("{} {}", text(&ready["reason"]), text(&ready["message"])));
-            let entries: Vec<String> = items("/status/inventory/entries").map(|entry| text(&entry["id"])).collect();
-            let name = text(&item["metadata"]["name"]);
-            format!("{name}: {}; inventory: {}", ready.unwrap_or_default(), entries.join(" "))
-        };
-        Ok(list["items"].as_array().into_iter().flatten().map(line).collect())
+        Ok(items(&list, "/items").map(state).collect())
     }
 
     fn apply(&self, manifest: &Value) -> Result<()> {
@@ -187,13 +178,12 @@ impl Run<'_> {
         let mut found = BTreeMap::new();
         for list in lists {
             let list: Value = serde_json::from_str(&list)?;
-            for item in list["items"].as_array().into_iter().flatten() {
-                let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-                let version = text("/apiVersion");
-                let group = version.split_once('/').map_or("", |(group, _)| group);
-                let id = check::identity(group, &text("/kind"), &text("/metadata/namespace"), &text("/metadata/name"));
+            for item in items(&list, "/items") {
+                let group = text(item, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+                let (namespace, name) = (text(item, "/metadata/namespace"), text(item, "/metadata/name"));
+                let id = check::identity(group, text(item, "/kind"), namespace, name);
                 if self.is_part(&id) {
-                    found.insert(id, (text("/metadata/uid"), progress(item)));
+                    found.insert(id, (text(item, "/metadata/uid").to_owned(), progress(item)));
                 }
             }
         }
@@ -234,14 +224,33 @@ fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, S
 /// Describes the work on an object: `busy` during its deletion and before the first attempt of a Kustomization, `working`
 /// while a Kustomization reconciles.
 fn progress(item: &Value) -> String {
-    let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let deleting = !text("/metadata/deletionTimestamp").is_empty() && text("/kind") != "Pod";
-    let kustomization = text("/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
+    let deleting = !text(item, "/metadata/deletionTimestamp").is_empty() && text(item, "/kind") != "Pod";
+    let kustomization =
+        text(item, "/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
     let untouched = kustomization && item.pointer("/status/conditions").is_none();
     let busy = if deleting || untouched { "busy" } else { "" };
-    let mut conditions = item.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-    let ready = conditions.find(|condition| condition["type"] == "Ready");
-    let working = kustomization && ready.is_some_and(|ready| ready["status"] == "Unknown");
+    let working = kustomization && ready_condition(item).is_some_and(|ready| ready["status"] == "Unknown");
     let working = if working { "working" } else { "" };
-    format!("{busy}{working} {} {}", text("/status/lastAttemptedRevision"), text("/status/lastAppliedRevision"))
+    format!(
+        "{busy}{working} {} {}",
+        text(item, "/status/lastAttemptedRevision"),
+        text(item, "/status/lastAppliedRevision")
+    )
+}
+
+fn ready_condition(item: &Value) -> Option<&Value> {
+    items(item, "/status/conditions").find(|condition| condition["type"] == "Ready")
+}
+
+/// Describes a Kustomization: its Ready condition and its inventory.
+fn state(item: &Value) -> String {
+    let ready = ready_condition(item).unwrap_or(&Value::Null);
+    let entries: Vec<&str> = items(item, "/status/inventory/entries").map(|entry| text(entry, "/id")).collect();
+    format!(
+        "{}: {} {}; inventory: {}",
+        text(item, "/metadata/name"),
+        text(ready, "/reason"),
+        text(ready, "/message"),
+        entries.join(" ")
+    )
 }

@@ -32,18 +32,17 @@ fn lines(scenario: &Scenario) -> usize {
 /// files and the expected rows are dropped too.
 fn without(scenario: &Scenario, start: usize, size: usize) -> Scenario {
     let mut number = 0;
-    let mut kept = |lines: &[String]| -> Vec<String> {
-        let is_kept = |_: &&String| {
+    let [before, live, mut after] = [&scenario.before, &scenario.live, &scenario.after].map(|lines| {
+        let mut kept = vec![];
+        for line in lines {
+            if !(start..start + size).contains(&number) {
+                kept.push(line.clone());
+            }
             number += 1;
-            !(start..start + size).contains(&(number - 1))
-        };
-        lines.iter().filter(is_kept).cloned().collect()
-    };
-    let before = kept(&scenario.before);
-    let live = kept(&scenario.live);
-    let mut after = kept(&scenario.after);
-    let exists = |path: &str| before.iter().any(|line| line.starts_with(path));
-    after.retain(|line| line.strip_prefix('-').is_none_or(exists));
+        }
+        kept
+    });
+    after.retain(|line| line.strip_prefix('-').is_none_or(|path| before.iter().any(|line| line.starts_with(path))));
     Scenario { before, live, after, expect: vec![], ..scenario.clone() }
 }
 

@@ -1,71 +1,74 @@
-//! Every kind of Flux and flux-operator, as data: how it is suspended, and where its status tells of revisions and runs.
+//! Table of the kinds of Flux and flux-operator: how each is suspended, and the fields of its status that show revisions
+//! and runs.
 //!
-//! Versions are not here: discovery knows which one a cluster serves. Source: reference flux 3 and 4.
+//! The API version of a kind comes from discovery. Source: docs/reference/flux.md 1 and 3.
 
 use std::time::Duration;
 
 use crate::kubernetes::object::{GroupKind, Resource};
 
-/// How an object of a kind is suspended.
+/// The way to suspend an object of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspends {
-    /// `spec.suspend`.
+    /// `spec.suspend` is true.
     Spec,
-    /// An annotation of the kind's own, with the value `disabled`.
+    /// An annotation that only this kind has, with the value `disabled`.
     Switch(&'static str),
-    /// There is nothing to suspend.
+    /// The kind cannot be suspended.
     Nothing,
 }
 
-/// The switch of flux-operator's kinds.
+/// API group of the sources.
+pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
+
+/// Annotation that suspends the kinds of flux-operator.
 pub const OPERATOR_SWITCH: &str = "fluxcd.controlplane.io/reconcile";
 
-/// The switch of ArtifactGenerator.
+/// Annotation that suspends an ArtifactGenerator.
 pub const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";
 
-/// What a status says of a run, when it can say anything.
+/// Evidence of a reconciliation in a status or an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// An array of runs with `lastReconciled` and `lastReconciledDuration`: tells when a run started.
+    /// An array of runs with `lastReconciled` and `lastReconciledDuration`, which give the start of each.
     Runs(&'static str),
-    /// A time that is written when a run starts.
+    /// Time of the start of a run.
     Started(&'static str),
-    /// A time that is written in the course of a run.
+    /// Time written in the course of a run.
     During(&'static str),
-    /// The last transition of a condition that is set when a run starts.
+    /// Condition that is set when a run starts; its last transition is the time.
     Starting(&'static str),
-    /// The last transition of a condition that is set when a run ends.
+    /// Condition that is set when a run ends; its last transition is the time.
     Ending(&'static str),
-    /// The last write of the status, which every run makes.
+    /// Time of the last write of the status; every run writes it.
     StatusWrite,
-    /// An Event that the controller sent about the object.
+    /// Event of the controller about the object.
     Event,
 }
 
-/// One kind.
+/// An entry of the table.
 #[derive(Debug)]
 pub struct FluxKind {
-    /// API group.
     pub group: &'static str,
     /// Kind in CamelCase.
     pub kind: &'static str,
-    /// Short names that Flux users type, whether or not the cluster's CRD declares them.
+    /// Short names that Flux users type; the CRD of the cluster may not declare them.
     pub aliases: &'static [&'static str],
-    /// How it is suspended.
+    /// The way to suspend an object of this kind.
     pub suspends: Suspends,
-    /// What its deletion does unless `spec.suspend` holds, also when the annotation suspends it.
+    /// Effect of deleting an object, unless `spec.suspend` is set; the annotation does not prevent it.
     pub deletion: Option<&'static str>,
-    /// Whether a status tells when a reconcile that was asked for is done.
+    /// The status shows when a requested reconciliation is done.
     pub waitable: bool,
-    /// Name of its controller; field managers of its status end in it.
+    /// Name of the controller; the field managers of its status end in it.
     pub controller: &'static str,
-    /// JSON pointers to the revision, best first.
+    /// JSON pointers to the revision, the best first.
     pub revision: &'static [&'static str],
-    /// JSON pointers to references to sources, and the kind meant where the reference names none.
+    /// JSON pointers to references to sources, with the kind of a reference that names none.
     pub sources: &'static [(&'static str, &'static str)],
-    /// What proves a run, best first.
+    /// Evidence of a run, the best first.
     pub traces: &'static [Trace],
-    /// How long a run may take when `spec.timeout` does not say.
+    /// Longest duration of a run if `spec.timeout` is not set.
     pub timeout: Duration,
 }
 
@@ -83,10 +86,10 @@ const TOOLKIT: FluxKind = FluxKind {
     timeout: Duration::from_secs(60),
 };
 const SOURCE: FluxKind = FluxKind {
-    group: "source.toolkit.fluxcd.io",
+    group: SOURCE_GROUP,
     controller: "source-controller",
     revision: &["/status/artifact/revision"],
-    // A poll that finds nothing new writes nothing to the object: only the Event tells of it.
+    // A poll without a new revision does not write to the object: it only sends an Event.
     traces: &[
         Trace::During("/status/artifact/lastUpdateTime"),
         Trace::Starting("Reconciling"),
@@ -118,7 +121,7 @@ const OPERATOR: FluxKind = FluxKind {
     ..TOOLKIT
 };
 
-/// Every kind, in the order in which they depend on one another: what comes later uses what came before.
+/// Every kind, in the order of dependencies: a kind uses only kinds before it.
 pub static KINDS: [FluxKind; 19] = [
     FluxKind { kind: "FluxInstance", ..OPERATOR },
     FluxKind { kind: "FluxReport", ..OPERATOR },
@@ -156,7 +159,7 @@ pub static KINDS: [FluxKind; 19] = [
         controller: "kustomize-controller",
         revision: &["/status/lastAppliedRevision", "/status/lastAttemptedRevision"],
         sources: &[("/spec/sourceRef", "")],
-        // Every run flips Ready, also one that was under way when it was suspended; the history knows when runs start.
+        // Every run changes Ready, also a run that started before the suspension; the history has the start of each run.
         traces: &[Trace::Runs("/status/history"), Trace::Ending("Ready"), Trace::Event],
         timeout: Duration::from_secs(300),
         ..TOOLKIT
@@ -169,7 +172,7 @@ pub static KINDS: [FluxKind; 19] = [
         controller: "helm-controller",
         revision: &["/status/history/0/chartVersion", "/status/lastAttemptedRevision"],
         sources: &[("/spec/chartRef", ""), ("/spec/chart/spec/sourceRef", "HelmRepository")],
-        // Ready stands still while a healthy release is reconciled; each run writes Reconciling and takes it away.
+        // Ready does not change while a healthy release is reconciled; each run adds and removes Reconciling.
         traces: &[
             Trace::During("/status/history/0/lastDeployed"),
             Trace::Starting("Reconciling"),
@@ -211,34 +214,32 @@ pub static KINDS: [FluxKind; 19] = [
     FluxKind { kind: "Alert", sources: &[("/spec/providerRef", "Provider")], ..NOTIFICATION },
 ];
 
-/// The kind of this group and name, if it is one of Flux's.
+/// Returns the entry of a group and kind; `None` if it is not a kind of Flux.
 pub fn find(group: &str, kind: &str) -> Option<&'static FluxKind> {
     KINDS.iter().find(|known| known.group == group && known.kind == kind)
 }
 
 impl FluxKind {
-    /// The kind of an object, if it is one of Flux's.
+    /// Returns the entry of an object's kind; `None` if it is not a kind of Flux.
     pub fn of(full: &Resource) -> Option<&'static Self> {
         find(&full.object.id.group, &full.object.id.kind)
     }
 
-    /// Group and kind.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(self.group, self.kind)
     }
 
-    /// Whether an object of this kind has no status that ever tells of a run: Alert and Provider, and a HelmRepository
-    /// that only names an OCI registry.
+    /// Returns true if no status of the object shows a run: Alert, Provider, and a HelmRepository of an OCI registry.
     pub fn is_static(&self, full: &Resource) -> bool {
         self.traces.is_empty() || (self.kind == "HelmRepository" && full.text("/spec/type") == Some("oci"))
     }
 
-    /// Whether the end of a reconcile that was asked for can be seen on this object.
+    /// Returns true if the object shows when a requested reconciliation is done.
     pub fn can_wait(&self, full: &Resource) -> bool {
         self.waitable && !self.is_static(full)
     }
 
-    /// What deleting an object does although the annotation suspends it: a Kustomization that does not prune leaves all.
+    /// Returns the effect of deleting an object that the annotation suspends; `None` if its objects are left behind.
     pub fn deletion_of(&self, full: &Resource) -> Option<&'static str> {
         let prunes = match full.text("/spec/deletionPolicy") {
             Some("Delete" | "WaitForTermination") => true,
@@ -248,12 +249,12 @@ impl FluxKind {
         self.deletion.filter(|_| prunes)
     }
 
-    /// The revision that an object is at.
+    /// Returns the revision of an object's status.
     pub fn revision_of<'a>(&self, full: &'a Resource) -> Option<&'a str> {
         self.revision.iter().find_map(|pointer| full.text(pointer)).filter(|revision| !revision.is_empty())
     }
 
-    /// The annotation that switches this kind off, if it has one of its own.
+    /// Returns the annotation that suspends only this kind.
     pub fn switch(&self) -> Option<&'static str> {
         match self.suspends {
             Suspends::Switch(key) => Some(key),
@@ -277,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_can_be_suspended_and_proven_as_the_reference_says() {
+    fn each_kind_has_its_way_to_suspend_and_its_evidence_of_runs() {
         for kind in &KINDS {
             let operator = kind.group == "fluxcd.controlplane.io" || kind.kind == "ArtifactGenerator";
             assert_eq!(kind.switch().is_some(), operator, "{}", kind.kind);
             assert_eq!(kind.suspends == Suspends::Nothing, kind.kind == "ExternalArtifact", "{}", kind.kind);
-            let mute = ["Alert", "Provider", "ExternalArtifact"].contains(&kind.kind);
-            assert_eq!((kind.waitable, kind.traces.is_empty()), (!mute, mute), "{}", kind.kind);
+            let has_no_runs = ["Alert", "Provider", "ExternalArtifact"].contains(&kind.kind);
+            assert_eq!((kind.waitable, kind.traces.is_empty()), (!has_no_runs, has_no_runs), "{}", kind.kind);
             assert!(!kind.controller.is_empty(), "{}", kind.kind);
         }
     }

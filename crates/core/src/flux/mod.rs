@@ -1,15 +1,14 @@
-//! What Flux is: its kinds, how each tells of itself, and what it makes of a working tree.
+//! Flux: its kinds, suspension, and what its controllers do with a working tree.
 //!
-//! Everything here is pure: files come in as a [`source::tree::Tree`], the run of kustomize itself is asked for as a value and
-//! answered by the adapter [`kubectl_gitops::tools::kustomize`]. Source of the rules: reference flux and kustomize-controller.
+//! Imports point one way: `source` <- `build` <- `apply` <- `simulation`. The files of this folder are below all of
+//! them, and `suspension` stands apart. Nothing here does I/O: files come in as a [`source::tree::Tree`], and a build
+//! asks for a run of kustomize as a value.
 
 pub mod apply;
 pub mod build;
-pub mod controller;
 pub mod controllers;
-pub mod features;
 pub mod kinds;
-pub mod order;
+pub mod kustomize_controller;
 pub mod simulation;
 pub mod source;
 pub mod spec;

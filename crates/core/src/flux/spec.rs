@@ -1,37 +1,79 @@
-//! The fields of a Kustomization's spec that decide what happens to objects.
+//! Names of Kustomizations and sources, and the fields of a Kustomization's spec that decide what happens to objects.
+
+use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::source::matching::SourceId;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, Resource};
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespacedName {
-    /// Namespace.
+    /// Namespace; every Kustomization has one.
     pub namespace: String,
-    /// Name.
+    /// `metadata.name` of the Kustomization.
     pub name: String,
 }
 
-/// A Kustomization's spec, as live or as a parent would make it.
+impl NamespacedName {
+    /// Returns the namespace and name of an object.
+    pub fn of(id: &ObjectId) -> Self {
+        Self { namespace: id.namespace.to_string(), name: id.name.to_string() }
+    }
+}
+
+/// Kind, namespace and name of a source.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId {
+    /// `GitRepository`, `OCIRepository`, `Bucket`, …
+    pub kind: String,
+    /// Namespace of the source, not of the Kustomization that uses it.
+    pub namespace: String,
+    /// `metadata.name` of the source.
+    pub name: String,
+}
+
+impl SourceId {
+    /// Returns the kind, namespace and name of an object.
+    pub fn of(id: &ObjectId) -> Self {
+        Self { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
+    }
+
+    /// Parses `KIND/NAMESPACE/NAME`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let [kind, namespace, name] = text.split('/').collect::<Vec<_>>()[..] else { return None };
+        Some(Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for SourceId {
+    /// Writes `GitRepository/flux-system/apps`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+/// The spec of a Kustomization: the live one, or the one that a parent applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KustomizationSpec(Value);
 
 impl KustomizationSpec {
-    /// Wraps `.spec`; empty values and those that equal the API's defaults are dropped, so that two specs that act
-    /// alike compare equal.
+    /// Wraps `.spec`. Empty values and the API's defaults are dropped, so that specs of the same effect are equal.
     pub fn new(spec: &Value) -> Self {
         let mut fields = spec.as_object().cloned().unwrap_or_default();
         fields.retain(|key, value| {
-            let default = matches!(key.as_str(), "force" | "suspend" | "wait" | "ignoreMissingComponents");
-            let unset = value.is_null() || (default && *value == Value::Bool(false));
-            !unset
+            let is_false_by_default = matches!(key.as_str(), "force" | "suspend" | "wait" | "ignoreMissingComponents");
+            !(value.is_null() || (is_false_by_default && *value == Value::Bool(false)))
         });
         Self(Value::Object(fields))
     }
 
-    /// The spec as a JSON object.
+    /// Returns the spec of a Kustomization.
+    pub fn of(kustomization: &Resource) -> Self {
+        Self::new(kustomization.spec())
+    }
+
+    /// Returns the spec as a JSON object.
     pub fn value(&self) -> &Value {
         &self.0
     }
@@ -44,61 +86,56 @@ impl KustomizationSpec {
         self.0.get(key).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// `spec.suspend`.
-    pub fn suspended(&self) -> bool {
+    /// Returns true if `spec.suspend` is set.
+    pub fn is_suspended(&self) -> bool {
         self.flag("suspend")
     }
 
-    /// `spec.prune`.
+    /// Returns true if `spec.prune` is set.
     pub fn prunes(&self) -> bool {
         self.flag("prune")
     }
 
-    /// `spec.force`.
+    /// Returns true if `spec.force` is set.
     pub fn forces(&self) -> bool {
         self.flag("force")
     }
 
-    /// JSON pointers of `spec.ignore` that the controller does not compare in an object (reference 4.3). Targets are
-    /// regular expressions; one that is more than a word is not judged, and its paths are compared.
+    /// Returns the JSON pointers of `spec.ignore` that the controller does not compare in an object.
+    ///
+    /// The fields of a target are regular expressions. One that is more than a word matches nothing here, so that its
+    /// paths are compared. Source: docs/reference/kustomize-controller.md 4.3.
     pub fn ignored_paths(&self, id: &ObjectId, version: &str) -> Vec<String> {
         let rules = self.0.get("ignore").and_then(Value::as_array).into_iter().flatten();
-        let fits = |rule: &&Value| {
-            let Some(target) = rule.get("target").and_then(Value::as_object) else { return true };
-            target.iter().all(|(key, wanted)| match key.as_str() {
-                "group" => wanted == &*id.group,
-                "version" => wanted == version,
-                "kind" => wanted == &*id.kind,
-                "name" => wanted == &*id.name,
-                "namespace" => wanted == &*id.namespace,
-                _ => false,
-            })
-        };
-        let paths = rules.filter(fits).filter_map(|rule| rule.get("paths")?.as_array()).flatten();
+        let matching = rules.filter(|rule| match rule.get("target").and_then(Value::as_object) {
+            Some(target) => is_target(target, id, version),
+            None => true,
+        });
+        let paths = matching.filter_map(|rule| rule.get("paths")?.as_array()).flatten();
         paths.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// `spec.path` as written.
+    /// Returns `spec.path` as written.
     pub fn path(&self) -> &str {
         self.text("/path").unwrap_or_default()
     }
 
-    /// Whether the objects live in another cluster.
+    /// Returns true if the objects are in another cluster.
     pub fn is_remote(&self) -> bool {
         self.0.get("kubeConfig").is_some()
     }
 
-    /// `spec.serviceAccountName`.
+    /// Returns `spec.serviceAccountName`.
     pub fn service_account(&self) -> Option<&str> {
         self.text("/serviceAccountName")
     }
 
-    /// Whether encrypted manifests are decrypted.
+    /// Returns true if encrypted manifests are decrypted.
     pub fn decrypts(&self) -> bool {
         self.text("/decryption/provider").is_some()
     }
 
-    /// The source, with the Kustomization's namespace where none is written.
+    /// Returns the source. A reference without a namespace means the Kustomization's own, `namespace`.
     pub fn source(&self, namespace: &str) -> SourceId {
         SourceId {
             kind: self.text("/sourceRef/kind").unwrap_or_default().to_owned(),
@@ -107,33 +144,34 @@ impl KustomizationSpec {
         }
     }
 
-    /// The Kustomizations that must be ready first.
+    /// Returns the Kustomizations that must be ready first; `namespace` is the Kustomization's own.
     pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
         let entries = self.0.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
-        let text = |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-        let keys = entries.map(|entry| NamespacedName {
-            namespace: text(entry, "namespace").filter(|name| !name.is_empty()).unwrap_or_else(|| namespace.to_owned()),
-            name: text(entry, "name").unwrap_or_default(),
-        });
-        keys.collect()
+        let dependency = |entry: &Value| NamespacedName {
+            namespace: entry_text(entry, "namespace").unwrap_or(namespace).to_owned(),
+            name: entry_text(entry, "name").unwrap_or_default().to_owned(),
+        };
+        entries.map(dependency).collect()
     }
 
-    /// A label that `commonMetadata` sets; it is written after the owner labels and can overwrite them.
+    /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
     pub fn common_label(&self, key: &str) -> Option<&str> {
         self.0.get("commonMetadata")?.get("labels")?.get(key)?.as_str()
     }
 
-    /// A label or else an annotation that `commonMetadata` sets.
-    pub fn common_mark(&self, key: &str) -> Option<&str> {
-        let common = self.0.get("commonMetadata")?;
-        let of = |part: &str| common.get(part).and_then(|marks| marks.get(key)).and_then(Value::as_str);
-        of("labels").or_else(|| of("annotations"))
+    /// Returns a label or else an annotation of `commonMetadata`.
+    pub fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
+        let annotation = || self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str();
+        self.common_label(key).or_else(annotation)
     }
 
-    /// Whether a Kustomization with this spec deletes its inventory when it is deleted (reference 1.6); the error says
-    /// why not.
+    /// Checks that the finalizer of a Kustomization with this spec deletes the objects of its inventory.
+    /// Source: docs/reference/kustomize-controller.md 6.
+    ///
+    /// # Errors
+    /// The reason why the objects are left behind, as a predicate: `has prune: false`.
     pub fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
-        if self.suspended() {
+        if self.is_suspended() {
             return Err("is suspended".to_owned());
         }
         let policy = self.text("/deletionPolicy").filter(|_| honours_policy).unwrap_or("MirrorPrune");
@@ -145,10 +183,11 @@ impl KustomizationSpec {
         }
     }
 
-    /// What a live spec becomes when a parent applies `desired`: its fields, and of the live ones only a suspension
-    /// that somebody other than kubectl or the controller wrote (reference 4.2).
+    /// Returns the live spec after a parent applies `desired`: the fields of `desired`, and of the live spec only a
+    /// suspension that a manager other than kubectl or the controller set (`foreign_suspend`).
+    /// Source: docs/reference/kustomize-controller.md 4.4.
     #[must_use]
-    pub fn merged(&self, desired: &Self, foreign_suspend: bool) -> Self {
+    pub fn after_apply(&self, desired: &Self, foreign_suspend: bool) -> Self {
         let mut fields: Map<String, Value> = desired.0.as_object().cloned().unwrap_or_default();
         if let Some(suspend) = self.0.get("suspend").filter(|_| foreign_suspend) {
             fields.entry("suspend").or_insert_with(|| suspend.clone());
@@ -157,13 +196,28 @@ impl KustomizationSpec {
     }
 }
 
+fn is_target(target: &Map<String, Value>, id: &ObjectId, version: &str) -> bool {
+    target.iter().all(|(key, wanted)| match key.as_str() {
+        "group" => wanted == &*id.group,
+        "version" => wanted == version,
+        "kind" => wanted == &*id.kind,
+        "name" => wanted == &*id.name,
+        "namespace" => wanted == &*id.namespace,
+        _ => false,
+    })
+}
+
+fn entry_text<'a>(entry: &'a Value, key: &str) -> Option<&'a str> {
+    entry.get(key)?.as_str().filter(|text| !text.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
     #[test]
-    fn finalization_follows_suspend_policy_and_prune() {
+    fn the_finalizer_follows_suspend_deletion_policy_and_prune() {
         let rows = [
             ("prune", json!({"prune": true}), true),
             ("no prune", json!({"prune": false}), false),
@@ -185,8 +239,8 @@ mod tests {
     fn only_a_foreign_suspension_survives_the_parent() {
         let live = KustomizationSpec::new(&json!({"path": "a", "suspend": true, "timeout": "1m"}));
         let desired = KustomizationSpec::new(&json!({"path": "b"}));
-        assert!(live.merged(&desired, true).suspended());
-        assert_eq!(live.merged(&desired, false), desired);
+        assert!(live.after_apply(&desired, true).is_suspended());
+        assert_eq!(live.after_apply(&desired, false), desired);
     }
 
     #[test]
@@ -195,5 +249,25 @@ mod tests {
             KustomizationSpec::new(&json!({"path": "a", "force": false})),
             KustomizationSpec::new(&json!({"path": "a", "wait": null}))
         );
+    }
+
+    #[test]
+    fn a_source_is_written_and_parsed_alike() {
+        let id = SourceId::parse("GitRepository/flux-system/apps").unwrap();
+        assert_eq!(id.to_string(), "GitRepository/flux-system/apps");
+        assert_eq!(SourceId::parse("GitRepository/apps"), None);
+    }
+
+    #[test]
+    fn ignore_rules_apply_to_the_objects_of_their_target() {
+        let spec = KustomizationSpec::new(&json!({"ignore": [
+            {"paths": ["/spec/a"]},
+            {"target": {"kind": "Deployment", "version": "v1"}, "paths": ["/spec/b"]},
+            {"target": {"kind": "Deploy.*"}, "paths": ["/spec/c"]},
+            {"target": {"labelSelector": "x"}, "paths": ["/spec/d"]},
+        ]}));
+        let paths = |kind: &str| spec.ignored_paths(&ObjectId::new("apps", kind, "n", "a"), "v1");
+        assert_eq!(paths("Deployment"), ["/spec/a", "/spec/b"]);
+        assert_eq!(paths("StatefulSet"), ["/spec/a"]);
     }
 }

@@ -42,8 +42,8 @@ impl DryRunResult {
         if applied.is_skipped(snapshot.object(id)) {
             return Some(Self::Unchanged);
         }
-        if let Some(veil) = &built.veil {
-            return Some(Self::NotValidated(veil.why().to_owned()));
+        if let Some(undecrypted) = &built.undecrypted {
+            return Some(Self::NotValidated(undecrypted.reason().to_owned()));
         }
         if snapshot.resource_type(&id.group_kind()).is_none() {
             return Some(Self::NotValidated("its kind is new".to_owned()));

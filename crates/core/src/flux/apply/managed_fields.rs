@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::MANAGER;
+use crate::flux::kustomize_controller;
 
 /// Path of a field in the steps of managedFields: `f:spec`, `k:{"name":"c"}`, `v:"x"`, `i:0`.
 pub(crate) type FieldPath = Vec<String>;
@@ -31,12 +31,13 @@ impl<'a> ManagerFields<'a> {
     }
 
     fn is_controller(&self) -> bool {
-        self.manager == MANAGER && self.applies
+        self.manager == kustomize_controller::NAME && self.applies
     }
 
     /// Returns true if the controller takes over the fields of this manager before it applies. The names are prefixes.
     fn is_taken_over(&self) -> bool {
-        let updates = ["before-first-apply", MANAGER].iter().any(|prefix| self.manager.starts_with(prefix));
+        let updates =
+            ["before-first-apply", kustomize_controller::NAME].iter().any(|prefix| self.manager.starts_with(prefix));
         self.manager.starts_with("kubectl") || (updates && !self.applies)
     }
 

@@ -8,13 +8,11 @@ pub mod manifest;
 mod tests;
 pub mod update;
 
-use super::build::objects::Built;
+use super::build::objects::BuiltObject;
 use super::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::{RECONCILE, SSA};
 
-/// Field manager of kustomize-controller; its name is fixed.
-pub const MANAGER: &str = "kustomize-controller";
 /// Label or annotation that lets the controller delete and recreate an object with a changed immutable field.
 const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
 
@@ -28,7 +26,7 @@ pub struct AppliedObject {
     /// Identity in the cluster.
     pub id: ObjectId,
     /// Object as kustomize built it.
-    pub built: Built,
+    pub built: BuiltObject,
 }
 
 impl AppliedObject {
@@ -50,8 +48,8 @@ impl AppliedObject {
     }
 
     fn is_built_with(&self, key: &str, value: &str) -> bool {
-        let common = self.spec.common_mark(key);
-        common.is_some_and(|found| found.eq_ignore_ascii_case(value)) || self.built.is_marked(key, value)
+        let common = self.spec.common_label_or_annotation(key);
+        common.is_some_and(|found| found.eq_ignore_ascii_case(value)) || self.built.has_label_or_annotation(key, value)
     }
 
     fn is_marked(&self, live: Option<&ObjectMetadata>, key: &str, value: &str) -> bool {

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::manifest::{manifest_to_apply, remove_unknown_fields};
 use super::update::compare;
 use super::*;
+use crate::flux::kustomize_controller;
 use crate::kubernetes::object::ObjectId;
 
 fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
@@ -10,7 +11,7 @@ fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
     let (version, kind) = (text("/apiVersion"), text("/kind"));
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
     let id = ObjectId::new(group, &kind, &text("/metadata/namespace"), &text("/metadata/name"));
-    let built = Built { id: id.clone(), version: version.to_owned(), manifest, veil: None };
+    let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
     AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built }
 }
@@ -64,7 +65,7 @@ fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let live = config_map(json!({"a": "1", "kubectl": "x", "both": "y", "other": "z"}));
     let entries = |ours: &[&str]| {
         [
-            (MANAGER, "Apply", data(ours)),
+            (kustomize_controller::NAME, "Apply", data(ours)),
             ("kubectl-edit", "Update", data(&["kubectl", "both", "a"])),
             ("operator", "Update", data(&["both", "other"])),
         ]
@@ -88,7 +89,7 @@ fn annotations_of_kubectl_itself_are_no_change() {
     let mut live = config_map(json!({"a": "1"}));
     live["metadata"]["annotations"] = json!({last: "{}"});
     let marks = json!({"f:metadata": {"f:annotations": {".": {}, format!("f:{last}"): {}}}, "f:data": {"f:a": {}}});
-    let entries = [(MANAGER, "Apply", data(&["a"])), ("kubectl-client-side-apply", "Update", marks)];
+    let entries = [(kustomize_controller::NAME, "Apply", data(&["a"])), ("kubectl-client-side-apply", "Update", marks)];
     let plain = applied_object(config_map(json!({})), &json!({}));
     assert_eq!(compare(&plain, None, &live, &with_fields(live.clone(), &entries)), None);
     let mut after = with_fields(live.clone(), &entries);
@@ -102,7 +103,8 @@ fn a_list_item_is_removed_as_a_whole() {
         "k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:image": {}}, "k:{\"name\":\"d\"}": {".": {}, "f:name": {}}}}});
     let ours = json!({"f:spec": {"f:containers": {"k:{\"name\":\"d\"}": {".": {}, "f:name": {}}}}});
     let object = json!({"kind": "X", "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d"}]}});
-    let applied = with_fields(object.clone(), &[(MANAGER, "Apply", ours), ("kubectl", "Update", containers)]);
+    let applied =
+        with_fields(object.clone(), &[(kustomize_controller::NAME, "Apply", ours), ("kubectl", "Update", containers)]);
     let found = compare(&applied_object(config_map(json!({})), &json!({})), None, &object, &applied).unwrap();
     assert!(found.reason.detail.contains("spec.containers[name=c] is removed"), "{}", found.reason);
     assert!(
@@ -116,9 +118,10 @@ fn a_list_item_is_removed_as_a_whole() {
 fn a_value_of_another_manager_is_drift_and_a_new_value_is_a_change() {
     let before = with_fields(
         config_map(json!({"a": "1", "b": "1"})),
-        &[(MANAGER, "Apply", data(&["a"])), ("operator", "Update", data(&["b"]))],
+        &[(kustomize_controller::NAME, "Apply", data(&["a"])), ("operator", "Update", data(&["b"]))],
     );
-    let after = |values: Value| with_fields(config_map(values), &[(MANAGER, "Apply", data(&["a", "b"]))]);
+    let after =
+        |values: Value| with_fields(config_map(values), &[(kustomize_controller::NAME, "Apply", data(&["a", "b"]))]);
     let plain = applied_object(config_map(json!({})), &json!({}));
     let drift = compare(&plain, None, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
     assert_eq!(drift.reason.to_string(), "drift: data.b was set by operator");

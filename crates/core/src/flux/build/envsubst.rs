@@ -1,18 +1,19 @@
-//! The dialect of `${…}` that `spec.postBuild` understands: neither bash nor its documentation, but what was observed.
+//! Variable substitution of `spec.postBuild`, as observed; it differs from bash and from its documentation.
 //!
-//! Source: reference kustomize-controller 3.5 (the table in the tests). Grammar: `${name}`, `${#name}`, the operators
-//! `:-` `:=` `:?` `:+` `=` (all of them defaults when empty), `:offset[:length]`, `^` `^^` `,` `,,`, `#` `##` `%` `%%`
-//! with a glob, `/` `//` `/#` `/%` with plain text. `$$` stands for `$`; `$name` is plain text. Lengths count bytes.
+//! Grammar: `${name}`, `${#name}`, the operators `:-` `:=` `:?` `:+` `=` (each gives a default for an empty value),
+//! `:offset[:length]`, `^` `^^` `,` `,,`, `#` `##` `%` `%%` with a glob, `/` `//` `/#` `/%` with plain text. `$$` is `$`;
+//! `$name` is plain text. Lengths count bytes.
+//! Source: docs/reference/kustomize-controller.md 3.5 (the table in the tests).
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use crate::flux::source::glob;
 
-/// Why a text cannot be substituted; one such text fails the whole build.
+/// Reason why a text cannot be substituted; it fails the whole build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvsubstError {
-    /// A `${` that does not follow the grammar.
+    /// A line with a `${` outside of the grammar.
     #[error("a substitution is malformed near {0:?}; write $${{ for a plain ${{")]
     Malformed(String),
     /// Strict mode: the variable is not set and has no default.
@@ -25,20 +26,23 @@ enum Fragment {
     Call { name: String, operator: String, arguments: Vec<Fragment> },
 }
 
-/// Replaces every `${…}` of a text. `lookup` gives a variable's value; unset ones are empty unless `strict`.
+/// Replaces every `${…}` of a text. `lookup` returns the value of a variable; without `strict`, a variable that is not set
+/// is empty.
 ///
 /// # Errors
 /// [`EnvsubstError`], for the first malformed substitution or, in strict mode, the first unset variable.
 pub fn substitute(text: &str, lookup: impl Fn(&str) -> Option<String>, strict: bool) -> Result<String, EnvsubstError> {
-    let nodes = EnvsubstParser { chars: text.chars().peekable() }.document().ok_or_else(|| malformed(text))?;
-    let lookup = |name: &str| lookup(name).map_or_else(|| if strict { None } else { Some(String::new()) }, Some);
-    nodes.iter().map(|node| evaluate(node, &lookup)).collect()
+    let fragments = parse(text).ok_or_else(|| malformed(text))?;
+    fragments.iter().map(|fragment| evaluate(fragment, &lookup, strict)).collect()
 }
 
-/// The line of the first `${` that does not parse on its own, for the message.
+fn parse(text: &str) -> Option<Vec<Fragment>> {
+    EnvsubstParser { chars: text.chars().peekable() }.fragments()
+}
+
+/// Returns an error with the first line that does not parse on its own.
 fn malformed(text: &str) -> EnvsubstError {
-    let parses = |line: &str| EnvsubstParser { chars: line.chars().peekable() }.document().is_some();
-    let line = text.lines().find(|line| !parses(line)).unwrap_or_default().trim();
+    let line = text.lines().find(|line| parse(line).is_none()).unwrap_or_default().trim();
     EnvsubstError::Malformed(line.chars().take(80).collect())
 }
 
@@ -48,20 +52,20 @@ struct EnvsubstParser<'a> {
 
 /// Every method returns `None` for a malformed substitution.
 impl EnvsubstParser<'_> {
-    fn document(mut self) -> Option<Vec<Fragment>> {
-        let mut nodes = Vec::new();
+    fn fragments(mut self) -> Option<Vec<Fragment>> {
+        let mut fragments = Vec::new();
         while self.chars.peek().is_some() {
-            if self.opens() {
-                nodes.push(self.call()?);
+            if self.consume_opening() {
+                fragments.push(self.call()?);
             } else {
-                nodes.push(Fragment::Text(self.text(|_| true, "$")));
+                fragments.push(Fragment::Text(self.text(|_| true, "$")));
             }
         }
-        Some(nodes)
+        Some(fragments)
     }
 
-    /// Consumes `${` if it stands here.
-    fn opens(&mut self) -> bool {
+    /// Consumes `${` if it is next.
+    fn consume_opening(&mut self) -> bool {
         let mut ahead = self.chars.clone();
         let found = ahead.next() == Some('$') && ahead.next() == Some('{');
         if found {
@@ -70,7 +74,8 @@ impl EnvsubstParser<'_> {
         found
     }
 
-    /// Text up to `${` or a rejected character. `escapes` holds `$` where `$$` is `$`, `\` where `\/` and `\\` count.
+    /// Parses text up to `${` or a rejected character. `escapes` contains `$` if `$$` is `$`, and `\` if `\/` and `\\` are
+    /// escapes.
     fn text(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> String {
         let mut text = String::new();
         while let Some(&c) = self.chars.peek() {
@@ -98,11 +103,11 @@ impl EnvsubstParser<'_> {
         text
     }
 
-    /// What follows `${`.
+    /// Parses a substitution after its `${`.
     fn call(&mut self) -> Option<Fragment> {
         if self.chars.next_if_eq(&'#').is_some() {
             let name = self.name()?;
-            self.closes()?;
+            self.consume_closing()?;
             return Some(Fragment::Call { name, operator: "#".to_owned(), arguments: vec![] });
         }
         let name = self.name()?;
@@ -140,7 +145,7 @@ impl EnvsubstParser<'_> {
             }
             _ => vec![],
         };
-        self.closes()?;
+        self.consume_closing()?;
         Some(Fragment::Call { name, operator, arguments })
     }
 
@@ -152,20 +157,20 @@ impl EnvsubstParser<'_> {
         (!name.is_empty()).then_some(name)
     }
 
-    fn closes(&mut self) -> Option<()> {
+    fn consume_closing(&mut self) -> Option<()> {
         self.chars.next_if_eq(&'}').map(|_| ())
     }
 
-    /// One argument: a nested substitution, or text that is not empty.
+    /// Parses one argument: a nested substitution, or text that is not empty.
     fn argument(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> Option<Fragment> {
-        if self.opens() {
+        if self.consume_opening() {
             return self.call();
         }
         let text = self.text(accepts, escapes);
         (!text.is_empty()).then_some(Fragment::Text(text))
     }
 
-    /// Any number of arguments up to the closing brace.
+    /// Parses any number of arguments up to the closing brace.
     fn defaults(&mut self) -> Option<Vec<Fragment>> {
         let mut arguments = Vec::new();
         while *self.chars.peek()? != '}' {
@@ -183,7 +188,7 @@ impl EnvsubstParser<'_> {
         Some(arguments)
     }
 
-    /// The first argument runs to the next `/`, over a closing brace if need be: that is how the controller reads it.
+    /// Parses pattern and replacement. Like in the controller, the pattern ends at the next `/`, even after a brace.
     fn replacement(&mut self) -> Option<Vec<Fragment>> {
         let mut arguments = vec![self.argument(|c| c != '/', "$\\")?];
         self.chars.next_if_eq(&'/')?;
@@ -195,42 +200,51 @@ impl EnvsubstParser<'_> {
     }
 }
 
-fn evaluate(node: &Fragment, lookup: &impl Fn(&str) -> Option<String>) -> Result<String, EnvsubstError> {
-    let (name, operator, arguments) = match node {
+fn evaluate(
+    fragment: &Fragment,
+    lookup: &impl Fn(&str) -> Option<String>,
+    strict: bool,
+) -> Result<String, EnvsubstError> {
+    let (name, operator, arguments) = match fragment {
         Fragment::Text(text) => return Ok(text.clone()),
         Fragment::Call { name, operator, arguments } => (name, operator.as_str(), arguments),
     };
-    // Arguments come first: an unset variable inside a default that is not needed fails too.
-    let arguments = arguments.iter().map(|argument| evaluate(argument, lookup)).collect::<Result<Vec<_>, _>>()?;
-    let default = matches!(operator, ":-" | ":=" | ":?" | ":+" | "=");
+    // Arguments are evaluated first: an unset variable fails even inside a default that is not used.
+    let mut values = Vec::new();
+    for argument in arguments {
+        values.push(evaluate(argument, lookup, strict)?);
+    }
+    let has_default = matches!(operator, ":-" | ":=" | ":?" | ":+" | "=");
     let value = match lookup(name) {
         Some(value) => value,
-        None if default => String::new(),
+        None if has_default || !strict => String::new(),
         None => return Err(EnvsubstError::Unset(name.clone())),
     };
-    let argument = |index: usize| arguments.get(index).map_or("", String::as_str);
+    let first = values.first().map_or("", String::as_str);
+    let second = values.get(1).map(String::as_str);
+    let replacement = second.unwrap_or_default();
     Ok(match operator {
-        "^" => first(&value, |c| c.to_uppercase().collect()),
-        "," => first(&value, |c| c.to_lowercase().collect()),
+        "^" => change_first(&value, |c| c.to_uppercase().collect()),
+        "," => change_first(&value, |c| c.to_lowercase().collect()),
         "^^" => value.to_uppercase(),
         ",," => value.to_lowercase(),
-        "#" if arguments.is_empty() => value.len().to_string(),
-        "#" => trim(&value, argument(0), false),
-        "##" => trim(&value, argument(0), true),
-        "%" => reversed(&trim(&reversed(&value), &reversed(argument(0)), false)),
-        "%%" => reversed(&trim(&reversed(&value), &reversed(argument(0)), true)),
-        ":" => slice(&value, argument(0), arguments.get(1).map(String::as_str)),
-        "/" => value.replacen(argument(0), argument(1), 1),
-        "//" => value.replace(argument(0), argument(1)),
-        "/#" | "/%" if arguments.len() < 2 => value,
-        "/#" => value.strip_prefix(argument(0)).map_or(value.clone(), |rest| format!("{}{rest}", argument(1))),
-        "/%" => value.strip_suffix(argument(0)).map_or(value.clone(), |rest| format!("{rest}{}", argument(1))),
-        _ if value.is_empty() => arguments.concat(),
+        "#" if values.is_empty() => value.len().to_string(),
+        "#" => trim_prefix(&value, first, false),
+        "##" => trim_prefix(&value, first, true),
+        "%" => reversed(&trim_prefix(&reversed(&value), &reversed(first), false)),
+        "%%" => reversed(&trim_prefix(&reversed(&value), &reversed(first), true)),
+        ":" => slice(&value, first, second),
+        "/" => value.replacen(first, replacement, 1),
+        "//" => value.replace(first, replacement),
+        "/#" | "/%" if second.is_none() => value,
+        "/#" => value.strip_prefix(first).map_or(value.clone(), |rest| format!("{replacement}{rest}")),
+        "/%" => value.strip_suffix(first).map_or(value.clone(), |rest| format!("{rest}{replacement}")),
+        _ if value.is_empty() => values.concat(),
         _ => value,
     })
 }
 
-fn first(value: &str, change: impl Fn(char) -> String) -> String {
+fn change_first(value: &str, change: impl Fn(char) -> String) -> String {
     let mut chars = value.chars();
     chars.next().map(|c| change(c) + chars.as_str()).unwrap_or_default()
 }
@@ -239,15 +253,15 @@ fn reversed(value: &str) -> String {
     value.chars().rev().collect()
 }
 
-/// Cuts the shortest or longest non-empty start that a glob matches.
-fn trim(value: &str, pattern: &str, longest: bool) -> String {
-    let ends = (1..=value.len()).filter(|end| value.is_char_boundary(*end));
-    let matching = |end: &usize| glob::matches(pattern, &value[..*end]).unwrap_or(false);
-    let end = if longest { ends.rev().find(matching) } else { ends.into_iter().find(matching) };
+/// Removes the shortest or longest non-empty prefix that a glob matches.
+fn trim_prefix(value: &str, pattern: &str, longest: bool) -> String {
+    let mut matching = (1..=value.len())
+        .filter(|end| value.is_char_boundary(*end) && glob::matches(pattern, &value[..*end]).unwrap_or(false));
+    let end = if longest { matching.next_back() } else { matching.next() };
     value[end.unwrap_or_default()..].to_owned()
 }
 
-/// Bytes from an offset, at most `length` of them; what is no number changes nothing.
+/// Returns at most `length` bytes from an offset; the whole value if an argument is not a number.
 fn slice(value: &str, offset: &str, length: Option<&str>) -> String {
     let size = i64::try_from(value.len()).unwrap_or(i64::MAX);
     let Ok(offset) = offset.parse::<i64>() else {
@@ -280,8 +294,8 @@ mod tests {
         substitute(text, lookup, strict).ok()
     }
 
-    /// Observed with both strictnesses alike; `None` is an error.
-    const ALIKE: [(&str, Option<&str>); 59] = [
+    /// Results that do not depend on the strict mode; `None` is an error.
+    const INDEPENDENT: [(&str, Option<&str>); 59] = [
         ("${A}", Some("hello")),
         ("$A", Some("$A")),
         ("$${A}", Some("${A}")),
@@ -344,8 +358,8 @@ mod tests {
     ];
 
     #[test]
-    fn the_observed_dialect() {
-        for (text, expected) in ALIKE {
+    fn substitutions_give_the_observed_results() {
+        for (text, expected) in INDEPENDENT {
             for strict in [false, true] {
                 assert_eq!(run(text, strict).as_deref(), expected, "{text} strict={strict}");
             }
@@ -353,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn unset_variables_are_empty_or_fail_by_strictness() {
+    fn unset_variables_fail_in_strict_mode_and_are_empty_otherwise() {
         for text in ["${U}", "${1}", "${U^^}", "${A:+${U}}"] {
             assert!(run(text, true).is_none(), "{text}");
             assert!(run(text, false).is_some(), "{text}");
@@ -362,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_names_its_line() {
+    fn the_error_contains_the_malformed_line() {
         let failure = substitute("a: 1\nb: ${x.y}\n", |_| None, false).unwrap_err();
         assert!(failure.to_string().contains("b: ${x.y}"), "{failure}");
     }

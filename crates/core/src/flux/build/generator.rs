@@ -1,6 +1,6 @@
-//! Finds or makes the kustomization file of a Kustomization's path, and merges the Flux spec into it.
+//! Generates the kustomization file of a build: finds or creates the file of the path and merges the Flux spec into it.
 //!
-//! Source: reference kustomize-controller 3.3.
+//! Source: docs/reference/kustomize-controller.md 3.3.
 
 use serde_json::{Map, Value, json};
 
@@ -8,16 +8,17 @@ use super::kustomization_file;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
-/// Names of kustomization files, in the order in which they are looked for.
-pub const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+/// Fields of a kustomization file that can add objects to a build.
+const OBJECT_FIELDS: [&str; 7] =
+    ["resources", "bases", "components", "configMapGenerator", "secretGenerator", "generators", "helmCharts"];
 
-/// Why there is nothing to build; the controller applies and prunes nothing then.
+/// Reason why there is nothing to build. The controller then neither applies nor prunes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {
-    /// `spec.path` is not in the artifact.
+    /// `spec.path` is not a directory of the artifact.
     #[error("path {0:?} is not in the artifact")]
     PathMissing(String),
-    /// The kustomization file cannot be read, and why.
+    /// Path of a kustomization file that cannot be read, and the error.
     #[error("{0}: {1}")]
     File(String, String),
     /// A component that is a URL or an absolute path.
@@ -25,97 +26,76 @@ pub enum GenerateError {
     Component(String),
 }
 
-/// A kustomization file to be written over the artifact before kustomize runs in its directory.
+/// A kustomization file to write over the artifact before kustomize runs in its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generated {
+pub struct GeneratedFile {
     /// Directory of the build, below the artifact's root.
     pub directory: String,
     /// Path of the file, below the artifact's root.
     pub file: String,
-    /// Its content.
+    /// Content as a JSON object.
     pub content: Value,
-    /// Whether nothing but a placeholder or nothing at all is listed: the build has no objects and everything is pruned.
-    pub empty: bool,
+    /// Nothing in the file adds objects: the build is empty and everything is pruned.
+    pub is_empty: bool,
 }
 
-/// The file for a Kustomization's spec; `whole_images` is true for controllers before 1.9.4, which replace an image
-/// entry as a whole.
+/// Generates the file for a Kustomization's spec. `whole_images` is true for controllers before 1.9.4, which replace an
+/// image entry as a whole.
 ///
 /// # Errors
 /// [`GenerateError`].
-pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result<Generated, GenerateError> {
-    let text = |key: &str| spec.get(key).and_then(Value::as_str);
-    let directory = path::secure_join(text("path").unwrap_or_default());
+pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result<GeneratedFile, GenerateError> {
+    let directory = path::secure_join(spec.get("path").and_then(Value::as_str).unwrap_or_default());
     if !artifact.has_directory(&directory) {
         return Err(GenerateError::PathMissing(directory));
     }
-    let at = |name: &str| path::join(&directory, name);
-    let found = NAMES.into_iter().map(at).find(|file| artifact.file(file).is_some());
-    let (file, mut content) = match found {
-        Some(file) => {
-            let read = kustomization_file::read(artifact.file(&file).unwrap_or_default());
-            let mut content = read.map_err(|why| GenerateError::File(file.clone(), why))?;
-            if list(&content, "resources").is_empty() {
-                content.insert("buildMetadata".to_owned(), json!(["originAnnotations"]));
-            }
-            (file, content)
-        }
-        None => (at(NAMES[0]), scan(artifact, &directory)),
+    let (file, mut content) = match kustomization_file::find(artifact, &directory) {
+        Some((file, text)) => match kustomization_file::read(text) {
+            Ok(content) => (file, content),
+            Err(error) => return Err(GenerateError::File(file, error)),
+        },
+        None => (path::join(&directory, kustomization_file::FILE_NAMES[0]), list_manifests(artifact, &directory)),
     };
+    if list(&content, "resources").is_empty() && artifact.file(&file).is_some() {
+        content.insert("buildMetadata".to_owned(), json!(["originAnnotations"]));
+    }
     for (field, key) in [("namespace", "targetNamespace"), ("namePrefix", "namePrefix"), ("nameSuffix", "nameSuffix")] {
-        if let Some(value) = text(key) {
+        if let Some(value) = spec.get(key).and_then(Value::as_str) {
             content.insert(field.to_owned(), value.into());
         }
     }
     append(&mut content, "patches", items(spec, "patches").iter().map(patch));
-    let ignore_missing = spec.get("ignoreMissingComponents").and_then(Value::as_bool).unwrap_or_default();
-    for component in items(spec, "components").iter().filter_map(Value::as_str) {
-        if component.contains("://") || component.starts_with('/') || component.is_empty() {
-            return Err(GenerateError::Component(component.to_owned()));
-        }
-        let exists = path::resolve(&directory, component)
-            .is_some_and(|at| artifact.has_directory(&at) || artifact.file(&at).is_some());
-        if exists || !ignore_missing {
-            append(&mut content, "components", std::iter::once(component.into()));
-        }
-    }
-    let legacy = |item: &Value| item.as_str().map_or_else(|| item.to_string().into(), Value::from);
-    append(&mut content, "patchesStrategicMerge", items(spec, "patchesStrategicMerge").iter().map(legacy));
+    merge_components(&mut content, artifact, &directory, spec)?;
+    append(&mut content, "patchesStrategicMerge", items(spec, "patchesStrategicMerge").iter().map(text_or_json));
     append(&mut content, "patchesJson6902", items(spec, "patchesJson6902").iter().map(json_patch));
     merge_images(&mut content, items(spec, "images"), whole_images);
     if !items(spec, "buildMetadata").is_empty() {
         content.insert("buildMetadata".to_owned(), spec["buildMetadata"].clone());
     }
-    // kubectl sorts by kind unless the file says otherwise; the controller keeps the order of the files.
+    // kubectl sorts by kind unless the file has sortOptions; the controller keeps the order of the files.
     content.entry("sortOptions").or_insert_with(|| json!({"order": "fifo"}));
-    let sources =
-        ["resources", "bases", "components", "configMapGenerator", "secretGenerator", "generators", "helmCharts"];
-    let empty = sources.iter().all(|key| list(&content, key).is_empty());
-    Ok(Generated { directory, file, content: Value::Object(content), empty })
+    let is_empty = OBJECT_FIELDS.iter().all(|field| list(&content, field).is_empty());
+    Ok(GeneratedFile { directory, file, content: Value::Object(content), is_empty })
 }
 
-/// The file that is made where there is none: every manifest below, and every directory that has its own file.
-fn scan(artifact: &Artifact, directory: &str) -> Map<String, Value> {
-    let mut resources: Vec<String> = Vec::new();
-    let mut taken: Vec<String> = Vec::new();
+/// Returns the content of a new file: every manifest below a directory, and every directory that has its own file.
+fn list_manifests(artifact: &Artifact, directory: &str) -> Map<String, Value> {
     let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-    let below = |at: &str| at.strip_prefix(&prefix).map(str::to_owned);
-    let has_own = |at: &str| NAMES.iter().any(|name| artifact.file(&path::join(at, name)).is_some());
-    for sub in artifact.directories().filter(|sub| has_own(sub)) {
-        let Some(relative) = below(sub) else { continue };
-        if !taken.iter().any(|outer| relative.starts_with(&format!("{outer}/"))) {
-            taken.push(relative);
+    let below = artifact.directories().filter(|at| kustomization_file::find(artifact, at).is_some());
+    let mut resources: Vec<&str> = Vec::new();
+    for at in below.filter_map(|at| at.strip_prefix(&prefix)) {
+        if !is_below_any(at, &resources) {
+            resources.push(at);
         }
     }
-    for (at, _) in artifact.files() {
-        let Some(relative) = below(at) else { continue };
-        let manifest = relative.ends_with(".yaml") || relative.ends_with(".yml");
-        if manifest && !taken.iter().any(|outer| relative.starts_with(&format!("{outer}/"))) {
-            resources.push(relative);
+    let directories = resources.len();
+    for at in artifact.files().filter_map(|(at, _)| at.strip_prefix(&prefix)) {
+        let is_manifest = at.ends_with(".yaml") || at.ends_with(".yml");
+        if is_manifest && !is_below_any(at, &resources[..directories]) {
+            resources.push(at);
         }
     }
-    resources.extend(taken);
-    // A walk goes segment by segment: `a/x` comes before `a-b`.
+    // In the order of a walk by segments: `a/x` comes before `a-b`.
     resources.sort_by(|a, b| a.split('/').cmp(b.split('/')));
     let mut content = Map::new();
     content.insert("apiVersion".to_owned(), "kustomize.config.k8s.io/v1beta1".into());
@@ -123,10 +103,39 @@ fn scan(artifact: &Artifact, directory: &str) -> Map<String, Value> {
     if resources.is_empty() {
         content.insert("namespace".to_owned(), "_placeholder".into());
     } else {
-        let relative = resources.iter().map(|resource| format!("./{resource}")).collect::<Vec<_>>();
+        let relative: Vec<String> = resources.iter().map(|resource| format!("./{resource}")).collect();
         content.insert("resources".to_owned(), json!(relative));
     }
     content
+}
+
+fn is_below_any(at: &str, directories: &[&str]) -> bool {
+    directories.iter().any(|directory| at.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// Appends the components of the spec; with `ignoreMissingComponents` only those that exist.
+fn merge_components(
+    content: &mut Map<String, Value>,
+    artifact: &Artifact,
+    directory: &str,
+    spec: &Value,
+) -> Result<(), GenerateError> {
+    let ignore_missing = spec.get("ignoreMissingComponents").and_then(Value::as_bool).unwrap_or_default();
+    for component in items(spec, "components").iter().filter_map(Value::as_str) {
+        if component.contains("://") || component.starts_with('/') || component.is_empty() {
+            return Err(GenerateError::Component(component.to_owned()));
+        }
+        let exists = path::resolve(directory, component)
+            .is_some_and(|at| artifact.has_directory(&at) || artifact.file(&at).is_some());
+        if exists || !ignore_missing {
+            append(content, "components", std::iter::once(component.into()));
+        }
+    }
+    Ok(())
+}
+
+fn text_or_json(item: &Value) -> Value {
+    item.as_str().map_or_else(|| item.to_string().into(), Value::from)
 }
 
 fn items<'a>(spec: &'a Value, key: &str) -> &'a [Value] {
@@ -160,45 +169,43 @@ fn json_patch(item: &Value) -> Value {
     json!({"patch": operations, "target": item.get("target").cloned().unwrap_or_default()})
 }
 
-/// New name, and new tag with digest as a pair, replace what the file says of the same image.
+/// Merges the images of the spec into those of the file: a new name, and the pair of tag and digest, replace the values of
+/// the file's entry for the same image.
 fn merge_images(content: &mut Map<String, Value>, images: &[Value], whole: bool) {
-    let text = |image: &Value, key: &str| image.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     for image in images {
-        let name = text(image, "name");
-        let entry = json!({"name": name, "newName": text(image, "newName"), "newTag": text(image, "newTag"),
-            "digest": text(image, "digest")});
-        let entry = Value::Object(without_empty(entry));
-        let Some(index) = list(content, "images").iter().position(|other| text(other, "name") == name) else {
-            append(content, "images", std::iter::once(entry));
+        let name = image_field(image, "name");
+        let fields = ["name", "newName", "newTag", "digest"].map(|key| (key.to_owned(), image_field(image, key)));
+        let entry: Map<String, Value> =
+            fields.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.into())).collect();
+        let same_name = list(content, "images").iter().position(|other| image_field(other, "name") == name);
+        let Some(index) = same_name else {
+            append(content, "images", std::iter::once(Value::Object(entry)));
             continue;
         };
-        let other = &mut content["images"][index];
+        let merged = &mut content["images"][index];
         if whole {
-            *other = entry;
+            *merged = Value::Object(entry);
             continue;
         }
-        if entry.get("newName").is_some() {
-            other["newName"] = entry["newName"].clone();
+        if let Some(new_name) = entry.get("newName") {
+            merged["newName"] = new_name.clone();
         }
-        if entry.get("newTag").is_some() || entry.get("digest").is_some() {
+        if entry.contains_key("newTag") || entry.contains_key("digest") {
             for key in ["newTag", "digest"] {
-                other[key] = entry.get(key).cloned().unwrap_or_else(|| "".into());
+                merged[key] = image_field(image, key).into();
             }
         }
     }
 }
 
-fn without_empty(value: Value) -> Map<String, Value> {
-    let Value::Object(fields) = value else {
-        return Map::new();
-    };
-    fields.into_iter().filter(|(_, value)| value.as_str() != Some("")).collect()
+fn image_field(image: &Value, key: &str) -> String {
+    image.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::source::artifact::SourceOptions;
+    use crate::flux::source::options::SourceOptions;
 
     fn artifact(files: &[(&str, &str)]) -> Artifact {
         Artifact::pack(&files.iter().copied().collect(), &SourceOptions::default())
@@ -209,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_every_manifest_below_is_listed() {
+    fn without_a_file_every_manifest_below_the_path_is_a_resource() {
         let files = [
             ("p/b.yaml", ""),
             ("p/a/x.yml", ""),
@@ -226,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_manifests_is_empty_and_a_missing_path_fails() {
+    fn a_path_without_manifests_is_empty_and_a_missing_path_is_an_error() {
         let made = generate(&artifact(&[("p/README.md", "")]), &json!({"path": "p"}), false).unwrap();
-        assert!(made.empty);
+        assert!(made.is_empty);
         assert_eq!(made.content["namespace"], "_placeholder");
         let missing = generate(&artifact(&[("p/README.md", "")]), &json!({"path": "q"}), false);
         assert_eq!(missing, Err(GenerateError::PathMissing("q".to_owned())));
@@ -239,7 +246,7 @@ mod tests {
         for text in ["", "# nothing\n", "resources: []\n"] {
             let files = [("p/kustomization.yaml", text), ("p/a.yaml", "")];
             let made = generate(&artifact(&files), &json!({"path": "p"}), false).unwrap();
-            assert!(made.empty, "{text:?}");
+            assert!(made.is_empty, "{text:?}");
             assert_eq!(made.content["buildMetadata"], json!(["originAnnotations"]), "{text:?}");
         }
     }

@@ -1,11 +1,18 @@
-//! The root kustomization file as the controller reads it: leniently, then written again.
+//! Kustomization files as the controller reads them.
 //!
-//! In this one file unknown fields vanish, keys match without case and scalars become text where text is expected;
-//! kustomize itself is strict (reference kustomize-controller 3.3).
+//! The controller reads the root file leniently and writes it again: it drops unknown fields, matches keys without case,
+//! and converts scalars to text where text is expected. kustomize itself is strict.
+//! Source: docs/reference/kustomize-controller.md 3.3.
 
 use serde_json::{Map, Value};
 
-/// What a field may hold; anything else is a build error.
+use crate::flux::source::artifact::Artifact;
+use crate::flux::source::path;
+
+/// Names of kustomization files, in the order of precedence.
+pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+/// Value that a field accepts; any other value is a build error.
 enum Shape {
     Any,
     Text,
@@ -45,7 +52,7 @@ const GENERATED: &[(&str, Shape)] = &[
 const LABEL: &[(&str, Shape)] =
     &[("pairs", TextMap), ("includeSelectors", Any), ("includeTemplates", Any), ("fields", Any)];
 
-/// The fields of a kustomization file.
+/// Fields of a kustomization file.
 const FIELDS: &[(&str, Shape)] = &[
     ("apiVersion", Text),
     ("kind", Text),
@@ -83,17 +90,30 @@ const FIELDS: &[(&str, Shape)] = &[
     ("buildMetadata", Texts),
 ];
 
+/// Finds the kustomization file of a directory; returns its path and text.
+pub(super) fn find<'a>(artifact: &'a Artifact, directory: &str) -> Option<(String, &'a [u8])> {
+    FILE_NAMES.iter().find_map(|name| {
+        let at = path::join(directory, name);
+        let text = artifact.file(&at)?;
+        Some((at, text))
+    })
+}
+
+/// Reads the kustomization file of a directory; `None` if there is none or if it cannot be read.
+pub(super) fn read_in(artifact: &Artifact, directory: &str) -> Option<Map<String, Value>> {
+    read(find(artifact, directory)?.1).ok()
+}
+
 /// Reads a kustomization file.
 ///
 /// # Errors
-/// What is wrong, when it is no YAML or a field holds what it cannot.
+/// The parser's message, or the name of a field with an invalid value.
 pub fn read(text: &[u8]) -> Result<Map<String, Value>, String> {
-    let mut file: serde_yaml::Value = serde_yaml::from_slice(text).map_err(|error| error.to_string())?;
-    file.apply_merge().map_err(|error| error.to_string())?;
-    let file = serde_json::to_value(&file).map_err(|error| error.to_string())?;
-    let mut file = match file {
+    let mut document: serde_yaml::Value = serde_yaml::from_slice(text).map_err(|error| error.to_string())?;
+    document.apply_merge().map_err(|error| error.to_string())?;
+    let mut file = match serde_json::to_value(&document).map_err(|error| error.to_string())? {
         Value::Null => Map::new(),
-        Value::Object(file) => lenient(file, FIELDS)?,
+        Value::Object(fields) => known_fields(fields, FIELDS)?,
         _ => return Err("the kustomization file is not a mapping".to_owned()),
     };
     file.entry("apiVersion").or_insert_with(|| "kustomize.config.k8s.io/v1beta1".into());
@@ -101,41 +121,38 @@ pub fn read(text: &[u8]) -> Result<Map<String, Value>, String> {
     Ok(file)
 }
 
-fn lenient(found: Map<String, Value>, fields: &[(&str, Shape)]) -> Result<Map<String, Value>, String> {
-    let mut kept = Map::new();
-    for (key, value) in found {
+/// Drops unknown and null fields and converts the others.
+fn known_fields(found: Map<String, Value>, fields: &[(&str, Shape)]) -> Result<Map<String, Value>, String> {
+    let mut known = Map::new();
+    for (key, value) in found.into_iter().filter(|(_, value)| !value.is_null()) {
         let exact = fields.iter().find(|(name, _)| *name == key);
-        let Some((name, shape)) = exact.or_else(|| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key)))
-        else {
-            continue;
-        };
-        if value.is_null() {
-            continue;
+        if let Some((name, shape)) = exact.or_else(|| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(&key))) {
+            let value = convert(value, shape).ok_or_else(|| format!("field {name} has a value of the wrong type"))?;
+            known.insert((*name).to_owned(), value);
         }
-        kept.insert((*name).to_owned(), shaped(value, shape).ok_or_else(|| format!("field {name} cannot hold this"))?);
     }
-    Ok(kept)
+    Ok(known)
 }
 
-fn shaped(value: Value, shape: &Shape) -> Option<Value> {
+/// Converts a value to the type of its field; `None` if it has another type.
+fn convert(value: Value, shape: &Shape) -> Option<Value> {
     match (shape, value) {
         (Any, value) => Some(value),
-        (Text, value) => as_text(value),
-        (Texts, Value::Array(items)) => items.into_iter().map(as_text).collect::<Option<_>>().map(Value::Array),
+        (Text, value) => to_text(value),
+        (Texts, Value::Array(items)) => items.into_iter().map(to_text).collect::<Option<_>>().map(Value::Array),
         (TextMap, Value::Object(pairs)) => {
-            let pairs = pairs.into_iter().map(|(key, value)| Some((key, as_text(value)?)));
+            let pairs = pairs.into_iter().map(|(key, value)| Some((key, to_text(value)?)));
             pairs.collect::<Option<_>>().map(Value::Object)
         }
-        (One(fields), Value::Object(value)) => lenient(value, fields).ok().map(Value::Object),
+        (One(fields), Value::Object(value)) => known_fields(value, fields).ok().map(Value::Object),
         (Many(fields), Value::Array(items)) => {
-            let item = |item| shaped(item, &One(fields));
-            items.into_iter().map(item).collect::<Option<_>>().map(Value::Array)
+            items.into_iter().map(|item| convert(item, &One(fields))).collect::<Option<_>>().map(Value::Array)
         }
         _ => None,
     }
 }
 
-fn as_text(value: Value) -> Option<Value> {
+fn to_text(value: Value) -> Option<Value> {
     match value {
         Value::String(_) => Some(value),
         Value::Null => Some(String::new().into()),
@@ -150,7 +167,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_fields_vanish_and_scalars_become_text() {
+    fn unknown_fields_are_dropped_and_scalars_become_text() {
         let text = "Resources: [a.yaml]\nwrong: 1\ncommonLabels: {n: 7, b: true}\npatches: [{path: p.yaml, odd: 1}]\n";
         let file = Value::Object(read(text.as_bytes()).unwrap());
         assert_eq!(file["resources"], json!(["a.yaml"]));
@@ -160,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_a_kustomization_without_anything() {
+    fn an_empty_file_has_no_fields_and_other_types_are_errors() {
         assert_eq!(read(b"").unwrap().len(), 2);
         assert!(read(b"- a\n").is_err());
         assert!(read(b"resources: {a: b}\n").is_err());

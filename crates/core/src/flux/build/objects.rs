@@ -1,172 +1,86 @@
-//! Objects of a build as the controller reads them, before and after they get their owner labels.
+//! Objects of a build, before and after they get their owner labels.
 //!
-//! Source: reference kustomize-controller 3.5 and 3.6.
+//! Source: docs/reference/kustomize-controller.md 3.5 and 4.1.
 
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::encrypted::Undecrypted;
-use super::sops;
+use super::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
-/// One document of kustomize's output.
+/// An object that a build produces.
 #[derive(Clone, Debug, PartialEq)]
-pub struct YamlDocument {
-    /// Its YAML text, as kustomize wrote it.
-    pub text: String,
-    /// The same as a value.
-    pub value: Value,
-}
-
-/// An object that a build wants.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Built {
-    /// Identity; the namespace is the manifest's until the scope is known.
+pub struct BuiltObject {
+    /// Identity. The namespace is that of the manifest until the scope of the kind is known.
     pub id: ObjectId,
-    /// API version without group.
+    /// API version without the group.
     pub version: String,
-    /// The manifest.
+    /// Manifest without the controller's labels; null for a live object that may be an encrypted one.
     pub manifest: Value,
-    /// What of it is not known without keys.
-    pub veil: Option<Undecrypted>,
+    /// Part that is unknown without keys.
+    pub undecrypted: Option<Undecrypted>,
 }
 
-impl Built {
-    /// A label of the manifest, or else an annotation.
-    pub fn mark(&self, key: &str) -> Option<&str> {
-        mark(&self.manifest, key)
+impl BuiltObject {
+    /// Returns true if a label or annotation of the manifest has this value, compared without case.
+    pub fn has_label_or_annotation(&self, key: &str, value: &str) -> bool {
+        manifest_has(&self.manifest, key, |found| found.eq_ignore_ascii_case(value))
     }
 
-    /// Whether a label or annotation of the manifest has this value, compared without case.
-    pub fn is_marked(&self, key: &str, value: &str) -> bool {
-        ["labels", "annotations"].iter().any(|part| {
-            let found = self.manifest.get("metadata").and_then(|metadata| metadata.get(part));
-            let found = found.and_then(|marks| marks.get(key)).and_then(Value::as_str);
-            found.is_some_and(|found| found.eq_ignore_ascii_case(value))
-        })
-    }
-
-    /// Whether the controller refuses to apply it: a Secret with SOPS' own data that it did not decrypt. It drops that
-    /// data with all that no Secret has before it looks (observed), so only a Secret that cannot be read as one is left:
-    /// with `stringData` the encrypted text is applied.
-    pub fn is_refused(&self, decrypts: bool) -> bool {
-        self.id.is("", "Secret")
-            && self.manifest.get("sops").is_some()
-            && !(decrypts && sops::is_whole(&self.manifest))
-            && !sops::is_spared(&self.manifest)
-            && !sops::is_readable_secret(&self.manifest)
+    /// Returns true if the identity in the cluster is unknown.
+    pub fn has_unknown_identity(&self) -> bool {
+        matches!(self.undecrypted, Some(Undecrypted::Name(_) | Undecrypted::Identity))
     }
 }
 
-fn mark<'a>(manifest: &'a Value, key: &str) -> Option<&'a str> {
-    let metadata = manifest.get("metadata")?;
-    let of = |part: &str| metadata.get(part).and_then(|marks| marks.get(key)).and_then(Value::as_str);
-    of("labels").or_else(|| of("annotations"))
+/// Returns true if a label or annotation of a manifest has a value that the predicate accepts.
+pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
+    ["/metadata/labels", "/metadata/annotations"].iter().any(|pointer| {
+        let found = manifest.pointer(pointer).and_then(|pairs| pairs.get(key)?.as_str());
+        found.is_some_and(&accepts)
+    })
 }
 
-/// Splits a stream of YAML documents.
-///
-/// # Errors
-/// What is wrong with the first document that is no YAML.
-pub fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
-    let mut documents = Vec::new();
-    let mut current = String::new();
-    for line in text.lines().chain(std::iter::once("---")) {
-        if line.trim_end() != "---" {
-            current.push_str(line);
-            current.push('\n');
-        } else if !current.trim().is_empty() {
-            let value = parse(&current)?;
-            documents.push(YamlDocument { text: std::mem::take(&mut current), value });
-        }
+/// Returns the objects of a manifest. Lists are flattened; entries without version, kind or name are dropped, as are
+/// kustomization files.
+pub fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec<BuiltObject> {
+    let kind = manifest.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if let Some(Value::Array(items)) = manifest.get("items").filter(|_| kind.ends_with("List")) {
+        return items.iter().flat_map(|item| objects(item.clone(), undecrypted)).collect();
     }
-    Ok(documents)
-}
-
-/// Reads one YAML document.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn parse(text: &str) -> Result<Value, String> {
-    let document = serde_yaml::Deserializer::from_str(text);
-    Value::deserialize(document).map_err(|error| error.to_string())
-}
-
-/// Reads one object as the controller does after it replaced variables: as YAML 1.1, where `yes` and `0123` are no texts.
-/// An object whose name is none it leaves out without a word, and prunes it where it was there (observed).
-///
-/// # Errors
-/// What is wrong with it.
-pub fn parse_again(text: &str) -> Result<Value, String> {
-    let mut manifest = parse(text)?;
-    for key in ["name", "namespace"] {
-        let written = scalar_of_metadata(text, key);
-        if let Some(value) = manifest.pointer_mut(&format!("/metadata/{key}"))
-            && written.is_some_and(is_no_text)
-        {
-            *value = Value::Null;
-        }
+    let api_version = manifest.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let name = manifest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let namespace = manifest.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+    let is_kustomization_file = group == "kustomize.config.k8s.io" && kind == "Kustomization";
+    if name.is_empty() || version.is_empty() || kind.is_empty() || is_kustomization_file {
+        return Vec::new();
     }
-    Ok(manifest)
+    let (id, version) = (ObjectId::new(group, kind, namespace, name), version.to_owned());
+    vec![BuiltObject { id, version, manifest, undecrypted: undecrypted.cloned() }]
 }
 
-/// What stands in the metadata of kustomize's output, quotes included.
-fn scalar_of_metadata<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let metadata = text.lines().skip_while(|line| *line != "metadata:").skip(1);
-    let mut lines = metadata.take_while(|line| line.starts_with(' '));
-    lines.find_map(|line| line.strip_prefix("  ")?.strip_prefix(key)?.strip_prefix(": ").map(str::trim))
-}
-
-/// Whether YAML 1.1 takes a plain scalar, which is a text in YAML 1.2, for a truth value or a number.
-fn is_no_text(scalar: &str) -> bool {
-    const TRUTHS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
-    let number = scalar.trim_start_matches(['+', '-']).replace('_', "");
-    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-    TRUTHS.contains(&scalar.to_lowercase().as_str())
-        || (number.ends_with(|c: char| c.is_ascii_digit()) && digits(&number.replacen('.', "", 1)))
-}
-
-/// The objects of a manifest: lists are flattened, what has no version, kind or name is dropped.
-pub fn objects(manifest: Value, into: &mut Vec<Built>) {
-    let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    if kind.ends_with("List") && manifest.get("items").is_some_and(Value::is_array) {
-        let items = manifest["items"].as_array().cloned().unwrap_or_default();
-        items.into_iter().for_each(|item| objects(item, into));
-        return;
-    }
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-    let metadata = |key: &str| manifest.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
-    let Some(name) = metadata("name").filter(|name| !name.is_empty()) else { return };
-    if version.is_empty() || kind.is_empty() || (group == "kustomize.config.k8s.io" && kind == "Kustomization") {
-        return;
-    }
-    let id = ObjectId::new(group, &kind, metadata("namespace").unwrap_or_default(), name);
-    into.push(Built { id, version: version.to_owned(), manifest, veil: None });
-}
-
-/// The group and kind that a CustomResourceDefinition serves, and whether in namespaces.
-pub fn defined_kind(built: &Built) -> Option<(GroupKind, bool)> {
+/// Returns the group and kind that a CustomResourceDefinition defines, and true if the kind is namespaced.
+pub fn defined_kind(built: &BuiltObject) -> Option<(GroupKind, bool)> {
     if !built.id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         return None;
     }
-    let text = |pointer: &str| built.manifest.pointer(pointer).and_then(Value::as_str);
-    let kind = GroupKind::new(text("/spec/group")?, text("/spec/names/kind")?);
-    Some((kind, text("/spec/scope") == Some("Namespaced")))
+    let spec = built.manifest.get("spec")?;
+    let kind = GroupKind::new(spec.get("group")?.as_str()?, spec.pointer("/names/kind")?.as_str()?);
+    Some((kind, spec.get("scope").and_then(Value::as_str) == Some("Namespaced")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flux::build::yaml;
 
     fn ids(text: &str) -> Vec<String> {
-        let mut found = Vec::new();
-        documents(text).unwrap().into_iter().for_each(|document| objects(document.value, &mut found));
-        found.iter().map(|built| built.id.to_string()).collect()
+        let documents = yaml::documents(text).unwrap().into_iter();
+        documents.flat_map(|document| objects(document.value, None)).map(|object| object.id.to_string()).collect()
     }
 
     #[test]
-    fn what_is_no_object_is_dropped_and_lists_are_flattened() {
+    fn lists_are_flattened_and_incomplete_objects_are_dropped() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: n}\n---\n\
             kind: NoVersion\nmetadata: {name: b}\n---\n\
             apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: c}\n---\n\
@@ -175,15 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_yaml_takes_for_something_else_is_none() {
+    fn a_substituted_name_that_yaml_1_1_does_not_read_as_a_string_is_dropped() {
         let name = |name: &str| {
             let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    name: a\n  name: {name}\n");
-            let mut found = Vec::new();
-            objects(parse_again(&text).unwrap(), &mut found);
-            found.first().map(|built| built.id.name.to_string())
+            let found = objects(yaml::parse_substituted(&text).unwrap(), None);
+            found.first().map(|object| object.id.name.to_string())
         };
-        for gone in ["yes", "Off", "n", "true", "null", "0123", "089", "123", "12.5", "1e3", "0x1f", "1_000"] {
-            assert_eq!(name(gone), None, "{gone}");
+        for dropped in ["yes", "Off", "n", "true", "null", "0123", "089", "123", "12.5", "1e3", "0x1f", "1_000"] {
+            assert_eq!(name(dropped), None, "{dropped}");
         }
         for text in ["web", "'yes'", "\"0123\"", "2020-01-01", "yess", "0123a"] {
             assert_eq!(name(text).as_deref(), Some(text.trim_matches(['\'', '"'])), "{text}");
@@ -191,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_separator_inside_a_block_is_text() {
+    fn a_separator_inside_a_block_scalar_does_not_split_documents() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n";
         assert_eq!(ids(text), ["configmap/a"]);
     }

@@ -1,14 +1,13 @@
-//! What kustomization files refer to, and whether that is still inside the artifact.
+//! References of kustomization files: paths inside and outside of the artifact, and URLs.
 //!
-//! The controller builds in a file system that ends at the artifact's root (reference kustomize-controller 3.4); the
-//! kustomize program would read any file, so references are checked before it runs.
+//! The controller builds in a file system that ends at the artifact's root (docs/reference/kustomize-controller.md 3.4).
+//! The kustomize program can read any file, so references are checked before it runs.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::generator;
-use super::generator::Generated;
+use super::generator::GeneratedFile;
 use super::kustomization_file;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
@@ -26,108 +25,110 @@ const REFERENCES: [&str; 9] = [
     "patchesStrategicMerge",
 ];
 
-/// Fields that run programs or read files which are named elsewhere than in a kustomization file.
+/// Fields that run programs or read files that no kustomization file names.
 const OPAQUE: [&str; 6] =
     ["generators", "transformers", "validators", "helmCharts", "helmChartInflationGenerator", "helmGlobals"];
 
-/// The first reference, in any kustomization file that the build can reach, that leaves the artifact.
-pub fn leaving(artifact: &Artifact, generated: &Generated) -> Option<String> {
-    ReferencedPaths::of(artifact, generated).leaving
+/// Returns the first reference outside of the artifact, in any kustomization file of the build.
+pub fn reference_outside(artifact: &Artifact, generated: &GeneratedFile) -> Option<String> {
+    References::collect(artifact, generated).outside
 }
 
-/// What the build fetches from the network.
-pub fn remote(artifact: &Artifact, generated: &Generated) -> Vec<String> {
-    ReferencedPaths::of(artifact, generated).remote
+/// Returns the references that the build fetches from the network.
+pub fn remote_references(artifact: &Artifact, generated: &GeneratedFile) -> Vec<String> {
+    References::collect(artifact, generated).remote
 }
 
-/// Files, and directories with all that is below them, that hold everything the build can read of the artifact; `None`
-/// when that may be anything.
-pub fn inputs(artifact: &Artifact, generated: &Generated) -> Option<BTreeSet<String>> {
-    let reach = ReferencedPaths::of(artifact, generated);
-    let known = !reach.opaque && reach.leaving.is_none() && !reach.inputs.contains("");
-    known.then_some(reach.inputs)
+/// Returns the files and directories that the build can read; `None` if it may read any file.
+pub(super) fn input_paths(artifact: &Artifact, generated: &GeneratedFile) -> Option<BTreeSet<String>> {
+    let references = References::collect(artifact, generated);
+    let is_known = !references.is_opaque && references.outside.is_none() && !references.paths.contains("");
+    is_known.then_some(references.paths)
 }
 
-/// Everything that the kustomization files of a build refer to, theirs and those of the directories they name.
+/// References of the kustomization files of a build, including those of the directories that they name.
 #[derive(Default)]
-struct ReferencedPaths {
-    /// What comes from the network, up to the first reference that leaves the artifact.
+struct References {
+    /// URLs, up to the first reference outside of the artifact.
     remote: Vec<String>,
-    /// The first reference that leaves the artifact.
-    leaving: Option<String>,
-    /// The build's directory and every file and directory that is referred to.
-    inputs: BTreeSet<String>,
-    /// Whether files may be read that no kustomization file names.
-    opaque: bool,
+    /// The first reference outside of the artifact.
+    outside: Option<String>,
+    /// Directory of the build, and every referenced file and directory.
+    paths: BTreeSet<String>,
+    /// The build may read files that no kustomization file names.
+    is_opaque: bool,
 }
 
-impl ReferencedPaths {
-    fn of(artifact: &Artifact, generated: &Generated) -> Self {
-        let mut reach = Self { inputs: [generated.directory.clone()].into(), ..Self::default() };
+impl References {
+    fn collect(artifact: &Artifact, generated: &GeneratedFile) -> Self {
+        let mut found = Self { paths: [generated.directory.clone()].into(), ..Self::default() };
         let mut seen = BTreeSet::new();
         let mut queue = vec![(generated.directory.clone(), generated.content.clone())];
         while let Some((directory, content)) = queue.pop() {
-            let named = references(&content);
-            reach.opaque |= OPAQUE.iter().any(|field| content.get(field).is_some()) || climbs(&content, &named);
+            let named = named_paths(&content);
+            found.is_opaque |= OPAQUE.iter().any(|field| content.get(field).is_some());
+            found.is_opaque |= has_other_parent_path(&content, &named);
             for reference in named {
                 if is_remote(&reference) {
-                    reach.remote.push(reference);
+                    found.remote.push(reference);
                     continue;
                 }
                 let Some(at) = path::resolve(&directory, &reference) else {
-                    reach.leaving = Some(reference);
-                    return reach;
+                    found.outside = Some(reference);
+                    return found;
                 };
-                reach.opaque |= reference.contains(['*', '?', '[']);
-                reach.inputs.insert(at.clone());
-                if !artifact.has_directory(&at) || !seen.insert(at.clone()) {
-                    continue;
-                }
-                let file = generator::NAMES.iter().find_map(|name| artifact.file(&path::join(&at, name)));
-                if let Some(Ok(content)) = file.map(kustomization_file::read) {
+                found.is_opaque |= reference.contains(['*', '?', '[']);
+                found.paths.insert(at.clone());
+                if artifact.has_directory(&at)
+                    && seen.insert(at.clone())
+                    && let Some(content) = kustomization_file::read_in(artifact, &at)
+                {
                     queue.push((at, Value::Object(content)));
                 }
             }
         }
-        reach
+        found
     }
 }
 
-/// Whether a text that is no known reference could lead out of its directory.
-fn climbs(content: &Value, named: &[String]) -> bool {
+/// Returns true if a text that is not a known reference may be a path above its directory.
+fn has_other_parent_path(content: &Value, named: &[String]) -> bool {
     match content {
         Value::String(text) => {
-            let plain = text.split_once('=').map_or(text.as_str(), |(_, path)| path);
-            text.contains("..") && !named.iter().any(|name| name == text || name == plain)
+            let path = text.split_once('=').map_or(text.as_str(), |(_, path)| path);
+            text.contains("..") && !named.iter().any(|name| name == text || name == path)
         }
-        Value::Array(items) => items.iter().any(|item| climbs(item, named)),
-        Value::Object(fields) => fields.values().any(|value| climbs(value, named)),
+        Value::Array(items) => items.iter().any(|item| has_other_parent_path(item, named)),
+        Value::Object(fields) => fields.values().any(|value| has_other_parent_path(value, named)),
         _ => false,
     }
 }
 
-/// Every file or directory that a kustomization file names.
-fn references(content: &Value) -> Vec<String> {
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-    let texts =
-        |value: Option<&Value>| list(value).iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
-    let mut found: Vec<String> = REFERENCES.iter().flat_map(|field| texts(content.get(field))).collect();
-    // Inline YAML is no path.
+/// Returns every file, directory and URL that a kustomization file names.
+fn named_paths(content: &Value) -> Vec<String> {
+    let mut found: Vec<&str> = REFERENCES.iter().flat_map(|field| texts(content.get(field))).collect();
+    // Inline YAML is not a path.
     found.retain(|reference| !reference.contains('\n') && !reference.trim_start().starts_with('{'));
     for field in ["patches", "patchesJson6902", "replacements"] {
-        let paths = list(content.get(field));
-        found.extend(paths.iter().filter_map(|entry| entry.get("path")?.as_str()).map(str::to_owned));
+        found.extend(items(content.get(field)).iter().filter_map(|entry| entry.get("path")?.as_str()));
     }
     for field in ["configMapGenerator", "secretGenerator"] {
-        for entry in list(content.get(field)) {
-            let files = texts(entry.get("files")).into_iter();
-            found.extend(files.map(|file| file.split_once('=').map_or(file.clone(), |(_, path)| path.to_owned())));
+        for entry in items(content.get(field)) {
+            found.extend(texts(entry.get("files")).map(|file| file.split_once('=').map_or(file, |(_, path)| path)));
             found.extend(texts(entry.get("envs")));
-            found.extend(entry.get("env").and_then(Value::as_str).map(str::to_owned));
+            found.extend(entry.get("env").and_then(Value::as_str));
         }
     }
-    found.extend(content.pointer("/openapi/path").and_then(Value::as_str).map(str::to_owned));
-    found
+    found.extend(content.pointer("/openapi/path").and_then(Value::as_str));
+    found.into_iter().map(str::to_owned).collect()
+}
+
+fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
+    items(value).iter().filter_map(Value::as_str)
 }
 
 fn is_remote(reference: &str) -> bool {
@@ -137,9 +138,10 @@ fn is_remote(reference: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::source::artifact::SourceOptions;
+    use crate::flux::build::generator;
+    use crate::flux::source::options::SourceOptions;
 
-    fn generated(files: &[(&str, &str)]) -> (Artifact, Generated) {
+    fn generated(files: &[(&str, &str)]) -> (Artifact, GeneratedFile) {
         let artifact = Artifact::pack(&files.iter().copied().collect(), &SourceOptions::default());
         let generated = generator::generate(&artifact, &serde_json::json!({"path": "app"}), false).unwrap();
         (artifact, generated)
@@ -159,30 +161,30 @@ mod tests {
         for (file, expected) in rows {
             let files = [("app/kustomization.yaml", file), ("base/kustomization.yaml", "resources: []")];
             let (artifact, generated) = generated(&files);
-            assert_eq!(leaving(&artifact, &generated).as_deref(), expected, "{file}");
+            assert_eq!(reference_outside(&artifact, &generated).as_deref(), expected, "{file}");
         }
     }
 
     #[test]
-    fn references_of_nested_files_are_checked_too() {
+    fn references_of_nested_files_are_checked() {
         let files =
             [("app/kustomization.yaml", "resources: [../base]"), ("base/kustomization.yaml", "resources: [../../x]")];
         let (artifact, generated) = generated(&files);
-        assert_eq!(leaving(&artifact, &generated).as_deref(), Some("../../x"));
+        assert_eq!(reference_outside(&artifact, &generated).as_deref(), Some("../../x"));
     }
 
     #[test]
-    fn remote_references_are_named_wherever_they_stand() {
+    fn remote_references_of_nested_files_are_found() {
         let files = [
             ("app/kustomization.yaml", "resources: [../base, 'https://example.com/a.yaml']"),
             ("base/kustomization.yaml", "resources: ['git@example.com:x.git']"),
         ];
         let (artifact, generated) = generated(&files);
-        assert_eq!(remote(&artifact, &generated), ["https://example.com/a.yaml", "git@example.com:x.git"]);
+        assert_eq!(remote_references(&artifact, &generated), ["https://example.com/a.yaml", "git@example.com:x.git"]);
     }
 
     #[test]
-    fn inputs_are_the_directory_and_what_is_referred_to_or_anything() {
+    fn inputs_are_the_directory_and_its_references_unless_a_field_is_opaque() {
         let base = ("base/kustomization.yaml", "resources: [x.yaml, ../deep/y.yaml]");
         let rows: [(&str, Option<&[&str]>); 8] = [
             ("resources: [a.yaml]", Some(&["app", "app/a.yaml"])),
@@ -196,7 +198,7 @@ mod tests {
         ];
         for (file, expected) in rows {
             let (artifact, generated) = generated(&[("app/kustomization.yaml", file), base]);
-            let found = inputs(&artifact, &generated);
+            let found = input_paths(&artifact, &generated);
             assert_eq!(
                 found.as_ref().map(|found| found.iter().map(String::as_str).collect()),
                 expected.map(<[_]>::to_vec)

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::model::{NodeId, PassOutcome};
-use super::{Preview, by_id, spec_of};
+use super::{Preview, by_id};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Reason, ReasonCode};
@@ -31,7 +31,7 @@ impl Preview<'_> {
     }
 
     fn blocked_by_itself(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Reason> {
-        if spec.suspended() {
+        if spec.is_suspended() {
             return Some(ReasonCode::Suspended.into());
         }
         if key.name.len() > 63 {
@@ -111,7 +111,7 @@ impl Preview<'_> {
             let live = NodeId { key: next.clone(), fresh: false };
             let node = self.nodes.iter().rfind(|node| node.id == fresh || node.id == live);
             let last = node.and_then(|node| node.last()).map(|pass| pass.spec.clone());
-            let spec = last.or_else(|| self.live.get(&next).map(|live| spec_of(live)));
+            let spec = last.or_else(|| self.live.get(&next).map(|live| KustomizationSpec::of(live)));
             queue.extend(spec.into_iter().flat_map(|spec| spec.depends_on(&next.namespace)));
         }
         false

@@ -175,7 +175,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::flux::build::objects::Built;
+    use crate::flux::build::objects::BuiltObject;
     use crate::flux::spec::KustomizationSpec;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::plan::{Outcome, OwnerOutcome};
@@ -183,7 +183,7 @@ mod tests {
 
     fn applied(name: &str) -> AppliedObject {
         let id = ObjectId::new("", "ConfigMap", "shop", name);
-        let built = Built { id: id.clone(), version: "v1".to_owned(), manifest: json!({}), veil: None };
+        let built = BuiltObject { id: id.clone(), version: "v1".to_owned(), manifest: json!({}), undecrypted: None };
         let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
         AppliedObject { owner, spec: KustomizationSpec::new(&json!({})), id, built }
     }

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Preview;
 use super::model::{Node, Pass};
 use super::passes::Round;
 use super::rows::owner_id;
-use super::{Preview, spec_of};
 use crate::flux::build;
-use crate::flux::build::Replaced;
-use crate::flux::build::encrypted;
-use crate::flux::build::encrypted::{Renaming, Undecrypted};
-use crate::flux::build::objects::Built;
-use crate::flux::spec::NamespacedName;
+use crate::flux::build::BuildContext;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::resolve_names::resolve_names;
+use crate::flux::build::undecrypted::{Undecrypted, UnknownName};
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::inventory_members;
@@ -80,17 +80,17 @@ impl Preview<'_> {
     pub(crate) fn unveiled(
         &self,
         key: &NamespacedName,
-        built: Vec<Built>,
+        built: Vec<BuiltObject>,
         round: &mut Round<'_, '_>,
-    ) -> Option<Vec<Built>> {
-        if !built.iter().any(Built::is_nameless) {
+    ) -> Option<Vec<BuiltObject>> {
+        if !built.iter().any(BuiltObject::has_unknown_identity) {
             return Some(built);
         }
         let live = self.live.get(key);
         let before = match live.zip(self.world.applied.get(key)) {
             Some((live, artifact)) => {
-                let answers = (round.answers, &Replaced::new());
-                build::build(artifact, key, &spec_of(live), self.world.features, answers, &mut round.needs)?.ok()
+                let mut context = BuildContext::new(self.world.features, round.answers, &mut round.needs);
+                build::build(artifact, key, &KustomizationSpec::of(live), &mut context)?.ok()
             }
             None => None,
         };
@@ -98,15 +98,15 @@ impl Preview<'_> {
             Some(Members::Listed(ids)) => ids.into_iter().collect(),
             _ => BTreeSet::new(),
         };
-        Some(encrypted::settle(built, before.as_deref(), &inventory))
+        Some(resolve_names(built, before.as_deref(), &inventory))
     }
 
     /// Says of every row of such an object what is not known of it, and names what may be one.
     pub(crate) fn tell_veiled(&self, changes: &mut Vec<Change>) {
-        let (mut names, mut identities): (BTreeMap<_, &Renaming>, BTreeMap<_, &NamespacedName>) = Default::default();
+        let (mut names, mut identities): (BTreeMap<_, &UnknownName>, BTreeMap<_, &NamespacedName>) = Default::default();
         for node in self.nodes.iter().filter(|node| node.removal.is_none()) {
             for (id, object) in node.last().and_then(Pass::desired).into_iter().flatten() {
-                match &object.veil {
+                match &object.undecrypted {
                     Some(Undecrypted::Name(renaming)) => drop(names.insert(id, renaming)),
                     Some(Undecrypted::Identity) => drop(identities.insert(id, &node.id.key)),
                     _ => {}
@@ -116,24 +116,24 @@ impl Preview<'_> {
         // What is there may be what is generated: its own row says so.
         let told = |change: &Change| {
             let renaming = names.get(&change.object.id).filter(|_| change.action == Action::Create);
-            renaming.is_some_and(|renaming| !renaming.changed && !renaming.live.is_empty())
+            renaming.is_some_and(|renaming| !renaming.content_changed && !renaming.candidates.is_empty())
         };
         changes.retain(|change| !told(change));
         let uncompared = identities.values().filter(|key| !self.world.applied.contains_key(key));
         let hiding: Vec<_> = uncompared.map(|key| Some(owner_id(key))).collect();
         for change in changes.iter_mut() {
             let id = &change.object.id;
-            let candidate = || names.values().find(|renaming| renaming.live.contains(id));
+            let candidate = || names.values().find(|renaming| renaming.candidates.contains(id));
             match change.action {
                 Action::Create if identities.contains_key(id) => Statement::Encrypted.apply(change, Action::Unknown),
                 Action::Create => match names.get(id) {
-                    Some(renaming) if renaming.live.is_empty() => Statement::New.apply(change, Action::Create),
+                    Some(renaming) if renaming.candidates.is_empty() => Statement::New.apply(change, Action::Create),
                     Some(_) => Statement::Renamed.apply(change, Action::Create),
                     None => {}
                 },
                 Action::Delete if change.cause.is_none() && change.reason.code == ReasonCode::NotInBuild => {
                     match candidate() {
-                        Some(renaming) if renaming.changed => Statement::Renamed.apply(change, Action::Delete),
+                        Some(renaming) if renaming.content_changed => Statement::Renamed.apply(change, Action::Delete),
                         Some(_) => Statement::Uncompared.apply(change, Action::Unknown),
                         None if hiding.contains(&change.owner) => Statement::MaybeDeleted.apply(change, Action::Delete),
                         None => {}
@@ -154,7 +154,8 @@ impl Preview<'_> {
 
 /// Explains that the build of a Kustomization holds encrypted objects; `None` if it holds none.
 pub(crate) fn reason(node: &Node) -> Option<Reason> {
-    let encrypted = |object: &&Built| object.veil.as_ref().is_some_and(|veil| *veil != Undecrypted::Reference);
+    let encrypted =
+        |object: &&BuiltObject| object.undecrypted.as_ref().is_some_and(|veil| *veil != Undecrypted::Reference);
     let objects = node.last().and_then(Pass::desired).into_iter().flat_map(|desired| desired.values());
     let number = objects.filter(encrypted).count();
     let detail =

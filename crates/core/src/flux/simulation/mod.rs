@@ -24,10 +24,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::build::{Answers, Needs};
-use super::features::Features;
+use super::kustomize_controller::Features;
 use super::source::artifact::Artifact;
-use super::source::matching::SourceId;
-use super::spec::{KustomizationSpec, NamespacedName};
+use super::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
@@ -112,7 +111,7 @@ impl<'a> Preview<'a> {
     pub fn new(world: World<'a>) -> Self {
         let snapshot = world.snapshot;
         let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
-        let live = kustomizations.map(|full| (key_of(&full.object.id), full)).collect();
+        let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
         Self { cascade: Cascade::new(snapshot), world, live, nodes: Vec::new(), refusals: Vec::new() }
     }
 
@@ -176,7 +175,7 @@ impl<'a> Preview<'a> {
         let mut round = Round { consequences, scopes, answers, needs: Needs::default() };
         let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
         let wanted = self.nodes.iter().flat_map(|node| &node.passes).filter_map(Pass::desired);
-        keys.extend(wanted.flat_map(|desired| desired.keys()).filter(|id| id.is(GROUP, KIND)).map(key_of));
+        keys.extend(wanted.flat_map(|desired| desired.keys()).filter(|id| id.is(GROUP, KIND)).map(NamespacedName::of));
         let changes = self.spec_changes();
         let mut nodes = Vec::new();
         for key in keys {
@@ -214,7 +213,7 @@ impl<'a> Preview<'a> {
             (None, Some(taken)) => self.root_of(&taken.cause, consequences)?,
             (None, None) => return None,
         };
-        let spec = spec_of(live);
+        let spec = KustomizationSpec::of(live);
         let leaves = spec.finalizer_deletes(self.world.features.deletion_policy);
         let unreadable = match flux_kustomization::inventory_members(&live.content) {
             Members::Unreadable(why) => Some(why),
@@ -254,15 +253,6 @@ impl<'a> Preview<'a> {
         let fate = consequences.fates.get(cause)?;
         Some((fate.deleters.clone(), fate.surely_goes()))
     }
-}
-
-/// Namespace and name of a Kustomization.
-fn key_of(id: &ObjectId) -> NamespacedName {
-    NamespacedName { namespace: id.namespace.to_string(), name: id.name.to_string() }
-}
-
-fn spec_of(live: &Resource) -> KustomizationSpec {
-    KustomizationSpec::new(live.spec())
 }
 
 /// Kustomizations by identity.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::flux::build::objects::Built;
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Reason;
@@ -41,7 +41,7 @@ impl SimulationEvent {
 }
 
 /// The objects of a build by their identity in the cluster.
-pub(crate) type Desired = BTreeMap<ObjectId, Built>;
+pub(crate) type Desired = BTreeMap<ObjectId, BuiltObject>;
 
 /// What a pass comes to.
 #[derive(Clone, Debug, PartialEq)]

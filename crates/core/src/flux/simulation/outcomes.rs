@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::explore::Graph;
 use super::model::{Finalization, Node, PassOutcome, SimulationEvent};
-use crate::flux::build::objects::Built;
-use crate::flux::features::Features;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE, PRUNE, RECONCILE, SSA};
@@ -309,8 +309,8 @@ fn start(live: Option<&ObjectMetadata>, features: Features) -> SimulationState {
 }
 
 /// Whether a manifest says itself that it is not to be applied.
-pub(crate) fn is_skipped(built: &Built) -> bool {
-    built.is_marked(RECONCILE, "disabled") || built.is_marked(SSA, "ignore")
+pub(crate) fn is_skipped(built: &BuiltObject) -> bool {
+    built.has_label_or_annotation(RECONCILE, "disabled") || built.has_label_or_annotation(SSA, "ignore")
 }
 
 /// The mark that keeps a live object from being pruned by the controller.
@@ -336,9 +336,11 @@ fn guard_is_foreign(object: &ObjectMetadata) -> bool {
     object.writers.iter().filter(owns).any(|writer| merges || !ours(writer))
 }
 
-fn applied(built: &Built, spec: &KustomizationSpec, owner: &NamespacedName, features: Features) -> Applied {
-    let common = |key: &str, value: &str| spec.common_mark(key).is_some_and(|found| found.eq_ignore_ascii_case(value));
-    let marked = |key: &str, value: &str| built.is_marked(key, value) || common(key, value);
+fn applied(built: &BuiltObject, spec: &KustomizationSpec, owner: &NamespacedName, features: Features) -> Applied {
+    let common = |key: &str, value: &str| {
+        spec.common_label_or_annotation(key).is_some_and(|found| found.eq_ignore_ascii_case(value))
+    };
+    let marked = |key: &str, value: &str| built.has_label_or_annotation(key, value) || common(key, value);
     let ignored = marked(SSA, "ignore");
     let label = NamespacedName {
         namespace: spec.common_label(NAMESPACE).unwrap_or(&owner.namespace).to_owned(),

@@ -6,9 +6,9 @@ use super::model::{Finalization, Node, NodeId, Pass, PassOutcome, Removal, Simul
 use super::outcomes::{FinalState, PossibleOutcomes};
 use super::scope;
 use super::scope::Scopes;
-use super::{Consequences, Preview, Refusal, key_of, outcomes, spec_of};
+use super::{Consequences, Preview, Refusal, outcomes};
 use crate::flux::build;
-use crate::flux::build::{Answers, Needs, Replaced};
+use crate::flux::build::{Answers, BuildContext, BuildError, DataOverrides, Needs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
@@ -42,7 +42,7 @@ impl Preview<'_> {
                     if !outcomes::is_skipped(built) && built.manifest.is_object() {
                         let spec =
                             KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&serde_json::Value::Null));
-                        changes.entry(key_of(id)).or_default().push((node.id.clone(), number, spec));
+                        changes.entry(NamespacedName::of(id)).or_default().push((node.id.clone(), number, spec));
                     }
                 }
             }
@@ -60,7 +60,7 @@ impl Preview<'_> {
     ) -> Node {
         let id = NodeId { key: key.clone(), fresh: false };
         let removal = self.removal(key, live, round.consequences);
-        let live_spec = KustomizationSpec::new(live.spec());
+        let live_spec = KustomizationSpec::of(live);
         let object = &live.object;
         let frozen = [RECONCILE, SSA].iter().any(|mark| {
             object
@@ -73,7 +73,7 @@ impl Preview<'_> {
         let mut specs = vec![(None, live_spec.clone())];
         let mut current = live_spec;
         for (parent, number, desired) in changes.iter().filter(|_| !frozen) {
-            let merged = current.merged(desired, foreign);
+            let merged = current.after_apply(desired, foreign);
             if merged != current {
                 specs.push((Some((parent.clone(), *number)), merged.clone()));
                 current = merged;
@@ -84,7 +84,7 @@ impl Preview<'_> {
             let dependencies = spec.depends_on(&key.namespace);
             let source = spec.source(&key.namespace);
             let same = |other: &NamespacedName| {
-                self.live.get(other).is_some_and(|live| spec_of(live).source(&other.namespace) == source)
+                self.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
             };
             dependencies.iter().any(same)
         };
@@ -162,7 +162,7 @@ impl Preview<'_> {
     ) -> Vec<Pass> {
         changes
             .map(|(parent, number, desired)| {
-                self.pass(key, desired.clone(), Some((parent.clone(), *number)), &Replaced::new(), round)
+                self.pass(key, desired.clone(), Some((parent.clone(), *number)), &DataOverrides::new(), round)
             })
             .collect()
     }
@@ -191,11 +191,11 @@ impl Preview<'_> {
         round: &mut Round<'_, '_>,
     ) -> Vec<Pass> {
         let Some(renewed) = self.renewed(key, &spec, round.consequences, round.answers) else {
-            return vec![self.pass(key, spec, trigger, &Replaced::new(), round)];
+            return vec![self.pass(key, spec, trigger, &DataOverrides::new(), round)];
         };
         let mut passes = vec![];
         if renewed.old_first != Some(false) {
-            let mut old = self.pass(key, spec.clone(), trigger.clone(), &Replaced::new(), round);
+            let mut old = self.pass(key, spec.clone(), trigger.clone(), &DataOverrides::new(), round);
             old.optional |= renewed.old_first.is_none();
             passes.push(old);
         }
@@ -208,7 +208,7 @@ impl Preview<'_> {
         key: &NamespacedName,
         spec: KustomizationSpec,
         trigger: Trigger,
-        replaced: &Replaced,
+        replaced: &DataOverrides,
         round: &mut Round<'_, '_>,
     ) -> Pass {
         let (outcome, sure) = self.outcome(key, &spec, replaced, round);
@@ -218,7 +218,7 @@ impl Preview<'_> {
     /// How many Kustomizations a new revision puts in the queue.
     fn queued(&self) -> usize {
         let follows = |(key, live): &(&NamespacedName, &&Resource)| {
-            self.world.trees.contains_key(&spec_of(live).source(&key.namespace))
+            self.world.trees.contains_key(&KustomizationSpec::of(live).source(&key.namespace))
         };
         self.live.iter().filter(follows).count()
     }
@@ -228,7 +228,7 @@ impl Preview<'_> {
         &self,
         key: &NamespacedName,
         spec: &KustomizationSpec,
-        replaced: &Replaced,
+        replaced: &DataOverrides,
         round: &mut Round<'_, '_>,
     ) -> (PassOutcome, bool) {
         let source = spec.source(&key.namespace);
@@ -244,17 +244,15 @@ impl Preview<'_> {
         if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
             return (PassOutcome::Blocked(hindrance.reason.clone()), true);
         }
-        let answers = (round.answers, replaced);
-        let built = match build::build(artifact, key, spec, self.world.features, answers, &mut round.needs) {
+        let mut context = BuildContext::new(self.world.features, round.answers, &mut round.needs);
+        context.overrides = replaced;
+        let built = match build::build(artifact, key, spec, &mut context) {
             None => return elsewhere(ReasonCode::NotBuilt, "it is not built yet".to_owned()),
-            Some(Err(reason)) => {
-                return match build::needs_key(artifact, spec, self.world.features) {
-                    Some(file) => {
-                        let detail = format!("without keys it cannot be built: {file} hides what it patches");
-                        elsewhere(ReasonCode::Encrypted, detail)
-                    }
-                    None => (PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, reason)), true),
-                };
+            Some(Err(error @ BuildError::EncryptedPatch(_))) => {
+                return elsewhere(ReasonCode::Encrypted, error.to_string());
+            }
+            Some(Err(BuildError::Failed(message))) => {
+                return (PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, message)), true);
             }
             Some(Ok(_)) if spec.is_remote() => {
                 let detail = "its objects are in another cluster (spec.kubeConfig)";

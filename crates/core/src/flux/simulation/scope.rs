@@ -6,9 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::model::{Desired, Node, PassOutcome};
-use crate::flux::build::encrypted::Undecrypted;
 use crate::flux::build::objects;
-use crate::flux::build::objects::Built;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::{Reason, ReasonCode};
@@ -40,7 +40,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// The outcome of applying a build.
-    pub(crate) fn place(&self, built: Vec<Built>) -> PassOutcome {
+    pub(crate) fn place(&self, built: Vec<BuiltObject>) -> PassOutcome {
         let own: HashMap<GroupKind, bool> = built.iter().filter_map(objects::defined_kind).collect();
         let made: BTreeSet<&str> =
             built.iter().filter(|object| object.id.is("", "Namespace")).map(|object| &*object.id.name).collect();
@@ -49,11 +49,11 @@ impl<'a> Scopes<'a> {
         for object in &built {
             let kind = object.id.group_kind();
             let mut fails = |why: String| failures.push((stage(&object.id), why));
-            if object.veil == Some(Undecrypted::Identity) {
+            if object.undecrypted == Some(Undecrypted::Identity) {
                 desired.insert(object.id.clone(), object.clone());
                 continue;
             }
-            if !object.is_nameless() && !valid_name(&object.id) {
+            if !object.has_unknown_identity() && !valid_name(&object.id) {
                 fails(format!("the API server refuses the name {:?}", &*object.id.name));
             }
             match self.namespaced(&kind).or_else(|| own.get(&kind).copied()) {
@@ -64,7 +64,7 @@ impl<'a> Scopes<'a> {
                 }
                 Some(false) => {
                     let id = ObjectId::new(&kind.group, &kind.kind, "", &object.id.name);
-                    desired.insert(id.clone(), Built { id, ..object.clone() });
+                    desired.insert(id.clone(), BuiltObject { id, ..object.clone() });
                     continue;
                 }
                 Some(true) => {}

@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use super::model::{Node, NodeId, Pass};
 use super::outcomes::{FinalState, is_skipped};
 use super::{Consequences, Preview};
-use crate::flux::build::substitute;
-use crate::flux::build::substitute::Lookup;
-use crate::flux::build::variables::Data;
-use crate::flux::build::{Answers, DataRef, Replaced};
+use crate::flux::build::data::{Data, DataRef, Lookup};
+use crate::flux::build::substitute::variable_sources;
+use crate::flux::build::{Answers, DataOverrides};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::SSA;
@@ -21,7 +20,7 @@ use crate::ownership::schemes::flux_kustomization::SSA;
 #[derive(Default)]
 pub(crate) struct VariableUpdate {
     /// What ConfigMaps and Secrets will hold, where that is another thing than now.
-    pub(crate) data: Replaced,
+    pub(crate) data: DataOverrides,
     /// A pass that brings the new data.
     pub(crate) by: Option<(NodeId, usize)>,
     /// Whether a build with the old data comes first: surely, perhaps (`None`), or surely not.
@@ -41,9 +40,8 @@ impl Preview<'_> {
         let mut renewed = VariableUpdate::default();
         let mut old_builds = true;
         let mut waits = false;
-        for source in substitute::sources(spec.value()) {
-            let (kind, name) = (source.kind.to_owned(), source.name.to_owned());
-            let reference = DataRef { kind, namespace: key.namespace.clone(), name };
+        for source in variable_sources(spec.value()) {
+            let reference = source.reference(&key.namespace);
             let now = answers.data(&reference)?;
             let Some((then, by)) = self.then(&reference, now, consequences) else { continue };
             if values(now) == values(&then) {
@@ -84,14 +82,14 @@ impl Preview<'_> {
         if let Some(node) = self.nodes.iter().filter(|node| node.stays()).find(|node| applied(node)) {
             let built = node.last()?.applied()?.get(&id)?;
             let by = (node.id.clone(), node.passes.len() - 1);
-            let skipped = is_skipped(built) || (live.is_some() && built.is_marked(SSA, "ifnotpresent"));
+            let skipped = is_skipped(built) || (live.is_some() && built.has_label_or_annotation(SSA, "ifnotpresent"));
             // What is encrypted cannot be compared, and is taken to stay.
             let before = match now {
                 Lookup::Found(before) => before,
                 Lookup::Missing | Lookup::Unreadable(_) => &Data::default(),
             };
-            let after = before.applied(&built.manifest);
-            return (!skipped && built.veil.is_none()).then_some((Lookup::Found(after), Some(by)));
+            let after = before.after_apply(&built.manifest);
+            return (!skipped && built.undecrypted.is_none()).then_some((Lookup::Found(after), Some(by)));
         }
         live?;
         let fate = consequences.fates.get(&id);

@@ -1,6 +1,6 @@
-//! The artifact that source-controller makes of a tree: what a Kustomization can see.
+//! The artifact that source-controller packs of a tree, and that a Kustomization is built from.
 //!
-//! Source: reference kustomize-controller 3.1.
+//! Source: docs/reference/kustomize-controller.md 3.1.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -9,34 +9,12 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::ignore::Patterns;
+use super::options::{IgnoreFilter, SourceOptions};
 use super::path;
 use super::tree::{File, Tree};
 use crate::text::hex;
 
-/// Which files a kind of source leaves out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IgnoreFilter {
-    /// Ignore files of every directory, and the defaults while there is no pattern: GitRepository, OCIRepository.
-    #[default]
-    Full,
-    /// The ignore file of the root, no defaults: Bucket.
-    RootOnly,
-    /// Nothing: an OCIRepository whose layer is copied, an ExternalArtifact.
-    Nothing,
-}
-
-/// The fields of a source that decide what is packed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourceOptions {
-    /// How files are filtered.
-    pub filter: IgnoreFilter,
-    /// `spec.ignore`: lines with the highest priority.
-    pub ignore: Option<String>,
-    /// `spec.sparseCheckout`: plain string prefixes; empty means everything.
-    pub sparse: Vec<String>,
-}
-
-/// Regular files and directories that survive the filter.
+/// Regular files and directories of a source that its ignore rules keep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Artifact {
     files: BTreeMap<String, Arc<[u8]>>,
@@ -47,86 +25,84 @@ pub struct Artifact {
 impl Artifact {
     /// Packs a tree as source-controller does.
     pub fn pack(tree: &Tree, options: &SourceOptions) -> Self {
-        let sparse: Vec<&str> = options.sparse.iter().map(|entry| entry.trim_start_matches("./")).collect();
-        let checked_out = |at: &str| sparse.is_empty() || sparse.iter().any(|prefix| at.starts_with(prefix));
-        let regular = tree.iter().filter_map(|(at, file)| match file {
-            File::Regular(content) if checked_out(at) => Some((at, content)),
+        let checked_out: Vec<_> = tree.iter().filter(|(at, _)| is_checked_out(at, &options.sparse)).collect();
+        let regular = checked_out.iter().filter_map(|(at, file)| match file {
+            File::Regular(content) => Some((*at, content)),
             _ => None,
         });
-        let regular: Vec<_> = regular.collect();
-        let patterns = patterns(&regular, options);
+        let mut files: Vec<(&str, &Arc<[u8]>)> = regular.collect();
+        let patterns = patterns(&files, options);
+        // A directory of a link stays, although the link itself is dropped.
         let mut directories = BTreeSet::new();
-        let links = tree.iter().filter(|(at, file)| !matches!(file, File::Regular(_)) && checked_out(at));
-        for at in regular.iter().map(|(at, _)| *at).chain(links.map(|(at, _)| at)) {
-            let mut directory = path::parent(at);
-            while !directory.is_empty() {
-                if !patterns.excludes(directory, true) {
-                    directories.insert(directory.to_owned());
-                }
-                directory = path::parent(directory);
-            }
+        for (at, _) in checked_out {
+            directories.extend(path::ancestors(at).filter(|at| !patterns.excludes(at, true)).map(str::to_owned));
         }
-        let kept = regular.into_iter().filter(|(at, _)| !patterns.excludes(at, false));
-        Self::new(kept.map(|(at, content)| (at.to_owned(), content.clone())).collect(), directories)
+        files.retain(|(at, _)| !patterns.excludes(at, false));
+        Self::new(files.into_iter().map(|(at, content)| (at.to_owned(), content.clone())).collect(), directories)
     }
 
     fn new(files: BTreeMap<String, Arc<[u8]>>, mut directories: BTreeSet<String>) -> Self {
-        // Unpacking makes the directories above every file and directory, also those that were excluded themselves.
+        // Unpacking creates the directories above every file and directory, including excluded ones.
         let kept: Vec<String> = files.keys().chain(&directories).cloned().collect();
-        for at in kept {
-            let mut directory = path::parent(&at);
-            while !directory.is_empty() {
-                directories.insert(directory.to_owned());
-                directory = path::parent(directory);
-            }
+        for at in &kept {
+            directories.extend(path::ancestors(at).map(str::to_owned));
         }
         let digest = hash(&files, &directories);
         Self { files, directories, digest }
     }
 
-    /// An artifact of one file, for what is built a second time.
+    /// Returns an artifact of one file.
     pub fn of_file(at: &str, content: &[u8]) -> Self {
         Self::new([(at.to_owned(), content.into())].into(), BTreeSet::new())
     }
 
-    /// `sha256:` and the hash of some bytes, as the controllers write digests.
+    /// Returns the digest of some bytes as the controllers write it, `sha256:…`.
     pub fn digest_of(bytes: &[u8]) -> String {
         format!("sha256:{}", hex(&Sha256::digest(bytes)))
     }
 
-    /// The content of a file.
+    /// Returns the content of a file.
     pub fn file(&self, at: &str) -> Option<&[u8]> {
         self.files.get(at).map(|content| &**content)
     }
 
-    /// Whether a directory is in the artifact; the root always is.
+    /// Returns true if a directory is in the artifact; the root always is.
     pub fn has_directory(&self, at: &str) -> bool {
         at.is_empty() || self.directories.contains(at)
     }
 
-    /// Paths and contents in order.
+    /// Returns paths and contents in order of the paths.
     pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|(at, content)| (at.as_str(), &**content))
     }
 
-    /// Every directory but the root, in order.
+    /// Returns every directory except the root, in order.
     pub fn directories(&self) -> impl Iterator<Item = &str> {
         self.directories.iter().map(String::as_str)
     }
 
-    /// The digest of a part: files by name, and directories with all that is below them.
+    /// Returns a digest of some files and directories, directories with everything below them.
     pub fn digest_below(&self, paths: &BTreeSet<String>) -> String {
-        let files =
-            paths.iter().flat_map(|at| self.files.get_key_value(at).into_iter().chain(self.files.range(below(at))));
-        let directories =
-            paths.iter().flat_map(|at| self.directories.get(at).into_iter().chain(self.directories.range(below(at))));
+        let mut files = Vec::new();
+        let mut directories = Vec::new();
+        for at in paths {
+            files.extend(self.files.get_key_value(at));
+            files.extend(self.files.range(keys_below(at)));
+            directories.extend(self.directories.get(at));
+            directories.extend(self.directories.range(keys_below(at)));
+        }
         hash(files, directories)
     }
 
-    /// Hash of paths and contents: two artifacts with one digest build to the same objects.
+    /// Returns a hash of paths and contents; artifacts with the same digest build to the same objects.
     pub fn digest(&self) -> &str {
         &self.digest
     }
+}
+
+/// `sparse` holds string prefixes, not directories: `app` also matches `apple.yaml`.
+fn is_checked_out(at: &str, sparse: &[String]) -> bool {
+    sparse.is_empty() || sparse.iter().any(|prefix| at.starts_with(prefix.trim_start_matches("./")))
 }
 
 fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Patterns {
@@ -134,7 +110,7 @@ fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Patterns {
         return Patterns::default();
     }
     let mut found: Vec<_> = files.iter().filter(|(at, _)| at.rsplit('/').next() == Some(".sourceignore")).collect();
-    // Directory by directory as a walk meets them: a directory's own file before those below it.
+    // In the order of a walk: the file of a directory before those below it.
     found.sort_by_key(|(at, _)| path::parent(at).split('/').map(str::to_owned).collect::<Vec<_>>());
     let mut patterns = Patterns::default();
     if options.filter == IgnoreFilter::RootOnly {
@@ -147,8 +123,8 @@ fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Patterns {
     if options.filter == IgnoreFilter::Full { patterns.with_defaults() } else { patterns }
 }
 
-/// The keys below a directory; `0` is the character after `/`.
-fn below(directory: &str) -> Range<String> {
+/// Returns the range of the keys below a directory; `0` is the character after `/`.
+fn keys_below(directory: &str) -> Range<String> {
     format!("{directory}/")..format!("{directory}0")
 }
 
@@ -177,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_go_once_anyone_writes_a_pattern() {
+    fn one_pattern_replaces_the_defaults() {
         let files = [".github/ci.yaml", ".sops.yaml", "a.yaml", "logo.png", ".gitignore"];
         assert_eq!(pack(&files, &SourceOptions::default()), ["a.yaml"]);
         let with = [&files[..], &["deep/.sourceignore=nothing"]].concat();
@@ -186,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn the_sources_own_ignore_has_the_last_word() {
+    fn the_ignore_lines_of_the_spec_have_the_highest_priority() {
         let options = SourceOptions { ignore: Some("!b.yaml".to_owned()), ..Default::default() };
         assert_eq!(pack(&[".sourceignore=*.yaml", "a.yaml", "b.yaml"], &options), [".sourceignore", "b.yaml"]);
     }
 
     #[test]
-    fn other_sources_filter_less() {
+    fn buckets_and_copied_layers_have_fewer_ignore_rules() {
         let files = [".github/ci.yaml", "logo.png", "a.yaml", "deep/.sourceignore=*.yaml", "deep/b.yaml"];
         let with = |filter| pack(&files, &SourceOptions { filter, ..Default::default() }).len();
         assert_eq!(with(IgnoreFilter::RootOnly), 5);
@@ -201,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn sparse_checkout_is_a_plain_prefix() {
+    fn sparse_checkout_is_a_string_prefix() {
         let options = SourceOptions { sparse: vec!["./app".to_owned()], ..Default::default() };
         assert_eq!(
             pack(&["root.yaml", "app/a.yaml", "apple.yaml", "b/a.yaml"], &options),
@@ -210,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn symlinks_are_dropped_and_their_directory_stays() {
+    fn symlinks_are_dropped_and_their_directory_is_kept() {
         let mut tree: Tree = [("a.yaml", "")].into_iter().collect();
         tree.insert("links/b.yaml", File::Symlink("../a.yaml".to_owned()));
         let artifact = Artifact::pack(&tree, &SourceOptions::default());
@@ -219,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_lives_unless_it_is_excluded_itself() {
+    fn a_directory_without_files_is_kept_unless_it_is_excluded_itself() {
         let files = [(".sourceignore", "gone/\n*.txt"), ("gone/a.yaml", ""), ("bare/a.txt", "")];
         let artifact = Artifact::pack(&files.into_iter().collect(), &SourceOptions::default());
         assert!(!artifact.has_directory("gone"));

@@ -1,8 +1,8 @@
-//! The shell glob that both the ignore matcher and the substitution dialect use: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`.
+//! Shell globs of ignore files and of variable substitution: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`.
 //!
 //! `*` matches any run of characters; callers that must not cross `/` match one path segment at a time.
 
-/// A pattern that ends inside a character class or after a backslash; callers treat it as matching nothing.
+/// Error for a pattern that ends inside a character class or after a backslash; callers let it match nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadPattern;
 
@@ -13,7 +13,7 @@ enum GlobPart {
     Class { negated: bool, ranges: Vec<(char, char)> },
 }
 
-/// Whether a pattern matches a whole text.
+/// Returns true if a pattern matches a whole text.
 ///
 /// # Errors
 /// [`BadPattern`] for an unclosed class or a trailing backslash.
@@ -21,7 +21,7 @@ pub fn matches(pattern: &str, text: &str) -> Result<bool, BadPattern> {
     let parts = parse(pattern)?;
     let text: Vec<char> = text.chars().collect();
     let (mut part, mut at) = (0, 0);
-    // Where to go on when a match fails: the part after the last `*`, and the text that this `*` has not yet taken.
+    // Position to continue from after a mismatch: the part after the last `*`, and the end of the text it matched.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         match parts.get(part) {

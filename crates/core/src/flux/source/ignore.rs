@@ -1,14 +1,14 @@
-//! The matcher of `.sourceignore`: close to gitignore and different from it where it hurts.
+//! The matcher of `.sourceignore` files, which differs from gitignore.
 //!
-//! Source: reference kustomize-controller 3.1. The last matching pattern wins; an excluded directory does not hide what
-//! a later pattern includes again below it; a name without `/` matches every segment of a path.
+//! The last matching pattern wins. A later pattern can include a file below an excluded directory. A name without `/`
+//! matches every segment of a path. Source: docs/reference/kustomize-controller.md 3.1.
 
 use super::glob;
 
-/// Names that are never part of an artifact.
+/// Names that no artifact contains.
 const VCS: [&str; 4] = [".git/", ".gitignore", ".gitmodules", ".gitattributes"];
 
-/// What is left out as well while nobody writes any pattern.
+/// Patterns that apply as well if the source has no pattern of its own.
 const DEFAULTS: [&str; 20] = [
     "*.jpg",
     "*.jpeg",
@@ -42,19 +42,19 @@ struct Pattern {
     directories_only: bool,
 }
 
-/// The patterns of a source in rising priority.
+/// The patterns of a source, in order of priority; the last has the highest.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(Vec<Pattern>);
 
 impl Patterns {
-    /// Adds the lines of an ignore file that lies in a directory (empty for the root).
+    /// Adds the lines of an ignore file in a directory (empty for the root).
     pub fn add(&mut self, directory: &str, lines: &str) {
-        let wanted = |line: &&str| !line.starts_with('#') && !line.trim().is_empty();
-        self.0.extend(lines.lines().filter(wanted).map(|line| Pattern::parse(directory, line)));
+        let patterns = lines.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+        self.0.extend(patterns.map(|line| Pattern::parse(directory, line)));
     }
 
-    /// The patterns that source-controller works with: the version-control names always, its other defaults only while
-    /// there is no pattern at all in the whole source.
+    /// Adds the patterns of source-controller: always the version-control names, and its other defaults if there is no
+    /// pattern in the whole source.
     #[must_use]
     pub fn with_defaults(self) -> Self {
         let defaults: &[&str] = if self.0.is_empty() { &DEFAULTS } else { &[] };
@@ -62,7 +62,7 @@ impl Patterns {
         Self(builtin.chain(self.0.iter().cloned()).collect())
     }
 
-    /// Whether a file or directory at this path is left out.
+    /// Returns true if the file or directory at this path is excluded.
     pub fn excludes(&self, path: &str, directory: bool) -> bool {
         let segments: Vec<&str> = path.split('/').collect();
         let last = self.0.iter().rev().find(|pattern| pattern.matches(&segments, directory));
@@ -72,11 +72,11 @@ impl Patterns {
 
 impl Pattern {
     fn parse(directory: &str, line: &str) -> Self {
-        let (includes, line) = line.strip_prefix('!').map_or((false, line), |rest| (true, rest));
-        let line = if line.ends_with("\\ ") { line } else { line.trim_end_matches(' ') };
-        let (directories_only, line) = line.strip_suffix('/').map_or((false, line), |rest| (true, rest));
+        let (includes, rule) = line.strip_prefix('!').map_or((false, line), |rule| (true, rule));
+        let trimmed = if rule.ends_with("\\ ") { rule } else { rule.trim_end_matches(' ') };
+        let (directories_only, path) = trimmed.strip_suffix('/').map_or((false, trimmed), |path| (true, path));
         let scope = directory.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect();
-        Self { scope, segments: line.split('/').map(str::to_owned).collect(), includes, directories_only }
+        Self { scope, segments: path.split('/').map(str::to_owned).collect(), includes, directories_only }
     }
 
     fn matches(&self, path: &[&str], directory: bool) -> bool {
@@ -121,7 +121,7 @@ impl Pattern {
                         matched = true;
                         path = &path[at + 1..];
                     }
-                    // Not an early return: a following `**` at the end may still leave the loop, unmatched.
+                    // No early return: a `**` at the end can still leave the loop, without a match.
                     None => {
                         matched = false;
                         path = &[];
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_as_source_controller_matches_them() {
+    fn patterns_match_like_source_controller() {
         // Name, ignore lines at the root, path, whether it is a directory, excluded.
         let rows = [
             ("a name excludes at every depth", "secret", "a/secret/b.yaml", false, true),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_scoped_to_their_directory() {
+    fn patterns_apply_below_their_directory() {
         let mut patterns = Patterns::default();
         patterns.add("apps/dev", "*.yaml");
         assert!(patterns.excludes("apps/dev/x/a.yaml", false));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pattern_anywhere_drops_the_defaults_but_for_version_control() {
+    fn one_pattern_in_any_directory_replaces_the_defaults_except_version_control() {
         let none = Patterns::default().with_defaults();
         assert!(none.excludes(".github/workflows/ci.yaml", false));
         assert!(none.excludes("deep/.sops.yaml", false));

@@ -1,93 +1,111 @@
-//! Which sources of the cluster are the working tree.
+//! Matches the sources of a cluster with a checkout.
 //!
-//! Source: reference kustomize-controller 5.5 and 8 (38): a source pinned to a tag or a commit, or on another branch,
-//! does not change when the tree is merged.
+//! A source that is pinned to a tag or a commit, or that follows another branch, does not change when the tree is merged.
+//! Source: docs/reference/kustomize-controller.md 8 (38) and 10.
 
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::flux::kinds::SOURCE_GROUP;
+use crate::flux::spec::{KustomizationSpec, SourceId};
 use crate::kubernetes::object::Resource;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
-/// API group of the sources.
-pub const GROUP: &str = "source.toolkit.fluxcd.io";
-
-/// Kind, namespace and name of a source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SourceId {
-    /// `GitRepository`, `OCIRepository`, `Bucket`, …
-    pub kind: String,
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl fmt::Display for SourceId {
-    /// `GitRepository/flux-system/apps`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
-    }
-}
-
-/// Whether a GitRepository is a checkout with these remotes on this branch.
+/// Result of comparing a GitRepository with a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Match {
-    /// It is.
+pub enum CheckoutMatch {
+    /// The checkout becomes the content of the source when it is merged.
     Same,
-    /// Its URL is none of the remotes.
+    /// The URL is none of the checkout's remotes.
     OtherUrl,
-    /// It is this repository, but deployed from elsewhere.
-    NotThisRef(String),
+    /// The URL is a remote of the checkout, but the source follows another ref, such as `tag v1`.
+    OtherRef(String),
 }
 
-/// Compares a GitRepository with a checkout.
-pub fn compare(source: &Resource, remotes: &[String], branch: &str) -> Match {
-    let url = fold_url(source.text("/spec/url").unwrap_or_default());
-    if !remotes.iter().any(|remote| fold_url(remote) == url) {
-        return Match::OtherUrl;
-    }
-    let text = |pointer: &str| source.text(pointer).filter(|text| !text.is_empty());
-    // Precedence: commit, name, semver, tag, branch, master.
-    for (pointer, what) in [("/spec/ref/commit", "commit"), ("/spec/ref/name", "ref"), ("/spec/ref/semver", "semver")] {
-        if let Some(pinned) = text(pointer) {
-            if what == "ref" && pinned == format!("refs/heads/{branch}") {
-                return Match::Same;
+/// GitRepositories of a cluster that have the URL of a checkout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckoutSources {
+    /// Sources that follow the branch.
+    pub same: BTreeSet<SourceId>,
+    /// Sources that follow another ref, with that ref.
+    pub other_ref: BTreeMap<SourceId, String>,
+}
+
+impl CheckoutSources {
+    /// Finds the sources of a checkout with these remotes that is merged into `branch`.
+    pub fn find(snapshot: &Snapshot, remotes: &[String], branch: &str) -> Self {
+        let mut found = Self::default();
+        for repository in snapshot.full.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "GitRepository")) {
+            let id = SourceId::of(&repository.object.id);
+            match match_checkout(repository, remotes, branch) {
+                CheckoutMatch::Same => drop(found.same.insert(id)),
+                CheckoutMatch::OtherRef(reference) => drop(found.other_ref.insert(id, reference)),
+                CheckoutMatch::OtherUrl => {}
             }
-            return Match::NotThisRef(format!("{what} {pinned}"));
+        }
+        found
+    }
+}
+
+/// Returns a source of the cluster.
+pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource> {
+    snapshot.full.iter().find(|full| SourceId::of(&full.object.id) == *id)
+}
+
+/// Returns the sources that the Kustomizations of a cluster use.
+pub fn sources_in_use(snapshot: &Snapshot) -> BTreeSet<SourceId> {
+    let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
+    kustomizations.map(|full| KustomizationSpec::of(full).source(&full.object.id.namespace)).collect()
+}
+
+/// Compares a GitRepository with a checkout. Of the fields of `spec.ref`, source-controller uses the first that is set
+/// of commit, name, semver, tag and branch; without any it uses the branch `master`.
+pub fn match_checkout(source: &Resource, remotes: &[String], branch: &str) -> CheckoutMatch {
+    let url = normalise_url(source.text("/spec/url").unwrap_or_default());
+    if !remotes.iter().any(|remote| normalise_url(remote) == url) {
+        return CheckoutMatch::OtherUrl;
+    }
+    for (field, noun) in [("commit", "commit"), ("name", "ref"), ("semver", "semver"), ("tag", "tag")] {
+        match source.text(&format!("/spec/ref/{field}")).filter(|text| !text.is_empty()) {
+            Some(reference) if field == "name" && reference == format!("refs/heads/{branch}") => {
+                return CheckoutMatch::Same;
+            }
+            Some(reference) => return CheckoutMatch::OtherRef(format!("{noun} {reference}")),
+            None => {}
         }
     }
-    if let Some(tag) = text("/spec/ref/tag") {
-        return Match::NotThisRef(format!("tag {tag}"));
-    }
-    match text("/spec/ref/branch").unwrap_or("master") {
-        same if same == branch => Match::Same,
-        other => Match::NotThisRef(format!("branch {other}")),
+    match source.text("/spec/ref/branch").filter(|text| !text.is_empty()).unwrap_or("master") {
+        followed if followed == branch => CheckoutMatch::Same,
+        followed => CheckoutMatch::OtherRef(format!("branch {followed}")),
     }
 }
 
-/// One spelling for a repository: `host/path` without scheme, user, port of the scheme, `.git` or trailing slash.
-pub fn fold_url(url: &str) -> String {
-    let url = url.trim().trim_end_matches('/');
-    let url = url.strip_suffix(".git").unwrap_or(url);
-    let (rest, scp) = match url.split_once("://") {
-        Some((_, rest)) => (rest, false),
-        None => (url, true),
+/// Returns one spelling for a repository: `host/path` without scheme, user, default port, `.git` or trailing slash.
+pub fn normalise_url(url: &str) -> String {
+    let trimmed = url.trim().trim_end_matches('/');
+    let without_suffix = trimmed.strip_suffix(".git").unwrap_or(trimmed);
+    let (is_scp, address) = match without_suffix.split_once("://") {
+        Some((_, address)) => (false, address),
+        None => (true, without_suffix),
     };
-    let rest = match rest.split_once('@') {
+    let without_user = match address.split_once('@') {
         Some((user, rest)) if !user.contains('/') => rest,
-        _ => rest,
+        _ => address,
     };
-    let (host, path) = match (scp, rest.split_once(':'), rest.split_once('/')) {
+    let (host, path) = match (is_scp, without_user.split_once(':'), without_user.split_once('/')) {
         (true, Some((host, path)), _) if !host.contains('/') => (host, path),
         (_, _, Some((host, path))) => (host, path),
-        _ => (rest, ""),
+        _ => (without_user, ""),
     };
-    let host = [":22", ":443", ":80"].iter().find_map(|port| host.strip_suffix(port)).unwrap_or(host);
-    format!("{}/{}", host.to_lowercase(), path.trim_start_matches('/'))
+    let host_name = [":22", ":443", ":80"].iter().find_map(|port| host.strip_suffix(port)).unwrap_or(host);
+    format!("{}/{}", host_name.to_lowercase(), path.trim_start_matches('/'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::flux_object;
+    use serde_json::json;
 
     #[test]
     fn spellings_of_one_repository_are_equal() {
@@ -101,9 +119,31 @@ mod tests {
             "git@github.com:/org/repo",
         ];
         for url in same {
-            assert_eq!(fold_url(url), "github.com/org/repo", "{url}");
+            assert_eq!(normalise_url(url), "github.com/org/repo", "{url}");
         }
-        assert_ne!(fold_url("https://github.com/org/other"), "github.com/org/repo");
-        assert_ne!(fold_url("http://127.0.0.1:8080/repo"), fold_url("http://127.0.0.1:9090/repo"));
+        assert_ne!(normalise_url("https://github.com/org/other"), "github.com/org/repo");
+        assert_ne!(normalise_url("http://127.0.0.1:8080/repo"), normalise_url("http://127.0.0.1:9090/repo"));
+    }
+
+    #[test]
+    fn the_ref_with_the_highest_precedence_decides() {
+        let other = |text: &str| CheckoutMatch::OtherRef(text.to_owned());
+        let rows = [
+            (json!({"branch": "main"}), CheckoutMatch::Same),
+            (json!({"branch": "dev"}), other("branch dev")),
+            (json!({}), other("branch master")),
+            (json!({"branch": "main", "tag": "v1"}), other("tag v1")),
+            (json!({"tag": "v1", "semver": ">=1"}), other("semver >=1")),
+            (json!({"semver": ">=1", "name": "refs/heads/main"}), CheckoutMatch::Same),
+            (json!({"name": "refs/tags/v1"}), other("ref refs/tags/v1")),
+            (json!({"name": "refs/heads/main", "commit": "abc"}), other("commit abc")),
+        ];
+        let remotes = ["git@example.com:org/repo.git".to_owned()];
+        for (reference, expected) in rows {
+            let spec = json!({"spec": {"url": "https://example.com/org/repo", "ref": reference}});
+            let source = flux_object("GitRepository", spec, &[]);
+            assert_eq!(match_checkout(&source, &remotes, "main"), expected, "{reference}");
+            assert_eq!(match_checkout(&source, &[], "main"), CheckoutMatch::OtherUrl);
+        }
     }
 }

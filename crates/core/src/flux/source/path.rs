@@ -1,8 +1,7 @@
-//! Paths inside an artifact: what `spec.path` points to, and whether a reference stays inside.
+//! Paths inside an artifact: relative to its root, `/`-separated, without leading or trailing slash, empty for the root.
 
 /// Joins a path to the artifact's root as `SecureJoin` does: absolute paths and `..` are clamped at the root.
-///
-/// The result is `/`-separated without leading or trailing slash; empty for the root (reference 3.2).
+/// Source: docs/reference/kustomize-controller.md 3.2.
 pub fn secure_join(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -17,7 +16,7 @@ pub fn secure_join(path: &str) -> String {
     segments.join("/")
 }
 
-/// Resolves a reference in a kustomization file that lies in `directory`; `None` when it leaves the artifact.
+/// Resolves a reference in a kustomization file of `directory`; `None` if it leaves the artifact.
 pub fn resolve(directory: &str, reference: &str) -> Option<String> {
     if reference.starts_with('/') {
         return None;
@@ -35,12 +34,17 @@ pub fn resolve(directory: &str, reference: &str) -> Option<String> {
     Some(segments.join("/"))
 }
 
-/// The directory part of a path; empty at the root.
+/// Returns the directory of a path; empty for a path in the root.
 pub fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// Joins a directory (empty at the root) and a name.
+/// Returns every directory above a path except the root, the nearest first.
+pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    path.rmatch_indices('/').map(|(end, _)| &path[..end])
+}
+
+/// Joins a directory and a name.
 pub fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }

@@ -9,6 +9,7 @@
 pub mod evidence;
 pub mod message;
 pub mod patch;
+pub mod resume_order;
 pub mod view;
 pub mod wait;
 

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::flux::build;
+use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
-use crate::flux::build::objects::Built;
-use crate::flux::build::substitute::Lookup;
-use crate::flux::build::variables::Data;
-use crate::flux::build::{Replaced, Run};
+use crate::flux::build::{BuildContext, Run};
 use crate::flux::simulation::*;
-use crate::flux::source::artifact::SourceOptions;
+use crate::flux::source::options::SourceOptions;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
@@ -107,9 +105,7 @@ impl Lab {
     }
 
     pub(crate) fn add(&mut self, manifest: &Value, owner: Option<&str>) -> ObjectId {
-        let mut built: Vec<Built> = vec![];
-        objects::objects(manifest.clone(), &mut built);
-        let id = built[0].id.clone();
+        let id = objects::objects(manifest.clone(), None)[0].id.clone();
         let pairs = |part: &str| {
             let marks = manifest["metadata"][part].as_object().cloned().unwrap_or_default();
             marks
@@ -135,22 +131,22 @@ impl Lab {
     pub(crate) fn look_up(&self, needs: &Needs, answers: &mut Answers) {
         for reference in &needs.data {
             let live = self.data.get(&reference.name).map(Data::read);
-            answers.looked_up(reference.clone(), live.map_or(Lookup::Missing, Lookup::Found));
+            answers.record_data(reference.clone(), live.map_or(Lookup::Missing, Lookup::Found));
         }
     }
 
     /// Applies a Kustomization and everything below it.
     pub(crate) fn apply(&mut self, manifest: &Value, owner: Option<&str>, artifact: &Arc<Artifact>) {
         let id = self.add(manifest, owner);
-        let (key, spec) = (key_of(&id), KustomizationSpec::new(&manifest["spec"]));
+        let (key, spec) = (NamespacedName::of(&id), KustomizationSpec::new(&manifest["spec"]));
         let (mut answers, mut needs) = (Answers::default(), Needs::default());
-        build::build(artifact, &key, &spec, self.features, (&answers, &Replaced::new()), &mut needs);
-        needs.runs.into_values().for_each(|run| answers.ran(run.key.clone(), joined(&run)));
+        build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
+        needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
         let mut needs = Needs::default();
-        build::build(artifact, &key, &spec, self.features, (&answers, &Replaced::new()), &mut needs);
+        build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
         self.look_up(&needs, &mut answers);
         let built =
-            build::build(artifact, &key, &spec, self.features, (&answers, &Replaced::new()), &mut Needs::default());
+            build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut Needs::default()));
         let mut entries = vec![];
         for object in built.unwrap_or(Ok(vec![])).unwrap_or_default() {
             entries.push(json!({"id": inventory_id::format(&object.id), "v": "v1"}));
@@ -199,7 +195,7 @@ impl Lab {
                 Progress::Done(plan) => return *plan,
                 Progress::Needs(needs) => {
                     self.look_up(&needs, &mut answers);
-                    needs.runs.into_values().for_each(|run| answers.ran(run.key.clone(), joined(&run)));
+                    needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
                 }
             }
         }

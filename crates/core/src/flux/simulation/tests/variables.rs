@@ -70,7 +70,7 @@ fn variables_that_go_stop_their_user_for_good() {
     let lab = Lab::new(&repository("x"));
     // A run with the old value may still come first.
     assert_eq!(lab.rows(&after), set(&["delete vars", "delete? b"]));
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: build-failed: substituteFrom ConfigMap/vars is not there");
+    assert_eq!(lab.outcome(&after, "k"), "Blocked: build-failed: substituteFrom ConfigMap/vars does not exist");
 }
 
 #[test]

@@ -1,43 +1,47 @@
-//! In which order objects are resumed: what others wait for comes first.
+//! Order of resuming objects: dependencies before the objects that wait for them.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::suspension::view;
+use super::view;
 use crate::kubernetes::object::{ObjectId, Resource};
 
-/// The stage of each object: 0 for those that wait for none of the others, otherwise one more than the latest they wait
-/// for, through their source or `spec.dependsOn`. A loop is cut where it closes.
+/// Returns the stage of each object: 0 if it waits for none of the others, otherwise one more than the last stage that it
+/// waits for through its source or `spec.dependsOn`. A cycle of dependencies ends at the number of objects.
 pub fn stages(objects: &[&Resource]) -> Vec<usize> {
-    let places: HashMap<&ObjectId, usize> =
-        objects.iter().enumerate().map(|(at, full)| (&full.object.id, at)).collect();
-    let needs = |full: &&Resource| needs(full).iter().filter_map(|id| places.get(id).copied()).collect();
-    let needs: Vec<Vec<usize>> = objects.iter().map(needs).collect();
+    let indices: HashMap<&ObjectId, usize> =
+        objects.iter().enumerate().map(|(index, full)| (&full.object.id, index)).collect();
+    let mut graph: Vec<Vec<usize>> = Vec::new();
+    for full in objects {
+        graph.push(dependencies(full).iter().filter_map(|id| indices.get(id).copied()).collect());
+    }
     let mut stages = vec![0; objects.len()];
-    // Each round settles at least one stage; a loop stops moving after as many rounds as there are objects.
+    // Each round completes at least one stage, so without a cycle this many rounds are enough.
     for _ in 0..objects.len() {
-        let next = |of: usize| needs[of].iter().map(|need| stages[*need] + 1).max().unwrap_or(0).min(objects.len());
-        let settled: Vec<_> = (0..objects.len()).map(next).collect();
-        if settled == stages {
+        let mut next = Vec::new();
+        for dependencies in &graph {
+            let stage = dependencies.iter().map(|index| stages[*index] + 1).max().unwrap_or(0);
+            next.push(stage.min(objects.len()));
+        }
+        if next == stages {
             break;
         }
-        stages = settled;
+        stages = next;
     }
     stages
 }
 
-fn needs(full: &Resource) -> Vec<ObjectId> {
+fn dependencies(full: &Resource) -> Vec<ObjectId> {
     let id = &full.object.id;
-    let mut needs = view::sources(full);
+    let mut found = view::sources(full);
     for dependency in full.at("/spec/dependsOn").and_then(Value::as_array).into_iter().flatten() {
-        let text = |key: &str| dependency.get(key).and_then(Value::as_str);
-        if let Some(name) = text("name") {
-            let namespace = text("namespace").unwrap_or(&id.namespace);
-            needs.push(ObjectId::new(&id.group, &id.kind, namespace, name));
+        if let Some(name) = dependency.get("name").and_then(Value::as_str) {
+            let namespace = dependency.get("namespace").and_then(Value::as_str).unwrap_or(&id.namespace);
+            found.push(ObjectId::new(&id.group, &id.kind, namespace, name));
         }
     }
-    needs
+    found
 }
 
 #[cfg(test)]
@@ -54,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_and_dependencies_come_first() {
+    fn sources_and_dependencies_are_in_earlier_stages() {
         let uses = json!({"kind": "GitRepository", "name": "git"});
         let objects = [
             named("Kustomization", "apps", json!({"spec": {"sourceRef": uses, "dependsOn": [{"name": "infra"}]}})),
@@ -66,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_ends() {
+    fn a_cycle_of_dependencies_ends() {
         let on = |name: &str| json!({"spec": {"dependsOn": [{"name": name}]}});
         let objects = [named("Kustomization", "a", on("b")), named("Kustomization", "b", on("a"))];
         assert_eq!(stages(&objects.iter().collect::<Vec<_>>()).len(), 2);

@@ -1,0 +1,119 @@
+//! ConfigMaps and Secrets as `substituteFrom` reads them.
+//!
+//! Source: docs/reference/kustomize-controller.md 3.5, and 4.4 for the keys that an apply keeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::flux::kustomize_controller;
+
+/// Reference to a ConfigMap or Secret.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataRef {
+    /// `ConfigMap` or `Secret`.
+    pub kind: String,
+    /// Namespace of the Kustomization.
+    pub namespace: String,
+    /// `metadata.name` of the ConfigMap or Secret.
+    pub name: String,
+}
+
+/// Result of reading a ConfigMap or Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// It exists and holds this data.
+    Found(Data),
+    /// It does not exist.
+    Missing,
+    /// It could not be read; the reason. The controller may be able to read it.
+    Unreadable(String),
+}
+
+/// The data of a ConfigMap or Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Data {
+    /// Keys and values, decoded.
+    pub values: BTreeMap<String, String>,
+    /// Keys that only managers other than the controller and kubectl set: an apply without them keeps them.
+    pub foreign_keys: BTreeSet<String>,
+}
+
+impl Data {
+    /// Reads a live object or a manifest of kind `ConfigMap` or `Secret`; values that are not text are dropped.
+    pub fn read(object: &Value) -> Self {
+        let is_secret = object.get("kind").and_then(Value::as_str) == Some("Secret");
+        let mut values = BTreeMap::new();
+        for (key, value) in fields(object.get("data")) {
+            let text = if is_secret { decode(value) } else { value.as_str().map(str::to_owned) };
+            values.extend(text.map(|text| (key.clone(), text)));
+        }
+        for (key, value) in fields(object.get("stringData").filter(|_| is_secret)) {
+            values.extend(value.as_str().map(|text| (key.clone(), text.to_owned())));
+        }
+        Self { values, foreign_keys: foreign_keys(object) }
+    }
+
+    /// Returns the data after a manifest is applied.
+    #[must_use]
+    pub fn after_apply(&self, manifest: &Value) -> Self {
+        let mut values = self.values.clone();
+        values.retain(|key, _| self.foreign_keys.contains(key));
+        values.extend(Self::read(manifest).values);
+        Self { values, foreign_keys: self.foreign_keys.clone() }
+    }
+}
+
+fn fields(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+    value.and_then(Value::as_object).into_iter().flatten()
+}
+
+fn decode(value: &Value) -> Option<String> {
+    let bytes = STANDARD.decode(value.as_str()?).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn foreign_keys(object: &Value) -> BTreeSet<String> {
+    let (mut own, mut foreign) = (BTreeSet::new(), BTreeSet::new());
+    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    for entry in entries {
+        let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
+        let is_own = manager == kustomize_controller::NAME || manager.starts_with("kubectl");
+        let keys = if is_own { &mut own } else { &mut foreign };
+        keys.extend(fields(entry.pointer("/fieldsV1/f:data")).filter_map(|(key, _)| key.strip_prefix("f:")));
+    }
+    foreign.difference(&own).map(|key: &&str| (*key).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn manager(name: &str, keys: &[&str]) -> Value {
+        let keys: serde_json::Map<String, Value> = keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect();
+        json!({"manager": name, "operation": "Apply", "fieldsV1": {"f:data": keys}})
+    }
+
+    #[test]
+    fn an_apply_removes_dropped_keys_and_keeps_those_of_other_managers() {
+        let fields = [
+            manager(kustomize_controller::NAME, &["a", "b"]),
+            manager("kubectl-edit", &["c"]),
+            manager("operator", &["b", "d"]),
+        ];
+        let live = json!({"kind": "ConfigMap", "data": {"a": "1", "b": "2", "c": "3", "d": "4"},
+            "metadata": {"managedFields": fields}});
+        let after = Data::read(&live).after_apply(&json!({"kind": "ConfigMap", "data": {"a": "9"}}));
+        let values: Vec<_> = after.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(values, ["a=9", "d=4"]);
+    }
+
+    #[test]
+    fn secrets_are_decoded_and_string_data_overrides_data() {
+        let secret = json!({"kind": "Secret", "data": {"a": "MQ==", "b": "no base64"}, "stringData": {"a": "2"}});
+        assert_eq!(Data::read(&secret).values, [("a".to_owned(), "2".to_owned())].into());
+    }
+}

@@ -1,0 +1,66 @@
+//! Verification of our builds: building the last applied revision again must give the bytes that the controller built.
+//!
+//! `status.history[].digest` of a Kustomization is the sha256 of the built objects.
+//! Source: docs/reference/kustomize-controller.md 3.6.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::needs::BuildContext;
+use super::run::{build, build_text};
+use crate::flux::source::artifact::Artifact;
+use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::kubernetes::object::Resource;
+use crate::plan::Fidelity;
+
+/// The newest build in the status of a Kustomization.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedBuild {
+    /// Kustomization that was built.
+    pub owner: NamespacedName,
+    /// Its spec, unchanged since the build.
+    pub spec: KustomizationSpec,
+    /// Source of the revision.
+    pub source: SourceId,
+    /// Commit of the revision.
+    pub commit: String,
+    /// Digest of the objects, `sha256:…`.
+    digest: String,
+}
+
+impl RecordedBuild {
+    /// Reads the newest build; `None` if there is no digest of a Git commit or if the spec has changed since.
+    pub fn read(kustomization: &Resource) -> Option<Self> {
+        let revision = kustomization.text("/status/lastAppliedRevision")?;
+        let (_, commit) = revision.rsplit_once("sha1:")?;
+        let observed = kustomization.at("/status/observedGeneration").and_then(Value::as_i64)?;
+        if observed != kustomization.object.generation {
+            return None;
+        }
+        let newest = kustomization.at("/status/history/0")?;
+        let built = newest.pointer("/metadata/revision").and_then(Value::as_str).unwrap_or(revision);
+        let digest = newest.get("digest").and_then(Value::as_str).filter(|_| built == revision)?;
+        let owner = NamespacedName::of(&kustomization.object.id);
+        let spec = KustomizationSpec::of(kustomization);
+        let source = spec.source(&owner.namespace);
+        Some(Self { owner, spec, source, commit: commit.to_owned(), digest: digest.to_owned() })
+    }
+
+    /// Builds the artifact of the commit and compares the digests; `None` if a build added to the needs of the context.
+    pub fn verify(&self, artifact: &Arc<Artifact>, context: &mut BuildContext<'_>) -> Option<Fidelity> {
+        let text = build_text(artifact, &self.owner, &self.spec, context)?;
+        if text.is_ok_and(|text| Artifact::digest_of(text.as_bytes()) == self.digest) {
+            return Some(Fidelity::Verified);
+        }
+        if !self.spec.decrypts() {
+            return Some(Fidelity::Unverified);
+        }
+        // Without the keys, encrypted objects have other bytes than in the controller's build.
+        let is_encrypted = match build(artifact, &self.owner, &self.spec, context)? {
+            Ok(objects) => objects.iter().any(|object| object.undecrypted.is_some()),
+            Err(_) => false,
+        };
+        Some(if is_encrypted { Fidelity::Unknown } else { Fidelity::Unverified })
+    }
+}

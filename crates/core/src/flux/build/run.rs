@@ -1,0 +1,240 @@
+//! The steps of a build: kustomization file, kustomize, variables, objects.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::generator::GeneratedFile;
+use super::needs::{BuildContext, Run};
+use super::objects::{BuiltObject, manifest_has};
+use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
+use super::yaml::YamlDocument;
+use super::{decryption, generator, objects, references, yaml};
+use crate::flux::source::artifact::Artifact;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+
+/// Separator of documents in kustomize's output.
+const SEPARATOR: &str = "---\n";
+
+/// Reason why a build has no objects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// The build fails, in the controller as well as here.
+    #[error("{0}")]
+    Failed(String),
+    /// The kind or name of a patch is encrypted, so that kustomize cannot find its target without the keys: its file.
+    #[error("it cannot be built without the keys: the target of the patch {0} is encrypted")]
+    EncryptedPatch(String),
+}
+
+/// Builds the objects of a Kustomization; `None` if the build added to the needs of the context.
+pub fn build(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &mut BuildContext<'_>,
+) -> Option<Result<Vec<BuiltObject>, BuildError>> {
+    let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
+        Ok(generated) => generated,
+        Err(error) => return Some(Err(BuildError::Failed(error.to_string()))),
+    };
+    let output = kustomize_output(artifact, owner, spec, generated.clone(), context)?;
+    let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &generated));
+    let built = output.and_then(|output| read_objects(&output, spec, decrypted.as_ref()));
+    Some(built.map_err(|message| {
+        let encrypted_patch = decrypted.and_then(|macs| decryption::encrypted_patch(artifact, &macs));
+        encrypted_patch.map_or(BuildError::Failed(message), BuildError::EncryptedPatch)
+    }))
+}
+
+/// Builds the bytes that the controller hashes: kustomize's output or, if variables are substituted, kustomize's output
+/// for the substituted text. `None` if the build added to the needs of the context.
+pub fn build_text(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &mut BuildContext<'_>,
+) -> Option<Result<String, String>> {
+    let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
+        Ok(generated) => generated,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    let output = match kustomize_output(artifact, owner, spec, generated, context)? {
+        Ok(output) => output,
+        Err(message) => return Some(Err(message)),
+    };
+    let texts: Result<Vec<_>, String> = output.documents.iter().map(|document| output.substituted(document)).collect();
+    match texts {
+        Ok(texts) if output.variables.is_some() => {
+            let substituted = Arc::new(Artifact::of_file("objects.yaml", texts.join(SEPARATOR).as_bytes()));
+            build_text(&substituted, owner, &KustomizationSpec::new(&Value::Null), context)
+        }
+        texts => Some(texts.map(|texts| texts.join(SEPARATOR))),
+    }
+}
+
+/// Output of kustomize, and the variables to substitute in it.
+struct KustomizeOutput<'a> {
+    documents: &'a [YamlDocument],
+    variables: Option<Variables>,
+}
+
+impl KustomizeOutput<'_> {
+    /// Returns the variables to substitute in a document.
+    fn variables_of(&self, document: &YamlDocument) -> Option<&Variables> {
+        self.variables.as_ref().filter(|_| !manifest_has(&document.value, SUBSTITUTE, |value| value == "disabled"))
+    }
+
+    fn substituted<'d>(&self, document: &'d YamlDocument) -> Result<Cow<'d, str>, String> {
+        match self.variables_of(document) {
+            Some(variables) => variables.substitute(&document.text).map(Cow::Owned).map_err(|error| error.to_string()),
+            None => Ok(Cow::Borrowed(&document.text)),
+        }
+    }
+}
+
+fn kustomize_output<'a>(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    generated: GeneratedFile,
+    context: &mut BuildContext<'a>,
+) -> Option<Result<KustomizeOutput<'a>, String>> {
+    let key = run_key(artifact, &generated);
+    let documents = match context.answers.run(&key) {
+        Some(Ok(documents)) => documents.as_slice(),
+        Some(Err(message)) => return Some(Err(message.clone())),
+        None => {
+            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated });
+            return None;
+        }
+    };
+    let mut found = Vec::new();
+    let mut is_complete = true;
+    for source in variable_sources(spec.value()) {
+        let reference = source.reference(&owner.namespace);
+        match context.data(&reference) {
+            Some(data) => found.push((source, data)),
+            None => {
+                context.needs.data.insert(reference);
+                is_complete = false;
+            }
+        }
+    }
+    if !is_complete {
+        return None;
+    }
+    // The controller reads variables for each object: without objects they cannot fail.
+    if documents.is_empty() {
+        return Some(Ok(KustomizeOutput { documents, variables: None }));
+    }
+    let variables = resolve_variables(spec.value(), &found, context.features.strict_substitution);
+    Some(variables.map(|variables| KustomizeOutput { documents, variables }).map_err(|error| error.to_string()))
+}
+
+/// Returns a hash of the files that a run reads, so that a change elsewhere in the tree does not repeat the run.
+fn run_key(artifact: &Artifact, generated: &GeneratedFile) -> String {
+    let digest = match references::input_paths(artifact, generated) {
+        Some(paths) => artifact.digest_below(&paths),
+        None => artifact.digest().to_owned(),
+    };
+    let mut hash = Sha256::new();
+    for part in [&digest, &generated.directory, &generated.file, &generated.content.to_string()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    crate::text::hex(&hash.finalize())
+}
+
+fn read_objects(
+    output: &KustomizeOutput<'_>,
+    spec: &KustomizationSpec,
+    decrypted: Option<&BTreeSet<String>>,
+) -> Result<Vec<BuiltObject>, String> {
+    let mut built = Vec::new();
+    for document in output.documents {
+        let manifest = match output.variables_of(document) {
+            Some(_) => yaml::parse_substituted(&output.substituted(document)?)
+                .map_err(|error| format!("not YAML after substitution: {error}"))?,
+            None => document.value.clone(),
+        };
+        let undecrypted = decrypted.and_then(|macs| decryption::undecrypted_part(&document.value, macs));
+        built.extend(objects::objects(manifest, undecrypted.as_ref()));
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
+        return Err(format!("{} is built twice", twice.id));
+    }
+    match built.iter().find(|object| decryption::is_rejected(object, spec.decrypts())) {
+        Some(secret) => Err(format!("{} is encrypted and spec.decryption is not set", secret.id)),
+        None => Ok(built),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flux::build::data::{Data, Lookup};
+    use crate::flux::build::needs::{Answers, Needs};
+    use crate::flux::build::undecrypted::Undecrypted;
+    use crate::flux::kustomize_controller::Features;
+    use crate::flux::source::options::SourceOptions;
+    use serde_json::json;
+
+    fn run(spec: Value, output: &str, data: &[(&str, &str)]) -> Result<Vec<BuiltObject>, String> {
+        let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
+        let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
+        let (spec, mut answers) = (KustomizationSpec::new(&spec), Answers::default());
+        for _ in 0..3 {
+            let mut needs = Needs::default();
+            let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
+            if let Some(built) = build(&artifact, &owner, &spec, &mut context) {
+                return built.map_err(|error| error.to_string());
+            }
+            needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
+            for reference in needs.data {
+                assert_eq!(reference.namespace, "n");
+                let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+                answers.record_data(reference, Lookup::Found(Data { values, ..Data::default() }));
+            }
+        }
+        panic!("the build still needs answers after 3 steps");
+    }
+
+    const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: ${name}\n";
+
+    #[test]
+    fn variables_from_the_cluster_are_substituted_in_names() {
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "vars"}]}});
+        let built = run(spec.clone(), MAP, &[("name", "web")]).unwrap();
+        assert_eq!(&*built[0].id.name, "web");
+        // Without any variable the text is not substituted.
+        assert_eq!(&*run(spec, MAP, &[]).unwrap()[0].id.name, "${name}");
+    }
+
+    #[test]
+    fn an_object_can_opt_out_of_substitution_by_exact_value() {
+        let with = |value: &str| {
+            let text = format!("{MAP}  annotations:\n    {SUBSTITUTE}: {value}\n");
+            run(json!({"postBuild": {"substitute": {"name": "web"}}}), &text, &[]).unwrap()[0].id.name.to_string()
+        };
+        assert_eq!(with("disabled"), "${name}");
+        assert_eq!(with("Disabled"), "web");
+    }
+
+    #[test]
+    fn duplicates_and_unreadable_encrypted_secrets_fail_the_build() {
+        let two = format!("{MAP}---\n{}", MAP.replace("${name}", "web"));
+        assert!(run(json!({"postBuild": {"substitute": {"name": "web"}}}), &two, &[]).unwrap_err().contains("twice"));
+        let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: s\ndata: {a: 'ENC[x]'}\nsops: {mac: x}\n";
+        assert!(run(json!({}), secret, &[]).unwrap_err().contains("encrypted"));
+        let decrypted = run(json!({"decryption": {"provider": "sops"}}), secret, &[]).unwrap();
+        assert_eq!(decrypted[0].undecrypted, Some(Undecrypted::Content));
+        let dropped = secret.replace("\ndata", "\nstringData");
+        let applied = run(json!({}), &dropped, &[]).expect("the controller applies the encrypted text");
+        assert_eq!(applied[0].undecrypted, None, "it is not decrypted at all");
+    }
+}

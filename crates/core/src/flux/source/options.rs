@@ -1,0 +1,114 @@
+//! Fields of a source's spec that decide what source-controller packs.
+//!
+//! Source: docs/reference/kustomize-controller.md 3.1.
+
+use serde_json::Value;
+
+use super::tree::{File, Tree};
+use crate::kubernetes::object::Resource;
+
+/// Ignore rules that a kind of source applies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IgnoreFilter {
+    /// Ignore files of every directory, and the defaults if there is no pattern: GitRepository, OCIRepository.
+    #[default]
+    Full,
+    /// The ignore file of the root, no defaults: Bucket.
+    RootOnly,
+    /// No rules: an OCIRepository that copies its layer, an ExternalArtifact.
+    Nothing,
+}
+
+/// Options of packing a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// Ignore rules of the kind.
+    pub filter: IgnoreFilter,
+    /// `spec.ignore`: lines with the highest priority.
+    pub ignore: Option<String>,
+    /// `spec.sparseCheckout`: string prefixes of paths; empty means every path.
+    pub sparse: Vec<String>,
+}
+
+impl SourceOptions {
+    /// Reads the options of a source of any kind.
+    pub fn of(source: &Resource) -> Self {
+        let copies_layer = source.text("/spec/layerSelector/operation") == Some("copy");
+        let filter = match &*source.object.id.kind {
+            "Bucket" => IgnoreFilter::RootOnly,
+            "ExternalArtifact" => IgnoreFilter::Nothing,
+            _ if copies_layer => IgnoreFilter::Nothing,
+            _ => IgnoreFilter::Full,
+        };
+        let sparse = source.at("/spec/sparseCheckout").and_then(Value::as_array).into_iter().flatten();
+        Self {
+            filter,
+            ignore: source.text("/spec/ignore").map(str::to_owned),
+            sparse: sparse.filter_map(Value::as_str).map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// Returns the content of a source's artifact that its tree does not hold, as a sentence; `None` if the tree is complete.
+pub fn missing_content(source: &Resource, tree: &Tree) -> Option<&'static str> {
+    if source.at("/spec/include").and_then(Value::as_array).is_some_and(|entries| !entries.is_empty()) {
+        return Some("it includes artifacts of other sources, whose content is not in this tree");
+    }
+    let has_submodule = tree.iter().any(|(_, file)| *file == File::Submodule);
+    (source.flag("/spec/recurseSubmodules") && has_submodule)
+        .then_some("it has submodules, whose content is not in this tree")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::flux_object;
+    use serde_json::json;
+
+    fn source(kind: &str, spec: Value) -> Resource {
+        flux_object(kind, json!({ "spec": spec }), &[])
+    }
+
+    #[test]
+    fn the_kind_and_the_layer_operation_select_the_ignore_rules() {
+        let rows = [
+            ("GitRepository", json!({}), IgnoreFilter::Full),
+            ("Bucket", json!({}), IgnoreFilter::RootOnly),
+            ("ExternalArtifact", json!({}), IgnoreFilter::Nothing),
+            ("OCIRepository", json!({}), IgnoreFilter::Full),
+            ("OCIRepository", json!({"layerSelector": {"operation": "extract"}}), IgnoreFilter::Full),
+            ("OCIRepository", json!({"layerSelector": {"operation": "copy"}}), IgnoreFilter::Nothing),
+        ];
+        for (kind, spec, expected) in rows {
+            assert_eq!(SourceOptions::of(&source(kind, spec.clone())).filter, expected, "{kind} {spec}");
+        }
+    }
+
+    #[test]
+    fn ignore_lines_and_sparse_checkout_are_read_from_the_spec() {
+        let spec = json!({"ignore": "/*\n!/apps\n", "sparseCheckout": ["apps", "./infra"]});
+        let options = SourceOptions::of(&source("GitRepository", spec));
+        assert_eq!(options.ignore.as_deref(), Some("/*\n!/apps\n"));
+        assert_eq!(options.sparse, ["apps", "./infra"]);
+        assert_eq!(SourceOptions::of(&source("GitRepository", json!({}))), SourceOptions::default());
+    }
+
+    #[test]
+    fn includes_and_recursed_submodules_are_not_in_the_tree() {
+        let plain: Tree = [("a.yaml", "")].into_iter().collect();
+        let mut nested = plain.clone();
+        nested.insert("lib", File::Submodule);
+        let rows = [
+            (json!({}), &nested, None),
+            (json!({"recurseSubmodules": true}), &plain, None),
+            (json!({"recurseSubmodules": true}), &nested, Some("submodules")),
+            (json!({"include": []}), &plain, None),
+            (json!({"include": [{"repository": {"name": "b"}}]}), &plain, Some("other sources")),
+        ];
+        for (spec, tree, expected) in rows {
+            let missing = missing_content(&source("GitRepository", spec.clone()), tree);
+            assert_eq!(missing.is_some(), expected.is_some(), "{spec}");
+            assert!(missing.unwrap_or_default().contains(expected.unwrap_or_default()), "{spec}");
+        }
+    }
+}
