@@ -126,7 +126,8 @@ pub(crate) fn plan<'a>(
     let live: HashSet<String> = snapshot.objects.iter().map(|object| resource_id(&object.id)).collect();
     for (resource_id, id) in locals.iter().filter_map(|local| collector.applied_object(local)) {
         if !live.contains(&resource_id) {
-            changes.push(row(Action::Create, PinnedObject::absent(id), &owner, ReasonCode::Created.into()));
+            let reason = Reason::new(ReasonCode::Created, "it is in the new manifests and not in the cluster");
+            changes.push(row(Action::Create, PinnedObject::absent(id), &owner, reason));
         }
     }
     let mut warnings = vec![];
