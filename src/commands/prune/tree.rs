@@ -229,7 +229,7 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
     let path = format!("/api/v1/namespaces/{}/{plural}/{}", reference.namespace, reference.name);
     let answer = match cluster.get(&path, "application/json").await {
         Ok(answer) => answer,
-        Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
+        Err(failure) if failure.kind == FailureKind::NotFound => return Lookup::Missing,
         Err(failure) => return Lookup::Unreadable(failure.to_string()),
     };
     Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
