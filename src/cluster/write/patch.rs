@@ -73,7 +73,7 @@ impl Cluster {
             }
             let failure = match self.send_patch(kind, &before, &patch, dry_run).await {
                 Ok(after) => return PatchResult::Done { before, after: Box::new(after), patch },
-                Err(failure) if failure.kind == FailureKind::Missing => return PatchResult::Missing,
+                Err(failure) if failure.kind == FailureKind::NotFound => return PatchResult::Missing,
                 Err(failure) => failure,
             };
             attempt += 1;

@@ -69,7 +69,7 @@ impl DryRunAnswers {
 
     /// Returns the hint for missing rights.
     pub(crate) fn hint(&self) -> Option<String> {
-        let denied = self.failures.values().find(|failure| failure.kind == FailureKind::Denied)?;
+        let denied = self.failures.values().find(|failure| failure.kind == FailureKind::Forbidden)?;
         let hint = Error::from(denied.clone()).hint?;
         Some(format!("--diff needs the right to patch, if only for dry-runs; {hint}"))
     }

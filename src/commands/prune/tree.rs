@@ -76,7 +76,7 @@ impl TreeArgs {
 /// # Errors
 /// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
 pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
-    let (folders, pinned) = sources::find(args, snapshot)?;
+    let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
         session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
     }
@@ -229,7 +229,7 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
     let path = format!("/api/v1/namespaces/{}/{plural}/{}", reference.namespace, reference.name);
     let answer = match cluster.get(&path, "application/json").await {
         Ok(answer) => answer,
-        Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
+        Err(failure) if failure.kind == FailureKind::NotFound => return Lookup::Missing,
         Err(failure) => return Lookup::Unreadable(failure.to_string()),
     };
     Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))
