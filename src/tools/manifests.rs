@@ -105,7 +105,7 @@ impl Manifests {
                 self.warnings.push(format!("{origin} has no kind: skipped, as fluxd does"));
                 continue;
             }
-            let read = manifest::read(&document, &origin).map_err(|problem| {
+            let read = manifest::read_manifests(&document, &origin).map_err(|problem| {
                 let hint = "objects that are not in the files are deleted, so every document must be a manifest";
                 Error::failed(format!("{origin}: {problem}")).hint(hint)
             })?;

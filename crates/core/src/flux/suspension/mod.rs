@@ -34,8 +34,8 @@ pub const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 pub const SUSPENDED_BY: &str = "fluxcd.controlplane.io/suspendedBy";
 
 /// Field manager of every suspension. kustomize-controller takes over, and so reverts, fields of managers whose name
-/// begins with `kubectl` (docs/reference/flux.md 4.3). Nothing else uses this name, so the time of its entry is the time
-/// of the suspension.
+/// begins with `kubectl` (docs/reference/flux.md 4.3). Nothing else uses this name, so its entry in managedFields has
+/// the time of the suspension.
 pub const FIELD_MANAGER: &str = "gitops-suspend";
 
 /// Annotations that suspend, record who suspended, or request a reconciliation.
@@ -48,9 +48,7 @@ const GITOPS_MANAGERS: [&str; 3] = ["kustomize-controller", "helm-controller", "
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// `spec.suspend: true`.
     Spec,
-    /// [`ANNOTATION`].
     Annotation,
     /// `spec.suspend: true` and [`ANNOTATION`].
     Both,

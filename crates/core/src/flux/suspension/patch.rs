@@ -18,13 +18,13 @@ use crate::kubernetes::object::Resource;
 #[derive(Clone, Debug, Default)]
 pub struct SuspendOptions {
     pub message: Option<String>,
-    /// Set `spec.suspend` too.
+    /// True to set `spec.suspend` too.
     pub spec: bool,
-    /// Replace another message.
+    /// True to replace another message.
     pub overwrite: bool,
-    /// User to record.
+    /// User to record in [`SUSPENDED_BY`].
     pub user: Option<String>,
-    /// The controllers of the cluster honour the annotation.
+    /// True if the controllers of the cluster honour the annotation.
     pub annotation_honoured: bool,
 }
 
@@ -58,7 +58,6 @@ impl fmt::Display for PatchRefusal {
 /// Patch of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuspensionPatch {
-    /// JSON merge patch.
     pub body: Value,
     /// Expected increase of `metadata.generation`: 1 if `spec.suspend` changes, otherwise 0.
     pub generations: i64,
@@ -205,7 +204,7 @@ mod tests {
             ("both are set already", with("drill"), spec, None),
             ("a generic value gives way", with("true"), drill(), Some("drill")),
             ("an empty value gives way", with(""), drill(), Some("drill")),
-            ("another message is replaced when told to", with("other"), overwrite, Some("drill")),
+            ("another message is replaced with overwrite", with("other"), overwrite, Some("drill")),
         ] {
             let step = suspend(&full, &how);
             match expected {
@@ -257,7 +256,7 @@ mod tests {
         let both = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
         let (body, generation) = patched(resume(&both, true, "now"));
         assert_eq!((&body["spec"], generation), (&json!({"suspend": null}), 1));
-        assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is left alone without being told");
+        assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is cleared only with spec");
         let free = flux_object("Kustomization", json!({}), &[]);
         assert_eq!(resume(&free, true, "now"), PatchDecision::Unchanged);
     }
