@@ -173,8 +173,8 @@ fn trim_reference(reference: &RawOwnerReference<'_>, interner: &mut Interner) ->
     }
 }
 
-/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status: they are evidence of
-/// a controller's run.
+/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status, which are evidence
+/// that a controller ran.
 pub(crate) fn writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
