@@ -55,7 +55,9 @@ pub(super) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: 
 pub(super) fn unproven_claim(claim: Option<Claim>) -> Option<CollectorReason> {
     match claim {
         Some(claim) if claim.strength <= Strength::Corroborated => None,
-        Some(claim) if claim.strength == Strength::Contradicted => Some(CollectorReason::CopiedClaim(claim.evidence.to_string())),
+        Some(claim) if claim.strength == Strength::Contradicted => {
+            Some(CollectorReason::CopiedClaim(claim.evidence.to_string()))
+        }
         Some(claim) => Some(CollectorReason::BareClaim(claim.evidence.to_string())),
         None => Some(CollectorReason::BareClaim(String::new())),
     }
