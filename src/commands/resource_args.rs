@@ -110,8 +110,7 @@ fn flux_type(word: &str, served: &[ResourceType]) -> Result<ResourceType> {
     }
 }
 
-/// Returns true if a word is the plural, singular, kind or a short name of a type, alone or with `.GROUP` or
-/// `.VERSION.GROUP`.
+/// Returns true if a word is the plural, singular, kind or a short name of a type. `.GROUP` or `.VERSION.GROUP` may follow.
 pub(crate) fn is_named(known: &ResourceType, word: &str) -> bool {
     let word = word.to_lowercase();
     let (name, rest) = word.split_once('.').unwrap_or((&word, ""));

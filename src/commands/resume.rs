@@ -54,7 +54,7 @@ pub struct ResumeArgs {
     pub timeout: Duration,
 }
 
-/// Resumes the objects.
+/// Resumes the objects that the arguments name or select.
 pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
     args.change.check()?;
     let cluster = session.cluster().await?;

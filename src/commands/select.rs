@@ -21,7 +21,7 @@ pub(crate) struct Selection<'a> {
     pub(crate) all_namespaces: bool,
 }
 
-/// Selected objects.
+/// Result of a [`Selection`].
 #[derive(Debug, Default)]
 pub(crate) struct SelectedObjects {
     /// Types that were read.

@@ -70,7 +70,7 @@ pub struct SuspendArgs {
     pub annotation_honoured: bool,
 }
 
-/// Suspends the objects.
+/// Suspends the objects that the arguments name or select.
 pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> {
     args.change.check()?;
     if let Some(message) = &args.message {
@@ -127,8 +127,7 @@ fn print_warnings(session: &mut Session, options: &SuspendOptions, objects: &[&R
     }
 }
 
-/// Prints the differences between the patches and the answers of the server. Returns true if all objects are suspended as
-/// requested.
+/// Prints the differences between the patches and the answers of the server. Returns true if none of them is an error.
 fn print_discrepancies(session: &mut Session, options: &SuspendOptions, results: &[ChangeResult]) -> bool {
     let mut as_requested = true;
     for result in results {

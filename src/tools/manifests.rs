@@ -22,8 +22,8 @@ const STDIN: &str = "standard input";
 pub enum Loader {
     /// Every document must be a manifest.
     Strict,
-    /// As fluxd: reads only `*.yaml` and `*.yml` in directories, and skips charts and documents without a kind
-    /// (docs/reference/qbec-and-flux-v1.md 10).
+    /// As fluxd (docs/reference/qbec-and-flux-v1.md 10): reads only `*.yaml` and `*.yml` in directories, and skips charts and
+    /// documents without a kind.
     Fluxd,
 }
 
@@ -105,7 +105,7 @@ impl Manifests {
                 self.warnings.push(format!("{origin} has no kind: skipped, as fluxd does"));
                 continue;
             }
-            let read = manifest::read(&document, &origin).map_err(|problem| {
+            let read = manifest::read_manifests(&document, &origin).map_err(|problem| {
                 let hint = "objects that are not in the files are deleted, so every document must be a manifest";
                 Error::failed(format!("{origin}: {problem}")).hint(hint)
             })?;

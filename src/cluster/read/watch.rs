@@ -131,10 +131,9 @@ mod tests {
 
     fn reported(tracker: &mut Tracker, event: watcher::Event<DynamicObject>) -> Vec<String> {
         let changes = tracker.changes(event).into_iter().map(Result::unwrap);
-        let text = |change: WatchedChange| {
-            format!("{}{}", change.full.object.uid, if change.deleted { " deleted" } else { "" })
-        };
-        changes.map(text).collect()
+        changes
+            .map(|change| format!("{}{}", change.full.object.uid, if change.deleted { " deleted" } else { "" }))
+            .collect()
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub enum PatchResult {
 /// Kind of dry-run; the values of `--dry-run`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DryRun {
-    /// Change the objects.
+    /// Change the objects for real.
     #[default]
     None,
     /// Send nothing to the server.

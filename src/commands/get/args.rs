@@ -15,8 +15,8 @@ use gitops_core::kubernetes::object::Resource;
 ///
 /// One table of every kind of Flux and flux-operator in the cluster. SUSPENDED shows what suspends an object: spec
 /// (spec.suspend), annotation (reconcile.fluxcd.io/suspended), both, switch (the annotation reconcile: disabled of the
-/// kind), or parent if only an owner or a source of the object is suspended. READY is the condition of the object,
-/// suspended or not.
+/// kind), or parent if only an owner or a source of the object is suspended. READY is the condition Ready of the
+/// object, also while it is suspended.
 ///
 /// No released Flux controller honours the annotation. If an object was reconciled after only the annotation suspended
 /// it, SUSPENDED shows NOT HONOURED and the evidence is printed on standard error. If its status never shows a
@@ -75,22 +75,22 @@ pub struct GetArgs {
     pub no_headers: bool,
 }
 
-/// Values of `--sort-by`.
+/// Column that `--sort-by` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SortBy {
     Name,
     Kind,
-    /// Youngest first.
+    /// Sorts the youngest object first.
     Age,
     /// Time since the suspension, shortest first. Objects that are not suspended are last.
     Since,
-    /// False, True, Unknown.
+    /// Sorts False before True and Unknown.
     Ready,
-    /// Latest known run first.
+    /// Sorts the latest known run first.
     LastReconciled,
 }
 
-/// Value of `--status-selector`.
+/// Condition that `--status-selector` requires or excludes.
 #[derive(Clone, Debug)]
 pub struct StatusSelector {
     kind: String,

@@ -59,11 +59,12 @@ pub(crate) async fn send(cluster: &Cluster, snapshot: &Snapshot, mut objects: Ve
 impl DryRunAnswers {
     /// Returns a gap for each resource without an answer. Deletions are known without dry-runs.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
-        let gap = |(resource, failure): (&String, &Failure)| {
+        let mut gaps = vec![];
+        for (resource, failure) in &self.failures {
             let gap = failure.gap(format!("what changes in {resource}"), None);
-            Gap { message: format!("{}; deletions are complete", gap.message), ..gap }
-        };
-        self.failures.iter().map(gap).collect()
+            gaps.push(Gap { message: format!("{}; deletions are complete", gap.message), ..gap });
+        }
+        gaps
     }
 
     /// Returns the hint for missing rights.

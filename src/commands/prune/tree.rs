@@ -76,7 +76,7 @@ impl TreeArgs {
 /// # Errors
 /// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
 pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
-    let (folders, pinned) = sources::find(args, snapshot)?;
+    let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
         session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
     }

@@ -47,7 +47,6 @@ pub struct ObjectEvent {
     pub uid: Box<str>,
     /// Time of the last occurrence.
     pub at: DateTime<Utc>,
-    /// Machine-readable reason.
     pub reason: String,
     /// Name of the controller that sent it.
     pub reporter: String,
@@ -137,8 +136,8 @@ impl Check<'_> {
         (is_possible && at > self.since + CLOCK_TOLERANCE + longest_run).then_some(Evidence { at, what })
     }
 
-    /// Returns true if a reconciliation was requested after the suspension: a controller may answer in the status
-    /// without a reconciliation.
+    /// Returns true if a reconciliation was requested after the suspension: a controller may answer a request without a
+    /// reconciliation, in the status alone.
     fn was_requested(&self) -> bool {
         let requested = self.full.object.annotations.get(REQUESTED_AT);
         requested.is_some_and(|time| parse_time(time).is_none_or(|time| time > self.since - CLOCK_TOLERANCE))
@@ -149,8 +148,9 @@ impl Check<'_> {
         let mut last = None;
         for run in self.full.at(pointer)?.as_array()? {
             let end = run.get("lastReconciled").and_then(|end| parse_time(end.as_str()?));
-            let duration = run.get("lastReconciledDuration").and_then(|duration| parse_duration(duration.as_str()?));
-            let duration = duration.and_then(|duration| TimeDelta::from_std(duration).ok());
+            let duration = run
+                .get("lastReconciledDuration")
+                .and_then(|duration| TimeDelta::from_std(parse_duration(duration.as_str()?)?).ok());
             last = last.max(end.zip(duration).map(|(end, duration)| end - duration));
         }
         last

@@ -2,8 +2,7 @@
 
 use crate::error::{Error, Hint, Result};
 
-/// Longest message in bytes. The API server allows 256 KiB for all annotations of an object; the rest is for other
-/// annotations.
+/// Longest message in bytes. The API server allows 256 KiB for all annotations of an object together.
 pub const MAX_BYTES: usize = 250 * 1024;
 
 /// Returns an error if a message is empty, too long, or has a NUL character, which no annotation can have.

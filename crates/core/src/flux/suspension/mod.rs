@@ -20,9 +20,10 @@ use serde_json::Value;
 
 use super::kinds;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata, Resource};
+use crate::ownership::schemes::flux;
 
 /// Annotation of RFC-0006 that suspends an object, whatever its value.
-pub const ANNOTATION: &str = "reconcile.fluxcd.io/suspended";
+pub const ANNOTATION: &str = flux::SUSPENDED;
 
 /// Value of the annotation without a message.
 pub const NO_MESSAGE: &str = "true";
@@ -34,8 +35,8 @@ pub const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 pub const SUSPENDED_BY: &str = "fluxcd.controlplane.io/suspendedBy";
 
 /// Field manager of every suspension. kustomize-controller takes over, and so reverts, fields of managers whose name
-/// begins with `kubectl` (docs/reference/flux.md 4.3). Nothing else uses this name, so the time of its entry is the time
-/// of the suspension.
+/// begins with `kubectl` (docs/reference/flux.md 4.3). Nothing else uses this name, so its entry in managedFields has
+/// the time of the suspension.
 pub const FIELD_MANAGER: &str = "gitops-suspend";
 
 /// Annotations that suspend, record who suspended, or request a reconciliation.
@@ -48,9 +49,7 @@ const GITOPS_MANAGERS: [&str; 3] = ["kustomize-controller", "helm-controller", "
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// `spec.suspend: true`.
     Spec,
-    /// [`ANNOTATION`].
     Annotation,
     /// `spec.suspend: true` and [`ANNOTATION`].
     Both,
@@ -78,7 +77,7 @@ pub fn effective_of<'a>(
     annotation: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<Mechanism> {
     let switch = kinds::find(group, kind).and_then(|known| known.switch());
-    if switch.and_then(&annotation).is_some_and(is_disabled) {
+    if switch.and_then(&annotation).is_some_and(flux::is_switched_off) {
         return Some(Mechanism::Switch);
     }
     match (spec_suspend, annotation(ANNOTATION).is_some()) {
@@ -87,10 +86,6 @@ pub fn effective_of<'a>(
         (false, true) => Some(Mechanism::Annotation),
         (false, false) => None,
     }
-}
-
-fn is_disabled(switch: &str) -> bool {
-    switch.eq_ignore_ascii_case("disabled")
 }
 
 /// Returns the mechanism that suspends an object.

@@ -8,23 +8,23 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ANNOTATION, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, declaring_controller, effective, is_disabled,
-    is_message,
+    ANNOTATION, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, declaring_controller, effective, is_message,
 };
 use crate::flux::kinds::{FluxKind, Suspends};
 use crate::kubernetes::object::Resource;
+use crate::ownership::schemes::flux::is_switched_off;
 
 /// Options of a suspension.
 #[derive(Clone, Debug, Default)]
 pub struct SuspendOptions {
     pub message: Option<String>,
-    /// Set `spec.suspend` too.
+    /// True to set `spec.suspend` too.
     pub spec: bool,
-    /// Replace another message.
+    /// True to replace another message.
     pub overwrite: bool,
-    /// User to record.
+    /// User to record in [`SUSPENDED_BY`].
     pub user: Option<String>,
-    /// The controllers of the cluster honour the annotation.
+    /// True if the controllers of the cluster honour the annotation.
     pub annotation_honoured: bool,
 }
 
@@ -58,7 +58,6 @@ impl fmt::Display for PatchRefusal {
 /// Patch of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuspensionPatch {
-    /// JSON merge patch.
     pub body: Value,
     /// Expected increase of `metadata.generation`: 1 if `spec.suspend` changes, otherwise 0.
     pub generations: i64,
@@ -83,7 +82,7 @@ pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     if current != Some(value) {
         annotations.insert(ANNOTATION.to_owned(), json!(value));
     }
-    if let Some(switch) = kind.switch().filter(|key| !existing.get(key).is_some_and(is_disabled)) {
+    if let Some(switch) = kind.switch().filter(|key| !existing.get(key).is_some_and(is_switched_off)) {
         annotations.insert(switch.to_owned(), json!("disabled"));
     }
     // As in flux-operator, the first user stays recorded, unless the message is replaced too.
@@ -107,7 +106,7 @@ pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchDecision {
         }
     }
     let switch = FluxKind::of(full).and_then(|kind| kind.switch());
-    if let Some(switch) = switch.filter(|key| existing.get(key).is_some_and(is_disabled)) {
+    if let Some(switch) = switch.filter(|key| existing.get(key).is_some_and(is_switched_off)) {
         annotations.insert(switch.to_owned(), Value::Null);
     }
     let clear_spec = spec && full.flag("/spec/suspend");
@@ -205,7 +204,7 @@ mod tests {
             ("both are set already", with("drill"), spec, None),
             ("a generic value gives way", with("true"), drill(), Some("drill")),
             ("an empty value gives way", with(""), drill(), Some("drill")),
-            ("another message is replaced when told to", with("other"), overwrite, Some("drill")),
+            ("another message is replaced with overwrite", with("other"), overwrite, Some("drill")),
         ] {
             let step = suspend(&full, &how);
             match expected {
@@ -257,7 +256,7 @@ mod tests {
         let both = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
         let (body, generation) = patched(resume(&both, true, "now"));
         assert_eq!((&body["spec"], generation), (&json!({"suspend": null}), 1));
-        assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is left alone without being told");
+        assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is cleared only with spec");
         let free = flux_object("Kustomization", json!({}), &[]);
         assert_eq!(resume(&free, true, "now"), PatchDecision::Unchanged);
     }

@@ -47,7 +47,6 @@ pub struct FluxObject<'a> {
     pub last_reconciled: Option<DateTime<Utc>>,
     /// Sources that the spec references.
     pub sources: Vec<ObjectId>,
-    /// Creation time.
     pub created: Option<DateTime<Utc>>,
     /// Deletion time of an object that finalizers keep.
     pub deleting: Option<DateTime<Utc>>,
@@ -85,8 +84,7 @@ pub(crate) fn sources(full: &Resource) -> Vec<ObjectId> {
     found
 }
 
-/// Returns the identity in a reference. The reference may leave out its namespace, and its group, which follows from the
-/// kind.
+/// Returns the identity in a reference. The namespace may be left out, and the group follows from the kind.
 fn referenced_source(reference: &Value, default_kind: &str, full: &Resource) -> Option<ObjectId> {
     let kind = non_empty(reference, "kind").unwrap_or(default_kind);
     let known = KINDS.iter().find(|known| known.kind == kind)?;
