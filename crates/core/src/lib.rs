@@ -1,8 +1,8 @@
-//! `kubectl gitops`: what GitOps tools manage in a cluster, suspension with a reason, and what a prune will delete.
+//! Core of `kubectl gitops`: pure functions over a [`kubernetes::snapshot::Snapshot`], without network, files, clock or
+//! terminal.
 //!
-//! Three rings, arrows inward: `command` translates the command line; the adapters (`cluster`, `terminal`,
-//! `render`) do all I/O; the core (`object`, `selector`, `snapshot`, `words`, `suspension`, `ownership`, `prune`, `flux`)
-//! is pure: no network, no clock, no terminal.
+//! [`kubernetes`] knows no GitOps system. [`ownership`] says which owner manages an object, [`plan`] describes deletions,
+//! [`prune`] plans those of this tool, and [`flux`] predicts those of Flux. ARCHITECTURE.md describes the folders.
 
 pub mod error;
 pub mod flux;

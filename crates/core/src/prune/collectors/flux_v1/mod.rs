@@ -182,8 +182,7 @@ impl FluxV1Input<'_> {
         self.allow_namespaces.is_empty() || self.allow_namespaces.iter().any(|allowed| allowed == namespace)
     }
 
-    /// Returns the resource ids of a manifest. The scope of a kind that the cluster does not serve is unknown, so such a
-    /// manifest has two.
+    /// Returns the resource id of a manifest, or two if the cluster does not serve its kind, whose scope is then unknown.
     fn resource_ids(&self, local: &LocalManifest, kinds: &ServedKinds<'_>) -> Vec<(String, ManifestStatus)> {
         let namespace = if local.id.namespace.is_empty() { &self.default_namespace } else { &local.id.namespace };
         let namespaced = resource_id(&ObjectId { namespace: namespace.clone(), ..local.id.clone() });

@@ -32,16 +32,15 @@ pub enum SyncEffect {
     Deleted,
     /// It has the label of the new source and is not in the manifests, but fluxd's rules keep it.
     Spared,
-    /// It has the label of the old source and is in the manifests, but its live `ignore` annotation keeps fluxd from
-    /// applying it.
+    /// It has the label of the old source and is in the manifests, but fluxd does not apply it because of its live
+    /// `ignore` annotation.
     NotApplied,
     /// It has the label of the old source and is not in the new manifests: fluxd never lists it again.
     LeftBehind,
 }
 
 /// Returns the source that the user named, or that of the only fluxd in the cluster, with the namespaces to which that
-/// fluxd is limited. Fails if no source is named and the cluster has no fluxd, has several, or has one whose source cannot
-/// be computed.
+/// fluxd is limited. Without a named source, it fails if there is no fluxd or several, or if the source cannot be computed.
 pub(crate) fn current_source(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, Vec<String>)> {
     if let Some(source) = named {
         return Ok((source.clone(), vec![]));
