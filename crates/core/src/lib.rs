@@ -1,8 +1,8 @@
-//! Core of `kubectl gitops`: pure functions over a [`kubernetes::snapshot::Snapshot`], without network, files, clock or
-//! terminal.
+//! The rules of `kubectl gitops` as pure functions: no network, file, clock or terminal.
 //!
-//! [`kubernetes`] knows no GitOps system. [`ownership`] says which owner manages an object, [`plan`] describes deletions,
-//! [`prune`] plans those of this tool, and [`flux`] predicts those of Flux. ARCHITECTURE.md describes the folders.
+//! `kubernetes` has objects, snapshots and cascading deletion; `ownership` finds the owner of each object; `plan` and
+//! `prune` compute deletions; `flux` knows Flux's kinds, suspension, builds and reconciliation. Imports go in that order:
+//! `kubernetes` <- `ownership` <- `plan` <- `prune`, `flux`.
 
 pub mod error;
 pub mod flux;
