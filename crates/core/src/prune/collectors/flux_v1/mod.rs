@@ -19,12 +19,9 @@ use super::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::ownership::schemes::flux_v1::{MARK, mark, resource_id};
+use crate::ownership::schemes::flux_v1::{IGNORE, MARK, mark, resource_id};
 pub use excluded::EXCLUDED;
 use order::{deletion_order, rank};
-
-/// Annotations of the policy `ignore`.
-pub(crate) const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
 
 /// Input of a replay of fluxd's garbage collection.
 #[derive(Clone, Debug)]

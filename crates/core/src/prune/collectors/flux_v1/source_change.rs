@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::{FluxV1Collector, IGNORE};
+use super::FluxV1Collector;
 use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::ObjectMetadata;
@@ -14,7 +14,7 @@ use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::args::FluxdArgs;
 use crate::ownership::schemes::flux_v1::url::safe_url;
-use crate::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
+use crate::ownership::schemes::flux_v1::{GitSource, IGNORE, MARK, mark, resource_id};
 use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
 use crate::prune::candidates::cascaded_row;
 use crate::prune::collectors::manifest::LocalManifest;

@@ -5,11 +5,8 @@
 use std::cmp::Ordering;
 
 use crate::kubernetes::object::{GroupKind, ObjectMetadata};
-use crate::ownership::schemes::qbec::component;
+use crate::ownership::schemes::qbec::{APPLY_ORDER, component};
 use crate::prune::collectors::served_kinds::ServedKinds;
-
-/// Annotation with a position that overrides the table; a positive integer.
-pub(super) const APPLY_ORDER: &str = "directives.qbec.io/apply-order";
 
 /// Group, kind and position in the apply order.
 const POSITIONS: [(&str, &str, i64); 21] = [
