@@ -21,9 +21,9 @@ use config::args::ConnectionArgs;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
-pub use read::{Discovered, Listing, Query, Sight};
+pub use read::{Discovered, Listing, Query, WatchedChange};
 pub use write::execute::{Execution, Reevaluate};
-pub use write::patch::{Mode, PatchResult};
+pub use write::patch::{DryRun, PatchResult};
 
 /// Maximum number of concurrent requests, each on its own HTTP/1.1 connection: enough to hide the latency of a remote
 /// server, within its limits for one user.

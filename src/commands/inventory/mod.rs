@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Session;
-use super::{filters, owners, targets};
+use super::{owners, resource_args};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::inventory as show;
@@ -111,10 +111,10 @@ pub struct InventoryArgs {
 /// # Errors
 /// When the cluster cannot be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
-    let selector = args.selector.as_deref().map(filters::selector).transpose()?;
+    let selector = args.selector.as_deref().map(resource_args::parse_selector).transpose()?;
     let Read { snapshot, narrowed, given } = reading::read(args, session).await?;
     let index = Index::build_with(&snapshot, &given);
-    let filter = InventoryFilter { kinds: filters::kinds(&args.kinds, &index)?, selector };
+    let filter = InventoryFilter { kinds: resource_args::parse_kinds(&args.kinds, &index)?, selector };
     let chosen = chosen(args, session, &index)?;
     let contents = if args.owners.is_empty() || args.snapshot.is_some() {
         vec![]
@@ -213,7 +213,7 @@ fn object<'a>(text: &str, session: &Session, snapshot: &'a Snapshot) -> Result<&
     let (word, name) = text.split_once('/').ok_or_else(|| Error::usage(format!("{text:?} is not TYPE/NAME")))?;
     let named = |object: &&ObjectMetadata| {
         let kind = snapshot.resource_type(&object.id.group_kind());
-        *object.id.name == *name && kind.is_some_and(|kind| targets::means(kind, word))
+        *object.id.name == *name && kind.is_some_and(|kind| resource_args::is_named(kind, word))
     };
     let namespace = session.connection.namespace.as_deref();
     let here = |object: &&ObjectMetadata| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);

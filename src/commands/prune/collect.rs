@@ -12,9 +12,9 @@ use crate::tools::qbec;
 use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::ownership::schemes::flux_v1::url::safe_url;
 use gitops_core::prune::collectors::manifest::LocalManifest;
-use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
-use gitops_core::prune::collectors::request::{NewSource, Request, System};
+use gitops_core::prune::collectors::request::{CollectorRequest, NewSource, SystemOptions};
 use gitops_core::prune::collectors::safety::Allow;
 
 /// Flags of the systems that mark what they apply.
@@ -97,7 +97,12 @@ impl GcArgs {
     ///
     /// # Errors
     /// When flags are missing or do not belong together, and when the manifests cannot be read or hold nothing.
-    pub async fn request(&self, by: Option<&str>, allow: Allow, session: &mut Session) -> Result<Option<Request>> {
+    pub async fn request(
+        &self,
+        by: Option<&str>,
+        allow: Allow,
+        session: &mut Session,
+    ) -> Result<Option<CollectorRequest>> {
         let Some(flag) = self.given().first().copied() else {
             // Nothing but its manifests tells qbec's garbage from what is in use.
             return if by == Some("qbec") {
@@ -152,12 +157,12 @@ impl GcArgs {
         all.into_iter().filter(|(present, ..)| *present).map(|(_, flag, system)| (flag, system)).collect()
     }
 
-    async fn qbec(&self, allow: Allow, session: &mut Session) -> Result<Request> {
+    async fn qbec(&self, allow: Allow, session: &mut Session) -> Result<CollectorRequest> {
         let environment = self.env.as_deref().ok_or_else(|| missing("--env", "qbec"))?;
-        let filters = Filters::new(
-            Choice::new("components", &self.component, &self.exclude_component)?,
-            Choice::new("kinds", &self.kind, &self.exclude_kind)?,
-            Choice::new("namespaces", &self.include_namespace, &self.exclude_namespace)?,
+        let filters = QbecFilters::new(
+            NameFilter::new("components", &self.component, &self.exclude_component)?,
+            NameFilter::new("kinds", &self.kind, &self.exclude_kind)?,
+            NameFilter::new("namespaces", &self.include_namespace, &self.exclude_namespace)?,
             self.include_cluster_objects,
         );
         let tag = self.app_tag.as_deref();
@@ -166,17 +171,17 @@ impl GcArgs {
             let rendered = qbec::render(root, environment, tag).await?;
             let app = QbecApp::new(&rendered.application, environment, tag)?;
             let cluster_scoped_lists = rendered.cluster_scoped_lists || self.cluster_scoped_lists;
-            let system = System::Qbec { app, filters, cluster_scoped_lists };
+            let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists };
             let default_namespace = rendered.default_namespace.into();
-            return Ok(Request { system, locals: rendered.locals, default_namespace, allow });
+            return Ok(CollectorRequest { system, locals: rendered.locals, default_namespace, allow });
         }
         let application = self.app.as_deref().ok_or_else(|| missing("--app (or --qbec-root)", "qbec"))?;
         let app = QbecApp::new(application, environment, tag)?;
-        let system = System::Qbec { app, filters, cluster_scoped_lists: self.cluster_scoped_lists };
+        let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists: self.cluster_scoped_lists };
         self.with_manifests(system, allow, Loader::Strict, "default", session)
     }
 
-    fn flux_v1(&self, allow: Allow, session: &mut Session) -> Result<Request> {
+    fn flux_v1(&self, allow: Allow, session: &mut Session) -> Result<CollectorRequest> {
         for (flag, url) in [("--git-url", &self.git_url), ("--new-git-url", &self.new_git_url)] {
             let Some(url) = url else { continue };
             if url.trim().is_empty() || url.chars().any(char::is_control) {
@@ -205,7 +210,7 @@ impl GcArgs {
             branch: self.new_git_branch.clone(),
             paths: new_paths.transpose()?,
         };
-        let system = System::FluxV1 {
+        let system = SystemOptions::FluxV1 {
             source: source.transpose()?,
             allow_namespaces: self.k8s_allow_namespace.clone(),
             new: change.then_some(new),
@@ -213,7 +218,7 @@ impl GcArgs {
         self.with_manifests(system, allow, Loader::Fluxd, "default", session)
     }
 
-    fn set(&self, allow: Allow, session: &mut Session) -> Result<Request> {
+    fn set(&self, allow: Allow, session: &mut Session) -> Result<CollectorRequest> {
         let parent = self.applyset.as_deref().ok_or_else(|| missing("--applyset", "applyset"))?;
         let (kind, name) = parent.split_once('/').unwrap_or(("secret", parent));
         if kind.is_empty() || name.is_empty() || name.contains('/') {
@@ -221,18 +226,18 @@ impl GcArgs {
         }
         let namespace = session.connection.namespace.clone().unwrap_or_default();
         let default = if namespace.is_empty() { "default".to_owned() } else { namespace.clone() };
-        let system = System::ApplySet { kind: kind.to_owned(), name: name.to_owned(), namespace };
+        let system = SystemOptions::ApplySet { kind: kind.to_owned(), name: name.to_owned(), namespace };
         self.with_manifests(system, allow, Loader::Strict, &default, session)
     }
 
     fn with_manifests(
         &self,
-        system: System,
+        system: SystemOptions,
         allow: Allow,
         loader: Loader,
         default: &str,
         session: &mut Session,
-    ) -> Result<Request> {
+    ) -> Result<CollectorRequest> {
         if self.filenames.is_empty() && !self.allow_empty {
             return Err(Error::usage("the manifests are missing: what they lack is what goes").hint("pass -f"));
         }
@@ -242,7 +247,7 @@ impl GcArgs {
         }
         let locals: Vec<LocalManifest> = read.locals;
         let default_namespace = self.default_namespace.as_deref().unwrap_or(default).into();
-        Ok(Request { system, locals, default_namespace, allow })
+        Ok(CollectorRequest { system, locals, default_namespace, allow })
     }
 }
 

@@ -25,7 +25,7 @@ use gitops_core::plan::finalizers::add_blocked_by_finalizers;
 use gitops_core::plan::limits::{Base, Limits};
 use gitops_core::plan::volumes::add_volume_outcomes;
 use gitops_core::plan::{Plan, filter, limits};
-use gitops_core::prune::collectors::request::{CollectorPlan, Request};
+use gitops_core::prune::collectors::request::{CollectorPlan, CollectorRequest};
 use gitops_core::prune::collectors::safety::Allow;
 use gitops_core::prune::leaked;
 use gitops_core::prune::leaked::{LeakDecision, PruneOptions};
@@ -36,15 +36,15 @@ enum PlanSource {
     /// The cluster alone.
     Cluster(PruneOptions),
     /// The cluster and the manifests of a system that marks what it applies.
-    Marks(Box<Request>),
+    Marks(Box<CollectorRequest>),
 }
 
 impl PlanSource {
     /// Plans; what goes comes in the order in which to delete it.
     fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         match self {
-            Self::Cluster(options) => Ok(CollectorPlan::of(leaked::plan(index, options))),
-            Self::Marks(request) => Ok(request.answer(index)?),
+            Self::Cluster(options) => Ok(leaked::plan(index, options).into()),
+            Self::Marks(request) => Ok(request.plan(index)?),
         }
     }
 
@@ -53,7 +53,7 @@ impl PlanSource {
         let index = Index::build(snapshot);
         match self {
             Self::Cluster(options) => reason_to_keep(&index, id, options),
-            Self::Marks(request) => request.keeps(&index, id),
+            Self::Marks(request) => request.reason_to_keep(&index, id),
         }
     }
 }
@@ -96,7 +96,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         Some(request) => PlanSource::Marks(Box::new(request)),
         None => PlanSource::Cluster(options(args, session, &index)?),
     };
-    let CollectorPlan { mut plan, waves, staying, preview: change, warnings } = basis.plan(&index)?;
+    let CollectorPlan { mut plan, waves, retained, source_change: change, warnings } = basis.plan(&index)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
@@ -111,7 +111,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let limits = limits(args);
     let base = match basis {
         PlanSource::Cluster(_) => Base::Inventories(&index),
-        PlanSource::Marks(_) => Base::Staying(staying),
+        PlanSource::Marks(_) => Base::Staying(retained),
     };
     plan.set_alarms(limits::check_plan(&plan, base, &limits));
     if let Some(change) = &change {

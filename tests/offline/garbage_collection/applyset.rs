@@ -112,7 +112,7 @@ fn a_parent_that_kubectl_refuses_is_refused() {
             "no parent's marks",
             bare(),
             ErrorKind::Failed,
-            "secret/my-set -n shop is no ApplySet parent: it does not say which tool made it",
+            "secret/my-set -n shop is no ApplySet parent: it does not name its tool",
         ),
         (
             "another tool",

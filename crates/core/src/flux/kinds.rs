@@ -10,7 +10,7 @@ use crate::kubernetes::object::{GroupKind, Resource};
 /// The way to suspend an object of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspends {
-    /// `spec.suspend` is true.
+    /// The field `spec.suspend`, set to true.
     Spec,
     /// An annotation that only this kind has, with the value `disabled`.
     Switch(&'static str),
@@ -50,7 +50,6 @@ pub enum Trace {
 #[derive(Debug)]
 pub struct FluxKind {
     pub group: &'static str,
-    /// Kind in CamelCase.
     pub kind: &'static str,
     /// Short names that Flux users type; the CRD of the cluster may not declare them.
     pub aliases: &'static [&'static str],

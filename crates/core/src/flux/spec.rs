@@ -39,7 +39,7 @@ impl SourceId {
         Self { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
 
-    /// Parses `KIND/NAMESPACE/NAME`.
+    /// Parses an identity of the form `KIND/NAMESPACE/NAME`.
     pub fn parse(text: &str) -> Option<Self> {
         let [kind, namespace, name] = text.split('/').collect::<Vec<_>>()[..] else { return None };
         Some(Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() })
@@ -47,7 +47,7 @@ impl SourceId {
 }
 
 impl fmt::Display for SourceId {
-    /// Writes `GitRepository/flux-system/apps`.
+    /// Writes the form that [`SourceId::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
     }
@@ -125,7 +125,7 @@ impl KustomizationSpec {
         self.0.get("kubeConfig").is_some()
     }
 
-    /// Returns `spec.serviceAccountName`.
+    /// Returns `spec.serviceAccountName`, which the controller impersonates.
     pub fn service_account(&self) -> Option<&str> {
         self.text("/serviceAccountName")
     }
@@ -147,11 +147,11 @@ impl KustomizationSpec {
     /// Returns the Kustomizations that must be ready first; `namespace` is the Kustomization's own.
     pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
         let entries = self.0.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
-        let dependency = |entry: &Value| NamespacedName {
+        let names = entries.map(|entry| NamespacedName {
             namespace: entry_text(entry, "namespace").unwrap_or(namespace).to_owned(),
             name: entry_text(entry, "name").unwrap_or_default().to_owned(),
-        };
-        entries.map(dependency).collect()
+        });
+        names.collect()
     }
 
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
@@ -161,15 +161,12 @@ impl KustomizationSpec {
 
     /// Returns a label or else an annotation of `commonMetadata`.
     pub fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
-        let annotation = || self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str();
-        self.common_label(key).or_else(annotation)
+        self.common_label(key).or_else(|| self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
     }
 
-    /// Checks that the finalizer of a Kustomization with this spec deletes the objects of its inventory.
-    /// Source: docs/reference/kustomize-controller.md 6.
-    ///
-    /// # Errors
-    /// The reason why the objects are left behind, as a predicate: `has prune: false`.
+    /// Checks that the finalizer of a Kustomization with this spec deletes the objects of its inventory, by the rules of
+    /// docs/reference/kustomize-controller.md 6.
+    /// The error is the reason why the objects are left behind, as a predicate: `has prune: false`.
     pub fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
         if self.is_suspended() {
             return Err("is suspended".to_owned());
@@ -183,9 +180,9 @@ impl KustomizationSpec {
         }
     }
 
-    /// Returns the live spec after a parent applies `desired`: the fields of `desired`, and of the live spec only a
-    /// suspension that a manager other than kubectl or the controller set (`foreign_suspend`).
-    /// Source: docs/reference/kustomize-controller.md 4.4.
+    /// Returns the live spec after a parent applies `desired` (docs/reference/kustomize-controller.md 4.4): the fields of
+    /// `desired`, and of the live spec only a suspension, if `foreign_suspend` says that a manager other than kubectl or
+    /// the controller set it.
     #[must_use]
     pub fn after_apply(&self, desired: &Self, foreign_suspend: bool) -> Self {
         let mut fields: Map<String, Value> = desired.0.as_object().cloned().unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::flux::kustomize_controller;
 /// Reference to a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataRef {
-    /// `ConfigMap` or `Secret`.
+    /// Kind: `ConfigMap` or `Secret`.
     pub kind: String,
     /// Namespace of the Kustomization.
     pub namespace: String,
@@ -58,7 +58,7 @@ impl Data {
 
     /// Returns the data after a manifest is applied.
     #[must_use]
-    pub fn after_apply(&self, manifest: &Value) -> Self {
+    pub(crate) fn after_apply(&self, manifest: &Value) -> Self {
         let mut values = self.values.clone();
         values.retain(|key, _| self.foreign_keys.contains(key));
         values.extend(Self::read(manifest).values);

@@ -62,8 +62,8 @@ pub(super) fn encrypted_patch(artifact: &Artifact, macs: &BTreeSet<String>) -> O
     patch.map(|(at, _)| at.to_owned())
 }
 
-/// Returns the part of a document of kustomize's output that is unknown without keys; `macs` are those of
-/// [`macs_decrypted_before_build`].
+/// Returns the part of a document of kustomize's output that is unknown without keys; `macs` comes from
+/// [`macs_decrypted_before_build`] for the same build.
 pub(super) fn undecrypted_part(document: &Value, macs: &BTreeSet<String>) -> Option<Undecrypted> {
     if sops::has_mac(document) && has_encrypted_identity(document) {
         return Some(Undecrypted::Identity);
@@ -149,11 +149,16 @@ fn opts_out(manifest: &Value) -> bool {
 
 /// Returns true if `data` holds only base64 text, and `stringData` only text.
 fn is_valid_secret(manifest: &Value) -> bool {
-    let is_valid_map = |field: &str, is_valid: fn(&Value) -> bool| match manifest.get(field) {
-        Some(Value::Object(pairs)) => pairs.values().all(|value| value.is_null() || is_valid(value)),
+    is_map_of(manifest.get("data"), |value| sops::decoded(value).is_some())
+        && is_map_of(manifest.get("stringData"), Value::is_string)
+}
+
+/// Returns true if a field is missing or null, or if it is a map whose values are null or accepted by the predicate.
+fn is_map_of(field: Option<&Value>, accepts: fn(&Value) -> bool) -> bool {
+    match field {
+        Some(Value::Object(pairs)) => pairs.values().all(|value| value.is_null() || accepts(value)),
         other => other.is_none_or(Value::is_null),
-    };
-    is_valid_map("data", |value| sops::decoded(value).is_some()) && is_valid_map("stringData", Value::is_string)
+    }
 }
 
 #[cfg(test)]

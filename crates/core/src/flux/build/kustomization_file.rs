@@ -105,10 +105,8 @@ pub(super) fn read_in(artifact: &Artifact, directory: &str) -> Option<Map<String
 }
 
 /// Reads a kustomization file.
-///
-/// # Errors
-/// The parser's message, or the name of a field with an invalid value.
-pub fn read(text: &[u8]) -> Result<Map<String, Value>, String> {
+/// The error is the parser's message, or names a field with a value of the wrong type.
+pub(super) fn read(text: &[u8]) -> Result<Map<String, Value>, String> {
     let mut document: serde_yaml::Value = serde_yaml::from_slice(text).map_err(|error| error.to_string())?;
     document.apply_merge().map_err(|error| error.to_string())?;
     let mut file = match serde_json::to_value(&document).map_err(|error| error.to_string())? {
