@@ -22,8 +22,8 @@ const STDIN: &str = "standard input";
 pub enum Loader {
     /// Every document must be a manifest.
     Strict,
-    /// As fluxd: reads only `*.yaml` and `*.yml` in directories, and skips charts and documents without a kind
-    /// (docs/reference/qbec-and-flux-v1.md 10).
+    /// As fluxd (docs/reference/qbec-and-flux-v1.md 10): reads only `*.yaml` and `*.yml` in directories, and skips charts and
+    /// documents without a kind.
     Fluxd,
 }
 

@@ -17,8 +17,8 @@ use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Returns the directory of each source, and the sources of the same repository that follow another ref.
-/// `repo` is a checkout that is merged into `branch` (without it, the branch that is checked out), `named` holds sources
-/// as KIND/NAMESPACE/NAME=DIR.
+/// `repo` is a checkout that is merged into `branch`, or into the branch that is checked out.
+/// `named` holds sources as KIND/NAMESPACE/NAME=DIR.
 pub(crate) fn find(
     repo: Option<&Path>,
     branch: Option<&str>,

@@ -2,8 +2,8 @@
 //! tool does, and why.
 
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
-use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::qbec::LAST_APPLIED;
 use gitops_core::prune::collectors::Collector;
 use gitops_core::prune::collectors::manifest::LocalManifest;
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
@@ -19,7 +19,7 @@ pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> ObjectMetadata
     let bare = labelled(api_version, kind, place);
     let id = &bare.id;
     let applied = format!("{}/{}/{}/{}", id.group, id.kind, id.namespace, id.name);
-    bare.annotation(identity::QBEC, &applied).annotation("qbec.io/component", "old")
+    bare.annotation(LAST_APPLIED, &applied).annotation("qbec.io/component", "old")
 }
 
 /// An object with the labels of app shop, environment dev, and nothing else.
@@ -111,11 +111,11 @@ fn rows() -> Vec<Row> {
             cm("shop-dev/empty").label("qbec.io/tag", ""),
         ]
     };
-    let no_component = || labelled("v1", "ConfigMap", "shop-dev/x").annotation(identity::QBEC, "/ConfigMap//x");
+    let no_component = || labelled("v1", "ConfigMap", "shop-dev/x").annotation(LAST_APPLIED, "/ConfigMap//x");
     let hpa = || ours("autoscaling/v2", "HorizontalPodAutoscaler", "shop-dev/web");
     let job = |name: &str, created| {
         let place = format!("shop-dev/{name}");
-        labelled("batch/v1", "Job", &place).annotation(identity::QBEC, "batch/Job//job-*").created(created)
+        labelled("batch/v1", "Job", &place).annotation(LAST_APPLIED, "batch/Job//job-*").created(created)
     };
     vec![
         ("what the manifests hold is no garbage", PLAIN, common(), web_objects(), &[]),
@@ -340,7 +340,7 @@ fn rows() -> Vec<Row> {
             "Q25 labels and annotations copied from another object",
             PLAIN,
             common(),
-            vec![labelled("v1", "ConfigMap", "shop-dev/copy").annotation(identity::QBEC, "/ConfigMap/shop-dev/web")],
+            vec![labelled("v1", "ConfigMap", "shop-dev/copy").annotation(LAST_APPLIED, "/ConfigMap/shop-dev/web")],
             &["ConfigMap/shop-dev/copy deletes copied-claim"],
         ),
         (
@@ -395,7 +395,7 @@ fn deletions_come_in_reverse_apply_order() {
         ours("v1", "ServiceAccount", "shop-dev/sa"),
         cm("shop-dev/a"),
         cm("shop-dev/b"),
-        labelled("v1", "ConfigMap", "shop-dev/c").annotation(identity::QBEC, "/ConfigMap//c"),
+        labelled("v1", "ConfigMap", "shop-dev/c").annotation(LAST_APPLIED, "/ConfigMap//c"),
         ours("v1", "Secret", "shop-dev/a"),
         ours("networking.k8s.io/v1", "Ingress", "shop-dev/i"),
         ours("batch/v1", "Job", "shop-dev/j"),

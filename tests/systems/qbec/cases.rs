@@ -381,7 +381,7 @@ fn the_inventory_groups_by_application_environment_tag_and_component() {
         "{wide}"
     );
     let json: serde_json::Value = serde_json::from_str(&say("json")).unwrap();
-    assert_eq!(json["census"]["qbec"].as_array().unwrap().len(), expected.len());
+    assert_eq!(json["labelReport"]["qbec"].as_array().unwrap().len(), expected.len());
 }
 
 #[test]

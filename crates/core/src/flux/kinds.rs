@@ -22,7 +22,7 @@ pub enum Suspends {
 pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
 
 /// Annotation that suspends the kinds of flux-operator.
-pub const OPERATOR_SWITCH: &str = "fluxcd.controlplane.io/reconcile";
+pub const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
 
 /// Annotation that suspends an ArtifactGenerator.
 pub const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";

@@ -9,14 +9,11 @@ use crate::kubernetes::object::{ObjectId, Resource};
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespacedName {
-    /// Namespace; every Kustomization has one.
     pub namespace: String,
-    /// `metadata.name` of the Kustomization.
     pub name: String,
 }
 
 impl NamespacedName {
-    /// Returns the namespace and name of an object.
     pub fn of(id: &ObjectId) -> Self {
         Self { namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
@@ -27,14 +24,11 @@ impl NamespacedName {
 pub struct SourceId {
     /// `GitRepository`, `OCIRepository`, `Bucket`, …
     pub kind: String,
-    /// Namespace of the source, not of the Kustomization that uses it.
     pub namespace: String,
-    /// `metadata.name` of the source.
     pub name: String,
 }
 
 impl SourceId {
-    /// Returns the kind, namespace and name of an object.
     pub fn of(id: &ObjectId) -> Self {
         Self { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
@@ -68,7 +62,6 @@ impl KustomizationSpec {
         Self(Value::Object(fields))
     }
 
-    /// Returns the spec of a Kustomization.
     pub fn of(kustomization: &Resource) -> Self {
         Self::new(kustomization.spec())
     }
@@ -86,17 +79,14 @@ impl KustomizationSpec {
         self.0.get(key).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Returns true if `spec.suspend` is set.
     pub fn is_suspended(&self) -> bool {
         self.flag("suspend")
     }
 
-    /// Returns true if `spec.prune` is set.
     pub fn prunes(&self) -> bool {
         self.flag("prune")
     }
 
-    /// Returns true if `spec.force` is set.
     pub fn forces(&self) -> bool {
         self.flag("force")
     }
@@ -164,8 +154,8 @@ impl KustomizationSpec {
         self.common_label(key).or_else(|| self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
     }
 
-    /// Checks that the finalizer of a Kustomization with this spec deletes the objects of its inventory, by the rules of
-    /// docs/reference/kustomize-controller.md 6.
+    /// Checks by the rules of docs/reference/kustomize-controller.md 6 that the finalizer of a Kustomization with this spec
+    /// deletes the objects of its inventory.
     /// The error is the reason why the objects are left behind, as a predicate: `has prune: false`.
     pub fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
         if self.is_suspended() {

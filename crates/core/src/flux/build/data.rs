@@ -15,18 +15,14 @@ use crate::flux::kustomize_controller;
 pub struct DataRef {
     /// Kind: `ConfigMap` or `Secret`.
     pub kind: String,
-    /// Namespace of the Kustomization.
     pub namespace: String,
-    /// `metadata.name` of the ConfigMap or Secret.
     pub name: String,
 }
 
 /// Result of reading a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// It exists and holds this data.
     Found(Data),
-    /// It does not exist.
     Missing,
     /// It could not be read; the reason. The controller may be able to read it.
     Unreadable(String),

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::generator::GeneratedFile;
+use super::kustomization_file::{items, texts};
 use super::objects::BuiltObject;
 use super::undecrypted::{Undecrypted, UnknownName};
 use super::{kustomization_file, sops, yaml};
@@ -39,7 +40,7 @@ pub(super) fn macs_decrypted_before_build(artifact: &Artifact, generated: &Gener
             let text = String::from_utf8_lossy(bytes);
             macs.extend(sops::mac(&text).filter(|_| text.contains(file.marker)).map(str::to_owned));
         }
-        for reference in texts(content.get("resources")).chain(texts(content.get("components"))) {
+        for reference in texts(&content, "resources").chain(texts(&content, "components")) {
             let nested = path::resolve(&directory, reference).filter(|at| artifact.has_directory(at));
             if let Some(at) = nested
                 && let Some(content) = kustomization_file::read_in(artifact, &at)
@@ -90,14 +91,14 @@ pub(super) fn is_rejected(object: &BuiltObject, decrypts: bool) -> bool {
 
 fn encrypted_files(content: &Value) -> Vec<EncryptedFile<'_>> {
     let mut found = Vec::new();
-    for entry in items(content.get("secretGenerator")) {
-        for file in texts(entry.get("files")) {
+    for entry in items(content, "secretGenerator") {
+        for file in texts(entry, "files") {
             let (name, path) = file.split_once('=').unwrap_or((file, file));
             found.push(EncryptedFile { path, marker: marker(name, false) });
         }
-        found.extend(texts(entry.get("envs")).map(|path| EncryptedFile { path, marker: marker(path, true) }));
+        found.extend(texts(entry, "envs").map(|path| EncryptedFile { path, marker: marker(path, true) }));
     }
-    let patches = items(content.get("patches")).filter_map(|patch| patch.get("path")?.as_str());
+    let patches = items(content, "patches").iter().filter_map(|patch| patch.get("path")?.as_str());
     found.extend(patches.map(|path| EncryptedFile { path, marker: marker(path, false) }));
     found
 }
@@ -113,14 +114,6 @@ fn marker(name: &str, holds_variables: bool) -> &'static str {
         _ if holds_variables => "sops_mac=ENC[",
         _ => "\"mac\": \"ENC[",
     }
-}
-
-fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten()
-}
-
-fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
-    items(value).filter_map(Value::as_str)
 }
 
 fn has_encrypted_identity(manifest: &Value) -> bool {

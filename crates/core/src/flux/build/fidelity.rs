@@ -17,13 +17,10 @@ use crate::plan::Fidelity;
 /// The newest build in the status of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedBuild {
-    /// Kustomization that was built.
     pub owner: NamespacedName,
     /// Its spec, unchanged since the build.
     pub spec: KustomizationSpec,
-    /// Source of the revision.
     pub source: SourceId,
-    /// Commit of the revision.
     pub commit: String,
     /// Digest of the objects, `sha256:…`.
     digest: String,

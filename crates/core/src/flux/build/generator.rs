@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::kustomization_file;
+use super::kustomization_file::{items, texts};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
@@ -29,7 +30,6 @@ pub struct GeneratedFile {
     pub directory: String,
     /// Path of the file, below the artifact's root.
     pub file: String,
-    /// Content as a JSON object.
     pub content: Value,
 }
 
@@ -111,7 +111,7 @@ fn merge_components(
     spec: &Value,
 ) -> Result<(), GenerateError> {
     let ignore_missing = spec.get("ignoreMissingComponents").and_then(Value::as_bool).unwrap_or_default();
-    for component in items(spec, "components").iter().filter_map(Value::as_str) {
+    for component in texts(spec, "components") {
         if component.contains("://") || component.starts_with('/') || component.is_empty() {
             return Err(GenerateError::Component(component.to_owned()));
         }
@@ -126,10 +126,6 @@ fn merge_components(
 
 fn text_or_json(item: &Value) -> Value {
     item.as_str().map_or_else(|| item.to_string().into(), Value::from)
-}
-
-fn items<'a>(spec: &'a Value, key: &str) -> &'a [Value] {
-    spec.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn list<'a>(content: &'a Map<String, Value>, key: &str) -> &'a [Value] {

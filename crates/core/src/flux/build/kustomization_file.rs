@@ -99,6 +99,16 @@ pub(super) fn find<'a>(artifact: &'a Artifact, directory: &str) -> Option<(Strin
     })
 }
 
+/// Returns the entries of a list in a file or a spec.
+pub(super) fn items<'a>(content: &'a Value, field: &str) -> &'a [Value] {
+    content.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Returns the texts in a list of a file or a spec.
+pub(super) fn texts<'a>(content: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+    items(content, field).iter().filter_map(Value::as_str)
+}
+
 /// Reads the kustomization file of a directory; `None` if there is none or if it cannot be read.
 pub(super) fn read_in(artifact: &Artifact, directory: &str) -> Option<Map<String, Value>> {
     read(find(artifact, directory)?.1).ok()

@@ -7,7 +7,7 @@ use super::passes::Derivation;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_kustomization::inventory_members;
+use crate::ownership::schemes::flux::inventory_members;
 
 impl Derivation<'_, '_> {
     /// Returns the deletion of a live Kustomization; `None` if it stays.

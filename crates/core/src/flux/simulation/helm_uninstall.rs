@@ -8,8 +8,8 @@ use super::{Consequences, Preview};
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, helm_chart, is_record};
-use crate::ownership::schemes::flux_kustomization::inventory_members;
 
 impl<'a> Preview<'a> {
     /// Returns the objects of every deleted HelmRelease that are not deleted otherwise. A suspended HelmRelease, or one

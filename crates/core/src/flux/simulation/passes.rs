@@ -18,7 +18,8 @@ use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, inventory_members};
+use crate::ownership::schemes::flux::inventory_members;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
 
 /// One computation of all Kustomizations from their last state.

@@ -51,7 +51,6 @@ impl Artifact {
         Self { files, directories, digest }
     }
 
-    /// Returns an artifact of one file.
     pub(crate) fn of_file(at: &str, content: &[u8]) -> Self {
         Self::new([(at.to_owned(), content.into())].into(), BTreeSet::new())
     }
@@ -61,7 +60,6 @@ impl Artifact {
         format!("sha256:{}", hex(&Sha256::digest(bytes)))
     }
 
-    /// Returns the content of a file.
     pub fn file(&self, at: &str) -> Option<&[u8]> {
         self.files.get(at).map(|content| &**content)
     }

@@ -20,9 +20,10 @@ use serde_json::Value;
 
 use super::kinds;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata, Resource};
+use crate::ownership::schemes::flux;
 
 /// Annotation of RFC-0006 that suspends an object, whatever its value.
-pub const ANNOTATION: &str = "reconcile.fluxcd.io/suspended";
+pub const ANNOTATION: &str = flux::SUSPENDED;
 
 /// Value of the annotation without a message.
 pub const NO_MESSAGE: &str = "true";
@@ -76,7 +77,7 @@ pub fn effective_of<'a>(
     annotation: impl Fn(&str) -> Option<&'a str>,
 ) -> Option<Mechanism> {
     let switch = kinds::find(group, kind).and_then(|known| known.switch());
-    if switch.and_then(&annotation).is_some_and(is_disabled) {
+    if switch.and_then(&annotation).is_some_and(flux::is_switched_off) {
         return Some(Mechanism::Switch);
     }
     match (spec_suspend, annotation(ANNOTATION).is_some()) {
@@ -85,10 +86,6 @@ pub fn effective_of<'a>(
         (false, true) => Some(Mechanism::Annotation),
         (false, false) => None,
     }
-}
-
-fn is_disabled(switch: &str) -> bool {
-    switch.eq_ignore_ascii_case("disabled")
 }
 
 /// Returns the mechanism that suspends an object.

@@ -8,11 +8,11 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ANNOTATION, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, declaring_controller, effective, is_disabled,
-    is_message,
+    ANNOTATION, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, declaring_controller, effective, is_message,
 };
 use crate::flux::kinds::{FluxKind, Suspends};
 use crate::kubernetes::object::Resource;
+use crate::ownership::schemes::flux::is_switched_off;
 
 /// Options of a suspension.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +82,7 @@ pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     if current != Some(value) {
         annotations.insert(ANNOTATION.to_owned(), json!(value));
     }
-    if let Some(switch) = kind.switch().filter(|key| !existing.get(key).is_some_and(is_disabled)) {
+    if let Some(switch) = kind.switch().filter(|key| !existing.get(key).is_some_and(is_switched_off)) {
         annotations.insert(switch.to_owned(), json!("disabled"));
     }
     // As in flux-operator, the first user stays recorded, unless the message is replaced too.
@@ -106,7 +106,7 @@ pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchDecision {
         }
     }
     let switch = FluxKind::of(full).and_then(|kind| kind.switch());
-    if let Some(switch) = switch.filter(|key| existing.get(key).is_some_and(is_disabled)) {
+    if let Some(switch) = switch.filter(|key| existing.get(key).is_some_and(is_switched_off)) {
         annotations.insert(switch.to_owned(), Value::Null);
     }
     let clear_spec = spec && full.flag("/spec/suspend");

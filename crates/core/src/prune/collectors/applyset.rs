@@ -16,8 +16,8 @@ use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::order;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::identity;
 use crate::ownership::index::Index;
+use crate::ownership::last_applied;
 use crate::ownership::schemes::applyset::{id_of, tool};
 
 /// Label of members: ID of the parent.
@@ -82,8 +82,8 @@ impl<'a> ApplySetCollector<'a> {
         if !object.references.is_empty() {
             return PlannedAction::Keep(CollectorReason::Referenced);
         }
-        let applied = object.annotations.get(identity::KUBECTL);
-        if applied.is_some_and(|applied| !identity::is_of(applied, object)) {
+        let applied = object.annotations.get(last_applied::KUBECTL);
+        if applied.is_some_and(|applied| !last_applied::names_object(applied, object)) {
             let evidence = "last-applied names another object".to_owned();
             return PlannedAction::Keep(CollectorReason::CopiedClaim(evidence));
         }

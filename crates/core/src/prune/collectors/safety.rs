@@ -38,7 +38,7 @@ pub(super) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: 
     if is_namespace && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
         return Some(CollectorReason::SystemNamespace);
     }
-    if let Some(protection) = protection::keep_mark(object) {
+    if let Some(protection) = protection::find_protection(object) {
         return Some(CollectorReason::Protected(protection));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
@@ -55,8 +55,10 @@ pub(super) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: 
 pub(super) fn unproven_claim(claim: Option<Claim>) -> Option<CollectorReason> {
     match claim {
         Some(claim) if claim.strength <= Strength::Corroborated => None,
-        Some(claim) if claim.strength == Strength::Contradicted => Some(CollectorReason::CopiedClaim(claim.evidence)),
-        Some(claim) => Some(CollectorReason::BareClaim(claim.evidence)),
+        Some(claim) if claim.strength == Strength::Contradicted => {
+            Some(CollectorReason::CopiedClaim(claim.evidence.to_string()))
+        }
+        Some(claim) => Some(CollectorReason::BareClaim(claim.evidence.to_string())),
         None => Some(CollectorReason::BareClaim(String::new())),
     }
 }
