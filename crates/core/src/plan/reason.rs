@@ -42,11 +42,12 @@ reason_codes! {
     DependencyDeleted => "A dependency of the owner is deleted by this change.",
     DependencyCycle => "The owner and a dependency depend on each other.",
     DependencyNotReady => "A dependency of the owner is not ready or cannot reconcile.",
+    PathNotFound => "The path of the owner does not exist in the new revision.",
     BuildFailed => "The build of the owner fails.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
     OwnerDeletedWithObjects => "The owner is deleted together with the objects in its inventory.",
     OwnerDeletedAlone => "The owner is deleted and leaves its objects behind.",
-    OwnerDeletedDepending => "The owner is deleted; it depends on the order of events if its objects are deleted too.",
+    OwnerDeletedUncertain => "The owner is deleted; the order of events decides if its objects are deleted too.",
     // Deleted, recreated, created and updated objects.
     NotInBuild => "The build of the owner no longer contains the object.",
     OwnerDeleted => "The owner is deleted and deletes the objects in its inventory.",
