@@ -48,7 +48,7 @@ fn a_filter_hides_rows_and_says_how_many_and_changes_no_count() {
     flux     flux-system   Kustomization   cart   1          5         0         0        Suspended
     flux     flux-system   Kustomization   web    1          7         0         2        Ready
     --- stderr
-    236 objects: 19 managed, 4 leaked, 6 made by others, 197 the cluster's own, 10 unmanaged
+    236 objects: 19 managed, 4 leaked, 6 controlled by other objects, 197 created by Kubernetes itself, 10 unmanaged
     --kind deployment.apps hides 3 of 5 owners
     ");
 }

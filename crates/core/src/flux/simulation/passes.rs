@@ -28,7 +28,6 @@ pub(super) struct Derivation<'r, 'a> {
     /// Consequences of the last state.
     pub(super) consequences: &'r Consequences<'a>,
     pub(super) scopes: Scopes<'r>,
-    /// Answers so far.
     pub(super) answers: &'r Answers,
     /// Answers that are missing.
     pub(super) needs: Needs,
