@@ -13,3 +13,4 @@ pub mod exit;
 pub mod output;
 pub mod suggest;
 pub mod tools;
+pub mod usage;

@@ -136,7 +136,8 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
 /// The owners in question: those named, else all of the system and namespace asked for.
 fn chosen(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Result<Vec<OwnerId>> {
     if !args.owners.is_empty() {
-        return args.owners.iter().map(|text| owners::find(text, index)).collect();
+        let namespace = session.connection.namespace.as_deref();
+        return args.owners.iter().map(|text| owners::find(text, namespace, index)).collect();
     }
     let system = args.by.as_deref().map(owners::system).transpose()?;
     let namespace = session.connection.namespace.as_ref().filter(|_| args.why.is_none());

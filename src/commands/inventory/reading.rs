@@ -107,6 +107,6 @@ async fn hub_of(context: &str, session: &Session, cluster: &Cluster) -> Result<C
 
 fn of_owner(text: &str, owners: &Snapshot) -> Option<ReadScope> {
     let index = Index::build(owners);
-    let id = owners::find(text, &index).ok()?;
+    let id = owners::find(text, None, &index).ok()?;
     ReadScope::of_owner(index.owner(&id)?)
 }

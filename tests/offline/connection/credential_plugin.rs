@@ -186,7 +186,7 @@ async fn failing_plugins_are_reported() {
     plugin.folder.script("plugin", "echo hunter2; exit 3");
     let error = plugin.connect(&api, v1(), unchanged).await.err().expect("exit code 3");
     assert!(!error.contains("hunter2"), "{error}");
-    assert_snapshot!(error.replace(&plugin.path, "PLUGIN"), @"getting credentials: exec: executable PLUGIN failed with exit code 3 | what it wrote is above; run it by itself, or log in again");
+    assert_snapshot!(error.replace(&plugin.path, "PLUGIN"), @"getting credentials: exec: executable PLUGIN failed with exit code 3 | see its output above; run it by itself, or log in again");
 }
 
 #[tokio::test]

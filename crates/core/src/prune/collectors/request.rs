@@ -130,17 +130,22 @@ impl Request {
         })
     }
 
-    /// Judges one object again on a fresh reading: `None` lets it go, text says why it stays.
-    pub fn keeps(&self, index: &Index<'_>, id: &ObjectId) -> Option<String> {
+    /// Re-evaluates objects after a fresh read. Returns the reason to keep each of them, or `None` to delete it.
+    pub fn reasons_to_keep(&self, index: &Index<'_>, ids: &[&ObjectId]) -> Vec<Option<String>> {
         let snapshot = index.snapshot();
-        let Some(object) = snapshot.object(id) else { return Some("it is gone".to_owned()) };
-        let judged = self.collector(snapshot, index).map(|collector| collector.judge(object));
-        match judged {
-            Ok(Some(verdict)) if verdict.deletes() => None,
-            Ok(Some(verdict)) => Some(Reason::from(verdict.reason()).to_string()),
-            Ok(None) => Some("its marks changed".to_owned()),
-            Err(error) => Some(error.message),
-        }
+        let collector = match self.collector(snapshot, index) {
+            Ok(collector) => collector,
+            Err(error) => return vec![Some(error.message); ids.len()],
+        };
+        let reason = |id: &&ObjectId| {
+            let Some(object) = snapshot.object(id) else { return Some("it no longer exists".to_owned()) };
+            match collector.judge(object) {
+                Some(verdict) if verdict.deletes() => None,
+                Some(verdict) => Some(Reason::from(verdict.reason()).to_string()),
+                None => Some("its labels changed".to_owned()),
+            }
+        };
+        ids.iter().map(reason).collect()
     }
 
     /// The owner in whose name objects go.

@@ -69,7 +69,8 @@ pub fn preview<'a>(
     let exists = |id: &str| snapshot.objects.iter().any(|object: &ObjectMetadata| resource_id(&object.id) == id);
     for (id, target) in locals.iter().filter_map(|local| collector.created(local)) {
         if !exists(&id) {
-            changes.push(row(Action::Create, PinnedObject::absent(target), &owner, ReasonCode::Created.into()));
+            let reason = Reason::new(ReasonCode::Created, "it is in the new manifests and not in the cluster");
+            changes.push(row(Action::Create, PinnedObject::absent(target), &owner, reason));
         }
     }
     let mut warnings = vec![];
