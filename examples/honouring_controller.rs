@@ -1,7 +1,7 @@
-//! A small controller that honours the suspension annotation, over any kind that has `status.conditions`.
+//! A small controller that honours the suspension annotation, for any kind with `status.conditions`.
 //!
-//! Run it where no other controller serves the kind: it counts its runs in the message of Ready, once each interval and
-//! whenever it is asked to.
+//! Run it where no other controller reconciles the kind: it counts its runs in the message of Ready, once in each interval
+//! and on request.
 //!
 //!     honouring_controller notification.toolkit.fluxcd.io/v1 Receiver 2
 
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (resource, _) = discovery::pinned_kind(&client, &GroupVersionKind::gvk(group, version, kind)).await?;
     let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
 
-    // Here the predicate holds back what happens to suspended objects; a suspension itself passes.
+    // The predicate drops changes of suspended objects, but passes the start and the end of a suspension.
     let changes = watcher(all, watcher::Config::default()).default_backoff().touched_objects();
     let mut changes = pin!(changes.predicate_filter(controller::changes, Default::default()));
 
@@ -61,22 +61,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Reconciles one object; whether it is to be reconciled again after the interval.
+/// Reconciles one object. Returns true if it should be reconciled again after the interval.
 async fn reconcile(api: &Api<DynamicObject>, name: &str) -> Result<bool, kube::Error> {
     let Some(object) = api.get_opt(name).await? else { return Ok(false) };
-    // Timers pass no predicate, so this must be asked here too; what ends the suspension will wake us.
+    // Timers bypass the predicate, so check here too. The end of the suspension is an event.
     if controller::effective(&object).is_some() {
         return Ok(false);
     }
     let message = object.data.pointer("/status/conditions/0/message").and_then(|text| text.as_str());
     let runs: u64 = message.and_then(|text| text.strip_prefix("run ")?.parse().ok()).unwrap_or(0) + 1;
-    let asked = object.annotations().get(REQUESTED_AT);
+    let requested = object.annotations().get(REQUESTED_AT);
     let ready = json!({
         "type": "Ready", "status": "True", "reason": "Reconciled", "message": format!("run {runs}"),
         "observedGeneration": object.metadata.generation,
         "lastTransitionTime": chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
     });
-    let status = json!({"status": {"conditions": [ready], "lastHandledReconcileAt": asked}});
+    let status = json!({"status": {"conditions": [ready], "lastHandledReconcileAt": requested}});
     let writer = PatchParams { field_manager: Some("honouring-controller".to_owned()), ..PatchParams::default() };
     match api.patch_status(name, &writer, &Patch::Merge(&status)).await {
         Ok(_) => Ok(true),

@@ -1,9 +1,9 @@
-//! For controllers built on kube that honour the suspension annotation of RFC-0006.
+//! Functions for controllers built on kube that honour the suspension annotation of RFC-0006.
 //!
-//! Two places must know of a suspension. The stream of changes: [`changes`] lets a suspension and its end through as an
-//! event each and holds everything else while it lasts, so that a new message wakes nobody. And the reconcile function,
-//! first thing after deletion was dealt with: timers and changes of related objects never pass a predicate, so it must
-//! ask [`effective`] and return without asking to be called again. `examples/honouring_controller.rs` does both.
+//! A controller needs two checks. [`changes`] filters the stream of changes: it passes the start and the end of a
+//! suspension, and drops every other change of a suspended object, such as a new message. [`effective`] belongs at the
+//! start of the reconcile function, after the handling of deletion: timers and changes of related objects bypass the
+//! filter. If the object is suspended, return without a requeue. `examples/honouring_controller.rs` shows both.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,21 +11,20 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 use gitops_core::flux::suspension;
-use gitops_core::flux::suspension::{By, REQUESTED_AT};
+use gitops_core::flux::suspension::{Mechanism, REQUESTED_AT};
 
-/// What suspends an object, if anything does.
-pub fn effective(object: &DynamicObject) -> Option<By> {
+/// Returns the mechanism that suspends an object, or `None` if it is not suspended.
+pub fn effective(object: &DynamicObject) -> Option<Mechanism> {
     let (api_version, kind) = object.types.as_ref().map_or(("", ""), |types| (&*types.api_version, &*types.kind));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let spec = object.data.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
-    suspension::judge(group, kind, spec, |key| annotation(object, key))
+    suspension::effective_of(group, kind, spec, |key| annotation(object, key))
 }
 
-/// A predicate ([`kube::runtime::Predicate`]) for `predicate_filter`: an object passes when its suspension begins or ends
-/// and, while it is not suspended, when its generation or its request for a reconcile changes.
+/// Predicate ([`kube::runtime::Predicate`]) for `predicate_filter`: an object passes when its suspension begins or ends, and,
+/// while it is not suspended, when its generation or its request for a reconciliation changes.
 ///
-/// Put it in the place of a predicate on the generation. Deletions pass as they do there: a finalizer's change of
-/// `metadata.deletionTimestamp` moves the generation, but not while suspended, so a deletion passes too.
+/// Use it instead of a predicate on the generation. Deletions pass, also while the object is suspended.
 #[allow(clippy::unnecessary_wraps, reason = "the signature is that of a predicate")]
 pub fn changes(object: &DynamicObject) -> Option<u64> {
     let deleting = object.metadata.deletion_timestamp.is_some();
@@ -33,8 +32,8 @@ pub fn changes(object: &DynamicObject) -> Option<u64> {
     match effective(object) {
         Some(_) => ("suspended", deleting).hash(&mut hasher),
         None => {
-            let asked = annotation(object, REQUESTED_AT);
-            ("free", deleting, object.metadata.generation, asked).hash(&mut hasher);
+            let requested = annotation(object, REQUESTED_AT);
+            ("not suspended", deleting, object.metadata.generation, requested).hash(&mut hasher);
         }
     }
     Some(hasher.finish())
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspension_passes_once_and_holds_the_rest() {
+    fn a_suspension_passes_once_and_drops_other_changes() {
         let free = object(1, false, json!({}));
         let suspended = object(1, false, json!({ANNOTATION: "drill"}));
         for (name, before, after, passes) in [
@@ -94,10 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn it_judges_as_the_rest_of_the_tool() {
+    fn every_mechanism_is_effective() {
         assert_eq!(effective(&object(1, false, json!({}))), None);
-        assert_eq!(effective(&object(1, true, json!({}))), Some(By::Spec));
-        assert_eq!(effective(&object(1, false, json!({ANNOTATION: ""}))), Some(By::Annotation));
-        assert_eq!(effective(&object(1, true, json!({ANNOTATION: "x"}))), Some(By::Both));
+        assert_eq!(effective(&object(1, true, json!({}))), Some(Mechanism::Spec));
+        assert_eq!(effective(&object(1, false, json!({ANNOTATION: ""}))), Some(Mechanism::Annotation));
+        assert_eq!(effective(&object(1, true, json!({ANNOTATION: "x"}))), Some(Mechanism::Both));
     }
 }

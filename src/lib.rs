@@ -1,8 +1,7 @@
-//! `kubectl gitops`: what GitOps tools manage in a cluster, suspension with a reason, and what a prune will delete.
+//! The command line `kubectl gitops` and its adapters. The rules are in the crate `gitops_core`, which does no I/O.
 //!
-//! Three rings, arrows inward: `command` translates the command line; the adapters (`cluster`, `terminal`,
-//! `render`) do all I/O; the core (`object`, `selector`, `snapshot`, `words`, `suspension`, `ownership`, `prune`, `flux`)
-//! is pure: no network, no clock, no terminal.
+//! `commands` runs the verbs, `cluster` talks to the API server, `tools` runs programs and reads files, `output` renders
+//! and prints. `controller` is the API for controllers that honour a suspension.
 
 pub mod cli;
 pub mod cluster;

@@ -8,6 +8,7 @@ use kubectl_gitops::exit::ExitCode;
 use kubectl_gitops::output::sanitize;
 use kubectl_gitops::output::terminal::Terminal;
 use kubectl_gitops::usage::{self, Rejection};
+use tokio::runtime::Runtime;
 
 /// Prefixes of messages that kubectl prints without `error: `.
 const KUBECTL_PREFIXES: [&str; 4] =
@@ -28,33 +29,33 @@ fn main() -> std::process::ExitCode {
         Err(Rejection::Display(error)) => error.exit(),
     };
     init_logging(cli.verbosity);
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return finish(&mut Terminal::process(), Err(Error::failed(format!("cannot start: {error}")))),
-    };
-    let terminal = Terminal::process();
-    let mut session = Session { connection: cli.connection, terminal, now: chrono::Utc::now() };
-    let outcome = runtime.block_on(run(cli.command, &mut session));
-    let code = finish(&mut session.terminal, outcome);
-    // Do not wait for a DNS lookup that is still running.
-    runtime.shutdown_background();
-    code
+    let mut session = Session { connection: cli.connection, terminal: Terminal::process(), now: chrono::Utc::now() };
+    let outcome = run(cli.command, &mut session);
+    finish(&mut session.terminal, outcome)
 }
 
-async fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
+fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
     match command {
-        Command::Get(args) => commands::get::run(&args, session).await,
-        Command::Suspend(args) => commands::suspend::run(&args, session).await,
-        Command::Resume(args) => commands::resume::run(&args, session).await,
-        Command::Inventory(args) => commands::inventory::run(&args, session).await,
-        Command::Prune(args) => commands::prune::run(&args, session).await,
-        Command::Snapshot(args) => commands::snapshot::run(&args, session).await,
+        Command::Get(args) => block_on(commands::get::run(&args, session)),
+        Command::Suspend(args) => block_on(commands::suspend::run(&args, session)),
+        Command::Resume(args) => block_on(commands::resume::run(&args, session)),
+        Command::Inventory(args) => block_on(commands::inventory::run(&args, session)),
+        Command::Prune(args) => block_on(commands::prune::run(&args, session)),
+        Command::Snapshot(args) => block_on(commands::snapshot::run(&args, session)),
         Command::Completion(args) => commands::completion::run(&args, session),
         Command::Man(args) => commands::man::run(&args),
         Command::Options => commands::options(session),
         Command::Version => commands::version(session),
         Command::Complete(args) => commands::completion::complete(&args, session),
     }
+}
+
+/// Runs a verb to its end, without waiting for a DNS lookup that is still running.
+fn block_on(verb: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    let runtime = Runtime::new().map_err(|error| Error::failed(format!("cannot start: {error}")))?;
+    let outcome = runtime.block_on(verb);
+    runtime.shutdown_background();
+    outcome
 }
 
 fn finish(terminal: &mut Terminal, outcome: Result<ExitCode>) -> std::process::ExitCode {

@@ -21,9 +21,9 @@ use config::args::ConnectionArgs;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
-pub use read::{Discovered, Listing, Query, Sight};
+pub use read::{Discovered, Listing, Query, WatchedChange};
 pub use write::execute::{Execution, Reevaluate};
-pub use write::patch::{Mode, PatchResult};
+pub use write::patch::{DryRun, PatchResult};
 
 /// Maximum number of concurrent requests, each on its own HTTP/1.1 connection: enough to hide the latency of a remote
 /// server, within its limits for one user.
@@ -56,15 +56,14 @@ pub struct Response {
     pub code: u16,
     /// The `Content-Type` header; empty if absent.
     pub content_type: String,
-    /// Body after decompression.
     pub body: Bytes,
 }
 
 impl Cluster {
     /// Finds the API server and the credentials as kubectl does. Sends nothing to the API server.
     ///
-    /// Fails like kubectl: no kubeconfig, an unknown context, cluster or user, unreadable certificates, a credential plugin
-    /// that fails.
+    /// Fails as kubectl does: no kubeconfig, an unknown context, cluster or user, unreadable certificates, a failed
+    /// credential plugin.
     pub async fn connect(args: &ConnectionArgs) -> Result<Self> {
         Self::connect_in(args, &Environment::process()).await
     }
@@ -143,8 +142,7 @@ impl Cluster {
         Ok(Response { code: parts.status.as_u16(), content_type: content_type.unwrap_or_default().to_owned(), body })
     }
 
-    /// Returns the server's warnings since the last call, each only once per connection. Untrusted: escape them before
-    /// printing.
+    /// Returns the server's warnings since the last call, without duplicates. Untrusted: escape them before printing.
     pub fn take_warnings(&self) -> Vec<String> {
         self.warnings.take()
     }

@@ -1,52 +1,49 @@
-//! What `suspend` and `resume` share: which objects, the question before many of them, and the result lines.
+//! Common parts of `suspend` and `resume`: selection, confirmation, patches and results.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures::future::join_all;
-use gitops_core::text::{and_more, pluralize};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::Session;
-use super::outcome;
-use super::outcome::ChangeResult;
-use super::pick;
-use super::pick::{Picked, Selection};
-use crate::cluster::{Cluster, Mode};
+use super::select::{SelectedObjects, Selection, is_suspendable, not_found};
+use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use crate::output::document;
 use crate::output::document::OutputFormat;
-use crate::output::sanitize;
-use gitops_core::flux::suspension::patch::PatchStep;
-use gitops_core::kubernetes::object::{Resource, ResourceType};
+use crate::output::{document, sanitize};
+use gitops_core::flux::suspension::Suspension;
+use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
+use gitops_core::text::{and_more, pluralize};
 
-/// Schema name of the result document.
-pub const SCHEMA: &str = "kubectl-gitops/result/v1";
+const SCHEMA: &str = "kubectl-gitops/result/v1";
 
-/// How many objects are named before a question.
-const NAMED: usize = 10;
+/// Number of objects that are listed before a question.
+const LISTED_OBJECTS: usize = 10;
 
-/// Flags of both verbs.
+/// Flags of both commands.
 #[derive(Args, Clone, Debug)]
 pub struct ChangeArgs {
     /// TYPE NAME…, TYPE/NAME…, or TYPE1,TYPE2 with -l or --all; every kind of Flux without a TYPE
     #[arg(value_name = "TYPE NAME")]
     pub words: Vec<String>,
-    /// Objects that this label selector matches
+    /// Select objects that match this label selector; asks for confirmation
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Option<String>,
-    /// All objects of the types, in the namespace; asks first
+    /// Select all objects of the types in the namespace; asks for confirmation
     #[arg(long, conflicts_with = "selector")]
     pub all: bool,
-    /// In all namespaces; asks first
+    /// With -l or --all: select objects in all namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
-    /// Show what would happen: client sends nothing, server lets the server check it
+    /// Show the result without a change: client sends nothing, server lets the server check it
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_possible_values = true, num_args = 1)]
     pub dry_run: DryRun,
-    /// Do not ask
+    /// Change the objects without confirmation
     #[arg(short, long)]
     pub yes: bool,
-    /// name, json or yaml instead of result lines
+    /// Print name, json or yaml instead of result lines
     #[arg(
         short,
         long,
@@ -59,165 +56,252 @@ pub struct ChangeArgs {
     pub output: OutputFormat,
 }
 
-/// What `--dry-run` takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum DryRun {
-    /// Change the objects.
-    #[default]
-    None,
-    /// Send nothing.
-    Client,
-    /// Let the server check and change nothing.
-    Server,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Suspend,
+    Resume,
+}
+
+impl Verb {
+    fn infinitive(self) -> &'static str {
+        match self {
+            Self::Suspend => "suspend",
+            Self::Resume => "resume",
+        }
+    }
+
+    fn past(self) -> &'static str {
+        match self {
+            Self::Suspend => "suspended",
+            Self::Resume => "resumed",
+        }
+    }
 }
 
 impl ChangeArgs {
-    /// Checks what clap cannot.
-    ///
-    /// # Errors
-    /// Usage errors: nothing says which objects, or two things do.
-    pub fn check(&self) -> Result<()> {
+    /// Returns a usage error unless the arguments either name objects or select them.
+    pub(crate) fn check(&self) -> Result<()> {
         let named = self.words.iter().any(|word| word.contains('/')) || self.words.len() > 1;
-        if named && (self.all || self.selector.is_some()) {
+        if named && self.is_selection() {
             return Err(Error::usage("name cannot be provided when --all or a selector is specified"));
         }
-        if !named && !self.all && self.selector.is_none() {
-            return Err(Error::usage("nothing says which objects")
+        if !named && !self.is_selection() {
+            return Err(Error::usage("no objects are named or selected")
                 .hint("name them as TYPE NAME or TYPE/NAME, or select them with -l or --all"));
         }
         Ok(())
     }
 
-    /// Reads the objects; without a TYPE, those that can be suspended at all.
-    ///
-    /// # Errors
-    /// When a TYPE is not known, or the cluster does not answer.
-    pub async fn read(&self, cluster: &Cluster) -> Result<Picked> {
-        let selector = self.selector.as_deref();
-        let wish = Selection { words: &self.words, selector, all_namespaces: self.all_namespaces };
-        let mut picked = pick::read(cluster, wish).await?;
-        if self.words.is_empty() || self.words == ["all"] {
-            picked.objects.retain(|(kind, _)| pick::suspendable(kind));
-        }
-        Ok(picked)
+    fn is_selection(&self) -> bool {
+        self.all || self.selector.is_some()
     }
 
-    /// The namespace that is meant, unless all are.
-    pub fn namespace<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
+    /// Reads the objects. Without a TYPE, kinds that cannot be suspended are left out.
+    pub(crate) async fn read(&self, cluster: &Cluster) -> Result<SelectedObjects> {
+        let selector = self.selector.as_deref();
+        let selection = Selection { words: &self.words, selector, all_namespaces: self.all_namespaces };
+        let (mut selected, _) = selection.read(cluster).await?;
+        if self.words.is_empty() || self.words == ["all"] {
+            selected.objects.retain(|(kind, _)| is_suspendable(kind));
+        }
+        Ok(selected)
+    }
+
+    /// Returns the namespace of the selection, or `None` for all namespaces.
+    pub(crate) fn namespace<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
         (!self.all_namespaces).then_some(&*cluster.namespace)
     }
 
-    fn mode(&self) -> Mode {
-        match self.dry_run {
-            DryRun::None => Mode::Real,
-            DryRun::Client => Mode::ClientDryRun,
-            DryRun::Server => Mode::ServerDryRun,
-        }
-    }
-
-    /// Asks, where that is due: before many objects at once, or when `risk` says what could go wrong.
-    ///
-    /// # Errors
-    /// Refused without a terminal, cancelled when the answer is no.
-    pub fn ask(
+    /// Asks for confirmation if the objects are selected and not named. Refuses without a terminal.
+    pub(crate) fn confirm(
         &self,
         session: &mut Session,
         cluster: &Cluster,
-        verb: &str,
-        due: &[&Resource],
-        risk: Option<&str>,
+        verb: Verb,
+        objects: &[&Resource],
     ) -> Result<()> {
-        let many = self.all || self.all_namespaces;
-        if due.is_empty() || self.yes || self.dry_run != DryRun::None || !(many || risk.is_some()) {
+        if objects.is_empty() || self.yes || self.dry_run != DryRun::None || !self.is_selection() {
             return Ok(());
         }
-        for full in due.iter().take(NAMED) {
+        for full in objects.iter().take(LISTED_OBJECTS) {
             session.terminal.status(&format!("  {}", sanitize::one_line(&full.object.id.to_string())));
         }
-        if let Some(more) = and_more(due.len(), NAMED) {
+        if let Some(more) = and_more(objects.len(), LISTED_OBJECTS) {
             session.terminal.status(&format!("  {more}"));
         }
-        if let Some(risk) = risk {
-            session.terminal.warning(risk);
-        }
-        let objects = pluralize(due.len(), "object");
+        let number = pluralize(objects.len(), "object");
         if !session.terminal.can_ask() {
-            let error = Error::refused(format!("refusing to {verb} {objects}: no terminal to ask on"));
+            let error = Error::refused(format!("refusing to {} {number}: no terminal to ask on", verb.infinitive()));
             return Err(error.hint("review with --dry-run=client, then pass --yes"));
         }
-        match session.terminal.confirm(&format!("{verb} {objects} of {}?", cluster.server))? {
-            true => Ok(()),
-            false => Err(Error::cancelled(format!(
-                "cancelled: nothing was {verb}{}",
-                if verb.ends_with('e') { "d" } else { "ed" }
-            ))),
+        if session.terminal.confirm(&format!("{} {number} of {}?", verb.infinitive(), cluster.server))? {
+            return Ok(());
         }
+        Err(Error::cancelled(format!("cancelled: nothing was {}", verb.past())))
     }
 
-    /// Changes the objects at once, each on its own.
-    pub async fn apply(
+    /// Patches the objects in parallel.
+    pub(crate) async fn apply(
         &self,
         cluster: &Cluster,
         objects: Vec<(ResourceType, Resource)>,
-        decide: &(impl Fn(&Resource) -> PatchStep + Sync),
+        decide: &(impl Fn(&Resource) -> PatchDecision + Sync),
     ) -> Vec<ChangeResult> {
         let changes = objects.into_iter().map(|(kind, full)| async move {
             let id = full.object.id.clone();
-            let changed = cluster.change(&kind, full, self.mode(), decide).await;
-            ChangeResult { kind, id, changed }
+            let result = cluster.change(&kind, full, self.dry_run, decide).await;
+            ChangeResult { kind, id, result }
         });
         join_all(changes).await
     }
 
-    /// Prints the results, one line each, and what went wrong; gives the exit code.
-    ///
-    /// # Errors
-    /// When standard output cannot be written.
-    pub fn report(
+    /// Prints the results, and on stderr the errors and gaps.
+    pub(crate) fn report(
         &self,
         session: &mut Session,
-        done: &str,
-        outcomes: &[ChangeResult],
-        picked: &Picked,
+        verb: Verb,
+        results: &[ChangeResult],
+        selected: &SelectedObjects,
     ) -> Result<ExitCode> {
-        let dry = match self.dry_run {
-            DryRun::None => "",
-            DryRun::Client => " (dry run)",
-            DryRun::Server => " (server dry run)",
-        };
         let text = match self.output {
-            OutputFormat::Json => document::json(&self.document(done, outcomes, picked))?,
-            OutputFormat::Yaml => document::yaml(&self.document(done, outcomes, picked))?,
+            OutputFormat::Json => document::json(&self.document(verb, results, selected))?,
+            OutputFormat::Yaml => document::yaml(&self.document(verb, results, selected))?,
             OutputFormat::Name => {
-                outcomes.iter().filter(|one| one.is_good()).map(|one| document::name(&one.id) + "\n").collect()
+                results.iter().filter(|one| one.is_success()).map(|one| document::name(&one.id) + "\n").collect()
             }
             OutputFormat::Table | OutputFormat::Wide => {
-                let line = |one: &ChangeResult| Some(format!("{} {}{dry}\n", document::name(&one.id), one.word(done)?));
-                outcomes.iter().filter_map(line).collect()
+                let suffix = match self.dry_run {
+                    DryRun::None => "",
+                    DryRun::Client => " (dry run)",
+                    DryRun::Server => " (server dry run)",
+                };
+                let done = results.iter().filter(|one| one.is_success());
+                done.map(|one| format!("{} {}{suffix}\n", document::name(&one.id), one.outcome(verb))).collect()
             }
         };
         session.terminal.data(&text)?;
-        for outcome in outcomes {
-            outcome.complain(session);
+        for result in results {
+            result.print_error(session);
         }
-        for error in &picked.errors {
+        for error in &selected.errors {
             session.terminal.status(&sanitize::one_line(error));
         }
-        session.report_gaps(&picked.gaps);
-        Ok(outcome::exit(outcomes, picked))
+        session.report_gaps(&selected.gaps);
+        Ok(exit_code(results, selected))
     }
 
-    fn document(&self, done: &str, outcomes: &[ChangeResult], picked: &Picked) -> Value {
-        let items: Vec<_> = outcomes.iter().map(|outcome| outcome.document(done)).collect();
-        let dry_run = match self.dry_run {
-            DryRun::None => "none",
-            DryRun::Client => "client",
-            DryRun::Server => "server",
-        };
-        let complete = outcomes.iter().all(ChangeResult::is_good) && picked.errors.is_empty() && picked.gaps.is_empty();
-        json!({
-            "schema": SCHEMA, "complete": complete, "dryRun": dry_run,
-            "gaps": picked.gaps, "errors": picked.errors, "items": items,
-        })
+    fn document<'a>(
+        &self,
+        verb: Verb,
+        results: &'a [ChangeResult],
+        selected: &'a SelectedObjects,
+    ) -> ResultDocument<'a> {
+        let (gaps, errors) = (&selected.gaps[..], &selected.errors[..]);
+        ResultDocument {
+            schema: SCHEMA,
+            complete: results.iter().all(ChangeResult::is_success) && errors.is_empty() && gaps.is_empty(),
+            dry_run: match self.dry_run {
+                DryRun::None => "none",
+                DryRun::Client => "client",
+                DryRun::Server => "server",
+            },
+            gaps,
+            errors,
+            items: results.iter().map(|result| result.item(verb)).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultDocument<'a> {
+    schema: &'static str,
+    complete: bool,
+    dry_run: &'static str,
+    gaps: &'a [Gap],
+    errors: &'a [String],
+    items: Vec<ResultItem<'a>>,
+}
+
+#[derive(Serialize)]
+struct ResultItem<'a> {
+    object: &'a ObjectId,
+    result: &'static str,
+    error: Option<String>,
+    suspension: Option<Suspension<'a>>,
+}
+
+/// Result of the change of one object.
+#[derive(Debug)]
+pub(crate) struct ChangeResult {
+    pub(crate) kind: ResourceType,
+    pub(crate) id: ObjectId,
+    pub(crate) result: PatchResult,
+}
+
+impl ChangeResult {
+    /// Returns true if the object is as requested.
+    fn is_success(&self) -> bool {
+        matches!(self.result, PatchResult::Done { .. } | PatchResult::Unchanged(_))
+    }
+
+    /// Returns the object after the change, if it is as requested.
+    pub(crate) fn after(&self) -> Option<&Resource> {
+        match &self.result {
+            PatchResult::Done { after, .. } | PatchResult::Unchanged(after) => Some(after),
+            _ => None,
+        }
+    }
+
+    fn outcome(&self, verb: Verb) -> &'static str {
+        match self.result {
+            PatchResult::Done { .. } => verb.past(),
+            PatchResult::Unchanged(_) => "unchanged",
+            PatchResult::Refused(_) => "refused",
+            PatchResult::Missing => "not-found",
+            PatchResult::Failed(_) => "failed",
+        }
+    }
+
+    fn error(&self) -> Option<String> {
+        match &self.result {
+            PatchResult::Done { .. } | PatchResult::Unchanged(_) => None,
+            PatchResult::Refused(refusal) => Some(refusal.to_string()),
+            PatchResult::Missing => Some(not_found(&self.kind, &self.id.name)),
+            PatchResult::Failed(failure) => Some(failure.to_string()),
+        }
+    }
+
+    fn print_error(&self, session: &mut Session) {
+        let Some(error) = self.error() else { return };
+        session.terminal.error(&format!("{}: {}", document::name(&self.id), sanitize::one_line(&error)));
+        if let PatchResult::Refused(refusal) = &self.result {
+            session.terminal.hint(match refusal {
+                PatchRefusal::NothingToSuspend { .. } => "suspend the object that creates it",
+                PatchRefusal::OtherMessage(_) => "replace the message with --overwrite",
+            });
+        }
+    }
+
+    fn item(&self, verb: Verb) -> ResultItem<'_> {
+        ResultItem {
+            object: &self.id,
+            result: self.outcome(verb),
+            error: self.error(),
+            suspension: self.after().and_then(Suspension::of),
+        }
+    }
+}
+
+/// Returns 0 if all objects are as requested, 5 if some are, 6 if none is and all were refused, else 1.
+fn exit_code(results: &[ChangeResult], selected: &SelectedObjects) -> ExitCode {
+    let succeeded = results.iter().filter(|result| result.is_success()).count();
+    let refused = results.iter().filter(|result| matches!(result.result, PatchResult::Refused(_))).count();
+    let failed = results.len() - succeeded + selected.errors.len() + selected.gaps.len();
+    match (failed, succeeded) {
+        (0, _) => ExitCode::Done,
+        (_, 1..) => ExitCode::Partial,
+        (failed, 0) if failed == refused => ExitCode::Refused,
+        _ => ExitCode::Error,
     }
 }

@@ -1,20 +1,17 @@
 //! One verb per file: its arguments and `run`, which translates, calls and renders.
 
-pub mod change;
+mod change;
 pub mod completion;
-pub mod filters;
 pub mod get;
 pub mod inventory;
 pub mod man;
-pub mod outcome;
 pub mod owners;
-pub mod pick;
 pub mod prune;
-pub mod reading;
+mod resource_args;
 pub mod resume;
+mod select;
 pub mod snapshot;
 pub mod suspend;
-pub mod targets;
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! Owners and systems as people type them.
+//! Names of owners and systems on the command line.
 
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 use gitops_core::ownership::index::Index;
-use gitops_core::ownership::{OwnerId, SCHEMES};
+use gitops_core::ownership::{OwnerId, SYSTEMS};
 
 /// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names; `namespace` settles which one `KIND/NAME` means.
 ///
@@ -28,7 +28,7 @@ pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<Ow
     match (&found[..], &elsewhere[..]) {
         ([one], _) => Ok((*one).clone()),
         ([], []) => {
-            let names: Vec<String> = index.owners().map(|owner| spell(&owner.id)).collect();
+            let names: Vec<String> = index.owners().map(|owner| kind_and_name(&owner.id)).collect();
             let error = Error::failed(format!("no owner {text:?} in this cluster"));
             Err(match nearest(text, names.iter().map(String::as_str)) {
                 Some(near) => error.hint(format!("did you mean {near}?")),
@@ -53,11 +53,12 @@ pub fn parse(text: &str) -> Result<(&str, &str)> {
 }
 
 fn candidates(owners: &[&OwnerId]) -> String {
-    let names: Vec<String> = owners.iter().map(|owner| format!("{}/{}", owner.namespace, spell(owner))).collect();
+    let names: Vec<String> =
+        owners.iter().map(|owner| format!("{}/{}", owner.namespace, kind_and_name(owner))).collect();
     names.join(", ")
 }
 
-/// The kind in any case, singular or plural, or its short name.
+/// Returns true if a word means a kind: in any case, singular or plural, or its short name.
 fn is_kind(typed: &str, kind: &str) -> bool {
     let (typed, own) = (typed.to_lowercase(), kind.to_lowercase());
     typed == own
@@ -69,16 +70,14 @@ fn is_kind(typed: &str, kind: &str) -> bool {
 /// Checks the name of a system.
 ///
 /// # Errors
-/// When there is no such system.
+/// If there is no such system.
 pub fn system(name: &str) -> Result<String> {
-    let mut known: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.system).collect();
-    known.dedup();
-    if known.contains(&name) {
+    if SYSTEMS.contains(&name) {
         return Ok(name.to_owned());
     }
-    Err(Error::usage(format!("unknown system {name:?}")).hint(format!("one of {}", known.join(", "))))
+    Err(Error::usage(format!("unknown system {name:?}")).hint(format!("name one of {}", SYSTEMS.join(", "))))
 }
 
-fn spell(owner: &OwnerId) -> String {
+fn kind_and_name(owner: &OwnerId) -> String {
     format!("{}/{}", owner.kind.to_lowercase(), owner.name)
 }

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How kubectl shortens an age (reference kubectl-and-krew 3.2): up to a bound in seconds, a main unit and perhaps the
-/// next smaller one.
-const STEPS: [(i64, Unit, Option<Unit>); 7] = [
+/// Formats of an age in kubectl (docs/reference/kubectl-plugin.md 3.2): limit in seconds, main unit, and for some formats
+/// the next smaller unit.
+const FORMATS: [(i64, Unit, Option<Unit>); 7] = [
     (2 * MINUTE, ('s', 1), None),
     (10 * MINUTE, ('m', MINUTE), Some(('s', 1))),
     (3 * HOUR, ('m', MINUTE), None),
@@ -13,33 +13,32 @@ const STEPS: [(i64, Unit, Option<Unit>); 7] = [
     (8 * DAY, ('d', DAY), Some(('h', HOUR))),
     (2 * YEAR, ('d', DAY), None),
 ];
-/// The letter of a unit and its seconds.
+/// Letter and length in seconds of a unit.
 type Unit = (char, i64);
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// `119s`, `5m30s`, `45m`, `3d4h`, `2y20d`; `<invalid>` when negative, with two seconds of grace for clocks that differ.
+/// Formats an age: `119s`, `5m30s`, `45m`, `3d4h`, `2y20d`. A duration below -1s is `<invalid>`; clocks may differ by less.
 pub fn human(duration: TimeDelta) -> String {
     let seconds = duration.num_seconds();
     if seconds < -1 {
         return "<invalid>".to_owned();
     }
     let seconds = seconds.max(0);
-    let step = STEPS.into_iter().find(|(bound, ..)| seconds < *bound);
-    let years = (('y', YEAR), Some(('d', DAY)).filter(|_| seconds < 8 * YEAR));
-    let ((letter, length), smaller) = step.map_or(years, |(_, main, smaller)| (main, smaller));
-    let rest = smaller.map(|(letter, unit)| (seconds % length / unit, letter)).filter(|(count, _)| *count > 0);
-    match rest {
-        Some((count, small)) => format!("{}{letter}{count}{small}", seconds / length),
-        None => format!("{}{letter}", seconds / length),
+    let years = (i64::MAX, ('y', YEAR), Some(('d', DAY)).filter(|_| seconds < 8 * YEAR));
+    let (_, (letter, length), smaller) = FORMATS.into_iter().find(|(limit, ..)| seconds < *limit).unwrap_or(years);
+    let mut text = format!("{}{letter}", seconds / length);
+    if let Some((letter, unit)) = smaller.filter(|(_, unit)| seconds % length / unit > 0) {
+        text += &format!("{}{letter}", seconds % length / unit);
     }
+    text
 }
 
-/// How long ago something was; `<unknown>` when nobody knows.
-pub fn age(then: Option<DateTime<Utc>>, now: DateTime<Utc>) -> String {
-    then.map_or_else(|| "<unknown>".to_owned(), |then| human(now - then))
+/// Formats the age of a time; `<unknown>` for `None`.
+pub fn age(time: Option<DateTime<Utc>>, now: DateTime<Utc>) -> String {
+    time.map_or_else(|| "<unknown>".to_owned(), |time| human(now - time))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How the answers of `inventory` look.
+//! Tables, tree and documents of `inventory`.
 
 use std::fmt::Write;
 
@@ -6,23 +6,23 @@ use clap::ValueEnum;
 
 use super::sanitize::one_line;
 use super::table::Table;
-use super::{document, labels, owner};
+use super::{document, owner};
 use crate::error::Result;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
-use gitops_core::ownership::report::explain::Why;
-use gitops_core::ownership::report::labels::LabelReport;
+use gitops_core::ownership::report::explain::Explanation;
 use gitops_core::ownership::report::tree::TreeNode;
 use gitops_core::ownership::report::{
     Body, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
 };
+use gitops_core::ownership::scheme::label_report::{LabelReport, ReportTable};
 use gitops_core::text::pluralize;
 
-/// What `-o` takes.
+/// Values of `-o`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Owners, their objects and what these made, nested
+    /// Owners, their objects and dependents, nested
     Tree,
     /// A table for people
     #[default]
@@ -37,10 +37,10 @@ pub enum Format {
     Name,
 }
 
-/// An answer in the form asked for.
+/// Returns an answer in a format.
 ///
 /// # Errors
-/// When the answer cannot be a document; it always can.
+/// If the answer cannot be serialised.
 pub fn render(answer: &InventoryDocument, format: Format, header: bool) -> Result<String> {
     let wide = format == Format::Wide;
     match format {
@@ -50,56 +50,64 @@ pub fn render(answer: &InventoryDocument, format: Format, header: bool) -> Resul
         _ => {}
     }
     Ok(match &answer.body {
-        Body::Owners(owners) => with_census(owner_table(owners, wide, header), answer, wide, header),
+        Body::Owners(owners) => with_label_report(owner_table(owners, wide, header), answer, wide, header),
         Body::Objects(owners) => object_table(owners, wide, header),
         Body::Findings(findings) => finding_table(findings, wide, header),
         Body::Tree(nodes) => tree(nodes),
-        Body::Why(why) => explain(why),
+        Body::Explanation(explanation) => explain(explanation),
     })
 }
 
-/// The owners and what marks say: qbec's owners are its marks, and shown once.
-fn with_census(owners: String, answer: &InventoryDocument, wide: bool, header: bool) -> String {
-    let Some(census) = &answer.census else { return owners };
-    let marks = labels::table(census, wide, header);
-    match census {
-        LabelReport::Qbec(_) => marks,
-        LabelReport::FluxV1(_) if owners.is_empty() => marks,
-        LabelReport::FluxV1(_) => format!("{owners}\n{marks}"),
-    }
+/// Returns the table of owners with the report on labels below it, or instead of it.
+fn with_label_report(owners: String, answer: &InventoryDocument, wide: bool, header: bool) -> String {
+    let Some(report) = &answer.label_report else { return owners };
+    let labels = report_table(report, wide, header);
+    if report.replaces_owners || owners.is_empty() { labels } else { format!("{owners}\n{labels}") }
 }
 
-/// One line that says what everything that was read comes to.
+fn report_table(report: &LabelReport, wide: bool, header: bool) -> String {
+    let ReportTable { columns, rows } = if wide { &report.objects } else { &report.groups };
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(columns.iter().copied());
+    rows.iter().for_each(|row| table.row(row));
+    table.render(header)
+}
+
+/// Returns one line with the number of all objects that were read, by status.
 pub fn summary(answer: &InventoryDocument) -> String {
     let totals = &answer.totals;
-    let parts = [
+    let counts = [
         (totals.managed, "managed"),
         (totals.leaked, "leaked"),
         (totals.orphaned, "orphaned"),
-        (totals.conflicts, "contested"),
-        (totals.copied, "with copied marks"),
-        (totals.unjudged, "not judged"),
-        (totals.controlled, "made by others"),
-        (totals.cluster_own, "the cluster's own"),
+        (totals.conflicts, "claimed by several owners"),
+        (totals.copied, "with copied labels"),
+        (totals.unknown, "with an owner that could not be checked"),
+        (totals.controlled, "controlled by other objects"),
+        (totals.system, "created by Kubernetes itself"),
         (totals.unmanaged, "unmanaged"),
     ];
-    let parts: Vec<String> =
-        parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
-    let read = answer.narrowed.as_ref().map(|what| format!(" (only {} were read)", one_line(what)));
-    format!("{}{}: {}", pluralize(totals.objects, "object"), read.unwrap_or_default(), parts.join(", "))
+    let counts = counts.iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = counts.map(|(number, status)| format!("{number} {status}")).collect();
+    let scope = answer.scope.as_ref().map(|scope| format!(" (read: {})", one_line(scope))).unwrap_or_default();
+    format!("{}{scope}: {}", pluralize(totals.objects, "object"), counts.join(", "))
 }
 
-/// One line that says what a filter hides; none where there is no filter.
+/// Returns one line with the number of rows that a filter hides, if there is a filter.
 pub fn hidden(answer: &InventoryDocument) -> Option<String> {
     let filter = answer.filter.as_ref()?;
     let noun = if matches!(answer.body, Body::Owners(_)) { "owner" } else { "object" };
     let mut flags: Vec<String> = vec![];
     flags.extend((!filter.kinds.is_empty()).then(|| format!("--kind {}", filter.kinds.join(","))));
     flags.extend(filter.selector.as_ref().map(|selector| format!("-l {selector}")));
-    let flags = one_line(&flags.join(" ")).into_owned();
+    let flags = flags.join(" ");
+    let flags = one_line(&flags);
+    let total = pluralize(filter.shown + filter.hidden, noun);
     Some(match filter.hidden {
-        0 => format!("{flags} hides nothing of {}", pluralize(filter.shown, noun)),
-        hidden => format!("{flags} hides {hidden} of {}", pluralize(filter.shown + hidden, noun)),
+        0 => format!("{flags} hides none of {total}"),
+        hidden => format!("{flags} hides {hidden} of {total}"),
     })
 }
 
@@ -112,7 +120,7 @@ fn names(body: &Body) -> String {
         Body::Tree(nodes) => {
             nodes.iter().filter_map(|node| node.object.as_ref()).map(|row| line(&row.object)).collect()
         }
-        Body::Why(why) => line(&why.object),
+        Body::Explanation(explanation) => line(&explanation.object),
     }
 }
 
@@ -131,20 +139,19 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
     let mut table = Table::new(columns);
     for row in owners {
         let id = &row.owner;
-        let number = |known: bool, number: usize| if known { number.to_string() } else { "?".to_owned() };
-        let known = !matches!(row.record, RecordKind::Unrecorded | RecordKind::Unreadable);
+        let is_known = !matches!(row.record, RecordKind::Unrecorded | RecordKind::Unreadable);
         let mut cells = vec![
             id.system.clone(),
             id.namespace.clone(),
             id.kind.clone(),
             id.name.clone(),
-            number(known, row.objects),
-            number(known && row.record != RecordKind::Remote, row.missing),
+            number_if(is_known, row.objects),
+            number_if(is_known && row.record != RecordKind::Remote, row.missing),
             row.leaked.to_string(),
-            state(row),
+            owner_state(row),
         ];
         if matching {
-            cells.insert(4, number(known, row.matching.unwrap_or_default()));
+            cells.insert(4, number_if(is_known, row.matching.unwrap_or_default()));
         }
         if wide {
             cells.extend([format!("{:?}", row.record), row.revision.clone().unwrap_or_default()]);
@@ -154,23 +161,28 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
     table.render(header)
 }
 
-fn state(row: &OwnerSummary) -> String {
-    let state = own_state(row);
+/// Returns a number, or `?` if it is not known.
+fn number_if(is_known: bool, number: usize) -> String {
+    if is_known { number.to_string() } else { "?".to_owned() }
+}
+
+fn owner_state(row: &OwnerSummary) -> String {
+    let state = state_of_record(row);
     if row.in_hub { format!("{state} (in the hub)") } else { state }
 }
 
-fn own_state(row: &OwnerSummary) -> String {
-    if let Some(why) = &row.unreadable {
-        return format!("Unreadable: {why}");
+fn state_of_record(row: &OwnerSummary) -> String {
+    if let Some(reason) = &row.unreadable {
+        return format!("Unreadable: {reason}");
     }
     if row.record == RecordKind::Remote {
         return "remote, not checked".to_owned();
     }
-    match &row.state {
+    match &row.status {
         OwnerStatus::Ready => "Ready".to_owned(),
         OwnerStatus::Suspended => "Suspended".to_owned(),
-        OwnerStatus::NotReady(why) if why.is_empty() => "NotReady".to_owned(),
-        OwnerStatus::NotReady(why) => format!("NotReady: {why}"),
+        OwnerStatus::NotReady(message) if message.is_empty() => "NotReady".to_owned(),
+        OwnerStatus::NotReady(message) => format!("NotReady: {message}"),
         OwnerStatus::Reconciling => "Reconciling".to_owned(),
         OwnerStatus::Changed => "Changed just now".to_owned(),
         OwnerStatus::Terminating => "Terminating".to_owned(),
@@ -185,28 +197,34 @@ fn object_table(owners: &[OwnerObjects], wide: bool, header: bool) -> String {
     }
     let mut columns = vec!["owner", "namespace", "kind", "name", "state"];
     if wide {
-        columns.extend(["keep", "also-claimed-by", "uid"]);
+        columns.extend(["protected-by", "also-claimed-by", "uid"]);
     }
     let mut table = Table::new(columns);
     for (summary, row) in rows {
         let id = &row.object;
-        let mut cells =
-            vec![owner(&summary.owner), id.namespace.to_string(), id.kind.to_string(), id.name.to_string(), live(row)];
+        let mut cells = vec![
+            owner(&summary.owner),
+            id.namespace.to_string(),
+            id.kind.to_string(),
+            id.name.to_string(),
+            object_state(row),
+        ];
         if wide {
-            let keep: Vec<_> = row.keep.iter().map(|mark| format!("{}={}", mark.key, mark.value)).collect();
+            let protections: Vec<_> =
+                row.protections.iter().map(|found| format!("{}={}", found.key, found.value)).collect();
             let also: Vec<_> = row.also_claimed_by.iter().map(owner).collect();
-            cells.extend([keep.join(","), also.join(","), row.uid.clone().unwrap_or_default()]);
+            cells.extend([protections.join(","), also.join(","), row.uid.clone().unwrap_or_default()]);
         }
         table.row(cells);
     }
     table.render(header)
 }
 
-fn live(row: &MemberView) -> String {
+fn object_state(row: &MemberView) -> String {
     if let Some(terminating) = &row.terminating {
         return match &terminating.finalizers[..] {
             [] => "Terminating".to_owned(),
-            holders => format!("Terminating, held by {}", holders.join(", ")),
+            finalizers => format!("Terminating, finalizers: {}", finalizers.join(", ")),
         };
     }
     match (row.exists, &row.ready) {
@@ -214,8 +232,8 @@ fn live(row: &MemberView) -> String {
         (None, _) => "not checked".to_owned(),
         (_, None) => "exists".to_owned(),
         (_, Some(Readiness::Ready)) => "Ready".to_owned(),
-        (_, Some(Readiness::InProgress(why))) => format!("InProgress: {why}"),
-        (_, Some(Readiness::Failed(why))) => format!("Failed: {why}"),
+        (_, Some(Readiness::InProgress(reason))) => format!("InProgress: {reason}"),
+        (_, Some(Readiness::Failed(reason))) => format!("Failed: {reason}"),
         (_, Some(Readiness::Terminating)) => "Terminating".to_owned(),
     }
 }
@@ -232,16 +250,16 @@ fn finding_table(findings: &[Finding], wide: bool, header: bool) -> String {
     for row in findings {
         let id = &row.object;
         let owners: Vec<_> = row.owners.iter().map(owner).collect();
-        let mut notes: Vec<String> = row.why.iter().cloned().collect();
+        let mut notes: Vec<String> = row.reason.iter().cloned().collect();
         notes.extend(row.terminating.as_ref().map(|_| "terminating".to_owned()));
-        notes.extend(row.keep.iter().map(|mark| format!("protected: {}={}", mark.key, mark.value)));
+        notes.extend(row.protections.iter().map(|found| format!("protected: {}={}", found.key, found.value)));
         if row.owner_may_live_elsewhere {
-            notes.push("its owner may live in another cluster".to_owned());
+            notes.push("its owner may be in another cluster".to_owned());
         }
-        let place = (id.namespace.to_string(), id.kind.to_string(), id.name.to_string());
-        let mut cells = vec![place.0, place.1, place.2, owners.join(", "), notes.join("; ")];
+        let id = [&*id.namespace, &*id.kind, &*id.name].map(str::to_owned);
+        let mut cells = [id.to_vec(), vec![owners.join(", "), notes.join("; ")]].concat();
         if wide {
-            cells.extend([row.evidence.clone().unwrap_or_default(), row.uid.clone()]);
+            cells.extend([row.evidence.as_ref().map(ToString::to_string).unwrap_or_default(), row.uid.clone()]);
         }
         table.row(cells);
     }
@@ -273,12 +291,14 @@ fn label(node: &TreeNode) -> String {
         (None, None) => String::new(),
     };
     if let Some(row) = &node.owner {
-        let state = state(row);
-        let state = if state == "Ready" { String::new() } else { format!(", {state}") };
+        let state = match owner_state(row).as_str() {
+            "Ready" => String::new(),
+            state => format!(", {state}"),
+        };
         write!(label, " ({}{state})", pluralize(row.objects, "object")).expect("a String takes any text");
     }
     if let Some(row) = node.object.as_ref().filter(|row| row.exists == Some(false) || row.terminating.is_some()) {
-        write!(label, " [{}]", live(row)).expect("a String takes any text");
+        write!(label, " [{}]", object_state(row)).expect("a String takes any text");
     }
     if node.cut {
         label.push_str(" …");
@@ -286,31 +306,29 @@ fn label(node: &TreeNode) -> String {
     label
 }
 
-fn explain(why: &Why) -> String {
-    let mut text = String::new();
-    let mut line = |indent: usize, words: &str| {
-        writeln!(text, "{:indent$}{}", "", one_line(words)).expect("a String takes any text");
-    };
-    line(0, &format!("{} is {}", why.object, why.standing));
-    why.because.iter().for_each(|because| line(2, because));
-    for row in &why.claims {
+fn explain(explanation: &Explanation) -> String {
+    let mut lines = vec![(0, format!("{} is {}", explanation.object, explanation.status))];
+    lines.extend(explanation.reason.iter().map(|reason| (2, reason.clone())));
+    for row in &explanation.claims {
         let live = if row.live { "" } else { ", which does not exist" };
         let counts = if row.counts { "" } else { " (does not count)" };
         let strength = format!("{:?}", row.claim.strength).to_lowercase();
-        line(2, &format!("claims {}{live}, {strength}{counts}: {}", row.claim.owner, row.claim.evidence));
+        lines.push((2, format!("claims {}{live}, {strength}{counts}: {}", row.claim.owner, row.claim.evidence)));
     }
-    why.recorded_by.iter().for_each(|owner| line(2, &format!("recorded by {owner}")));
-    why.controllers.iter().for_each(|id| line(2, &format!("controlled by {id}")));
-    for (depth, link) in why.chain.iter().enumerate() {
+    lines.extend(explanation.recorded_by.iter().map(|owner| (2, format!("recorded by {owner}"))));
+    lines.extend(explanation.controllers.iter().map(|id| (2, format!("controlled by {id}"))));
+    for (depth, link) in explanation.chain.iter().enumerate() {
         let revision = link.revision.as_ref().map(|revision| format!(" at {revision}")).unwrap_or_default();
-        line(2 + 2 * depth, &format!("owner {}{revision}", link.owner));
+        lines.push((2 + 2 * depth, format!("owner {}{revision}", link.owner)));
         if let Some(source) = &link.source {
             let path = source.path.as_ref().map(|path| format!(", path {path}")).unwrap_or_default();
             let url = source.url.as_ref().map(|url| format!(" ({url})")).unwrap_or_default();
-            line(4 + 2 * depth, &format!("from {} {}/{}{url}{path}", source.kind, source.namespace, source.name));
+            let source = format!("from {} {}/{}{url}{path}", source.kind, source.namespace, source.name);
+            lines.push((4 + 2 * depth, source));
         }
     }
-    why.keep.iter().for_each(|mark| line(2, &format!("protected by {}={}", mark.key, mark.value)));
-    why.notes.iter().for_each(|note| line(2, note));
-    text
+    lines
+        .extend(explanation.protections.iter().map(|found| (2, format!("protected by {}={}", found.key, found.value))));
+    lines.extend(explanation.notes.iter().map(|note| (2, note.clone())));
+    lines.iter().map(|(indent, line)| format!("{:indent$}{}\n", "", one_line(line))).collect()
 }

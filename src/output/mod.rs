@@ -5,7 +5,6 @@
 pub mod document;
 pub mod duration;
 pub mod inventory;
-pub mod labels;
 pub mod markdown;
 pub mod plan;
 pub mod sanitize;

@@ -6,10 +6,10 @@ use super::duration;
 use super::table::Table;
 use gitops_core::flux::suspension::view::FluxObject;
 
-/// Hexadecimal digits of a revision that are shown; more never help a person.
-const DIGITS: usize = 8;
+/// Number of hexadecimal digits of a hash in a revision.
+const HASH_DIGITS: usize = 8;
 
-/// One row for each item; wide adds who, since when, why, the last run and the source.
+/// Returns a table with one row for each object. A wide table has more columns.
 pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table {
     let header = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE"];
     let more = ["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"].into_iter().filter(|_| wide);
@@ -21,13 +21,13 @@ pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table 
     table
 }
 
-/// The cells that every table has, but for the message, which stands last because it is long.
+/// Returns the cells of every table, without the message, which is the last column because it is long.
 fn cells(item: &FluxObject<'_>, now: DateTime<Utc>) -> [String; 7] {
     [
         item.object.namespace.to_string(),
         item.object.kind.to_string(),
         item.object.name.to_string(),
-        or_none(item.revision.map(short).as_deref()),
+        or_none(item.revision.map(shorten_hashes).as_deref()),
         item.suspended(),
         or_none(item.ready),
         duration::age(item.created, now),
@@ -58,13 +58,13 @@ fn or_none(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).unwrap_or("<none>").to_owned()
 }
 
-/// A revision with its hashes cut: `main@sha1:1234567890…` becomes `main@sha1:12345678`.
-fn short(revision: &str) -> String {
+/// Shortens the hashes in a revision: `main@sha1:1234567890…` becomes `main@sha1:12345678`.
+fn shorten_hashes(revision: &str) -> String {
     let mut text = String::new();
     for part in revision.split_inclusive([':', '@', '/']) {
         let digits = part.trim_end_matches([':', '@', '/']);
         let hash = (40..=128).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        text.push_str(if hash { &digits[..DIGITS] } else { digits });
+        text.push_str(if hash { &digits[..HASH_DIGITS] } else { digits });
         text.push_str(&part[digits.len()..]);
     }
     text
@@ -75,12 +75,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use gitops_core::flux::suspension::view::{Known, item};
+    use gitops_core::flux::suspension::view::ObjectsById;
     use gitops_core::flux::suspension::{ANNOTATION, FIELD_MANAGER, SUSPENDED_BY};
     use gitops_core::testing::{flux_object, noon, owner_of};
 
     #[test]
-    fn revisions_are_cut_at_their_hashes() {
+    fn hashes_in_revisions_are_shortened() {
         let hash = "0123456789abcdef0123456789abcdef01234567";
         for (revision, expected) in [
             (format!("main@sha1:{hash}"), "main@sha1:01234567"),
@@ -89,18 +89,18 @@ mod tests {
             ("1.2.3".to_owned(), "1.2.3"),
             ("main@sha1:abc".to_owned(), "main@sha1:abc"),
         ] {
-            assert_eq!(short(&revision), expected);
+            assert_eq!(shorten_hashes(&revision), expected);
         }
     }
 
     #[test]
-    fn who_since_when_and_why_stand_in_the_wide_table() {
+    fn the_wide_table_has_user_time_and_message() {
         let ready = json!({"type": "Ready", "status": "False", "message": "no\nsuch path"});
         let content =
             json!({"spec": {"sourceRef": {"kind": "Bucket", "name": "b"}}, "status": {"conditions": [ready]}});
         let mut full = flux_object("Kustomization", content, &[(ANNOTATION, "drill\u{1b}[2J"), (SUSPENDED_BY, "ada")]);
         full.object.writers = vec![owner_of(FIELD_MANAGER, false, 60, &[ANNOTATION])];
-        let items = [item(&full, &Known::new(), &[])];
+        let items = [FluxObject::new(&full, &ObjectsById::new(), &[])];
         let now = noon() + chrono::TimeDelta::minutes(11);
         assert_eq!(
             table(&items, now, false).render(true),

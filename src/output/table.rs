@@ -1,5 +1,4 @@
-//! Tables as kubectl prints them: upper-case headers, three spaces between columns, no lines, never cut to the width of
-//! the terminal, and every cell one safe line.
+//! Tables in the format of kubectl: upper-case headers, three spaces between columns, no lines, as wide as the content.
 
 use comfy_table::{ContentArrangement, presets};
 
@@ -8,31 +7,31 @@ use super::sanitize;
 /// Spaces between two columns, as in kubectl.
 const GAP: u16 = 3;
 
-/// A table; cells may hold text written by others.
+/// A table. Cells may have text written by others: it is escaped.
 pub struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with these columns. Titles are upper-case without spaces, such as `LAST-RECONCILED`.
+    /// Returns an empty table with these column titles, in upper case. Titles have no spaces: `LAST-RECONCILED`.
     pub fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
         Self { header: header.into_iter().map(str::to_uppercase).collect(), rows: vec![] }
     }
 
-    /// Adds a row: one cell per column. Cells are escaped and cut at the first line break.
+    /// Adds a row with one cell per column. Cells are escaped and cut at the first line break.
     pub fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
         let cells: Vec<_> = cells.into_iter().map(|cell| sanitize::one_line(cell.as_ref()).into_owned()).collect();
         debug_assert_eq!(cells.len(), self.header.len(), "a cell for each column of {:?}", self.header);
         self.rows.push(cells);
     }
 
-    /// Whether there is no row.
+    /// Returns true if the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table as text that ends with a line break, with or without its header.
+    /// Returns the table as text that ends with a line break, with or without the header.
     pub fn render(&self, header: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

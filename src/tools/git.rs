@@ -197,18 +197,17 @@ impl Checkout {
     }
 
     fn run_with(&self, variables: &[(&str, &Path)], arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>> {
-        let failed = |error: std::io::Error| Error::failed(format!("cannot run git: {error}"));
         let mut command = Command::new("git");
         command.arg("-C").arg(&self.directory).args(arguments).env("GIT_OPTIONAL_LOCKS", "0");
         command.envs(variables.iter().copied());
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(cannot_run)?;
         // A separate thread writes, because git answers before it has read everything.
         let writer = input.zip(child.stdin.take()).map(|(input, mut stdin)| {
             let input = input.to_vec();
             std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input))
         });
-        let output = child.wait_with_output().map_err(failed)?;
+        let output = child.wait_with_output().map_err(cannot_run)?;
         if let Some(writer) = writer {
             let _ = writer.join();
         }
@@ -219,6 +218,10 @@ impl Checkout {
         let message = stderr.trim().trim_start_matches("fatal: ");
         Err(Error::failed(format!("git {} in {}: {message}", arguments[0], self.directory.display())))
     }
+}
+
+fn cannot_run(error: std::io::Error) -> Error {
+    Error::failed(format!("cannot run git: {error}"))
 }
 
 /// Modes of entries that are not regular files.

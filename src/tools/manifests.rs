@@ -22,8 +22,8 @@ const STDIN: &str = "standard input";
 pub enum Loader {
     /// Every document must be a manifest.
     Strict,
-    /// As fluxd: reads only `*.yaml` and `*.yml` in directories, and skips charts and documents without a kind
-    /// (docs/reference/qbec-and-flux-v1.md 10).
+    /// As fluxd (docs/reference/qbec-and-flux-v1.md 10): reads only `*.yaml` and `*.yml` in directories, and skips charts and
+    /// documents without a kind.
     Fluxd,
 }
 
@@ -74,8 +74,8 @@ impl Manifests {
         let entries = fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
         let mut entries = entries.map_err(|error| cannot_read(&name, &error))?;
         entries.sort_by_key(fs::DirEntry::file_name);
-        let holds = |wanted: &str| entries.iter().any(|entry| entry.file_name() == wanted);
-        if loader == Loader::Fluxd && holds("Chart.yaml") && holds("values.yaml") {
+        let is_chart = ["Chart.yaml", "values.yaml"].iter().all(|file| entries.iter().any(|e| e.file_name() == *file));
+        if loader == Loader::Fluxd && is_chart {
             self.warnings.push(format!("{name} is a Helm chart: skipped, as fluxd does"));
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Manifests {
                 self.warnings.push(format!("{origin} has no kind: skipped, as fluxd does"));
                 continue;
             }
-            let read = manifest::read(&document, &origin).map_err(|problem| {
+            let read = manifest::read_manifests(&document, &origin).map_err(|problem| {
                 let hint = "objects that are not in the files are deleted, so every document must be a manifest";
                 Error::failed(format!("{origin}: {problem}")).hint(hint)
             })?;

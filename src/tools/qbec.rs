@@ -17,11 +17,11 @@ const GENERATED_SUFFIX: &str = "<xxxxx>";
 /// The objects that a qbec application declares for an environment.
 #[derive(Clone, Debug)]
 pub struct QbecEnvironment {
-    /// `metadata.name` of qbec.yaml.
+    /// Name of the application: `metadata.name` of qbec.yaml.
     pub application: String,
     /// Namespace of objects whose manifest has none.
     pub default_namespace: String,
-    /// `spec.clusterScopedLists`.
+    /// `spec.clusterScopedLists` of qbec.yaml.
     pub cluster_scoped_lists: bool,
     /// The objects of the environment.
     pub locals: Vec<LocalManifest>,

@@ -51,8 +51,7 @@ fn other_schema(path: &Path, found: &str) -> Error {
     }
 }
 
-/// Writes a snapshot that only this user may read, and returns its size in bytes. Replaces an existing file only after
-/// success.
+/// Writes a snapshot atomically, with permissions for this user only. Returns the size in bytes.
 ///
 /// Fails when the file cannot be written.
 pub fn write(path: &Path, snapshot: &Snapshot) -> Result<u64> {

@@ -60,8 +60,8 @@ async fn connection_to_a_real_api_server() {
     let path = "/api/v1/namespaces/default/configmaps";
     for (name, file, flags, kind, hint) in [
         ("unknown token", &admin, vec!["--token=nonsense"], FailureKind::Unauthorized, "kubectl auth whoami"),
-        ("no right", &alice, vec![], FailureKind::Denied, "kubectl auth can-i list configmaps -n default"),
-        ("may not impersonate", &alice, vec!["--as=eve"], FailureKind::Denied, "kubectl auth can-i"),
+        ("no right", &alice, vec![], FailureKind::Forbidden, "kubectl auth can-i list configmaps -n default"),
+        ("may not impersonate", &alice, vec!["--as=eve"], FailureKind::Forbidden, "kubectl auth can-i"),
         ("refused", &admin, vec!["-s", "https://127.0.0.1:1"], FailureKind::Unreachable, "kubectl config view"),
     ] {
         let cluster = connect(file, &flags).await.unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -130,7 +130,7 @@ fn objects_held_by_finalizers_are_named_and_the_exit_code_says_partly() {
     let patch = r#"{"metadata":{"finalizers":["example.com/held"]}}"#;
     cluster.kubectl(&["patch", "configmap", "cm-11", "-n", "held", "--type=merge", "-p", patch]).unwrap();
     let run = gitops(cluster, &["prune", "-n", "held", "--yes", "--timeout=1s"]);
-    let warning = "warning: configmap/cm-11 -n held will be terminating until a controller removes example.com/held";
+    let warning = "warning: configmap/cm-11 -n held will stay terminating until a controller removes example.com/held";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
     assert_eq!(run.code, 5, "{run:?}");
     assert!(run.stdout.contains("cm-11 -n held is still terminating, held by example.com/held"), "{}", run.stdout);

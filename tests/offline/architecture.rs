@@ -1,10 +1,13 @@
-//! The border of the core: its crate must not know the network, the runtime, the clock or the terminal. That it names no
-//! module of the outer crate is what the compiler checks.
+//! The structure of the code. The core does no input and output. ARCHITECTURE.md describes the code as it is: every path and
+//! function in it exists, every folder has a line, and folders import each other only as its table allows.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the core must not name.
+const ROOTS: [&str; 2] = ["crates/core/src", "src"];
+
+/// Crates and functions that the core must not use.
 const FORBIDDEN: [&str; 13] = [
     "kube::",
     "k8s_openapi",
@@ -21,10 +24,52 @@ const FORBIDDEN: [&str; 13] = [
     "stderr()",
     "Utc::now",
 ];
-#[test]
-fn the_core_names_no_adapter_and_does_no_io() {
+
+fn page() -> String {
+    fs::read_to_string("ARCHITECTURE.md").unwrap()
+}
+
+/// Returns the text in backticks of one line.
+fn code(line: &str) -> Vec<&str> {
+    line.split('`').skip(1).step_by(2).collect()
+}
+
+fn is_path(text: &str) -> bool {
+    text.contains('/') && !text.contains(' ')
+}
+
+/// Returns the cells in backticks of each row of a table, under the heading.
+fn table<'a>(page: &'a str, heading: &str) -> Vec<Vec<Vec<&'a str>>> {
+    let section = page.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| row.trim_matches('|').split('|').map(code).collect()).collect()
+}
+
+/// Returns all Rust files below a folder, as paths from the root of the repository.
+fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
-    for file in core_files() {
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Returns true for unit tests, which may import everything.
+fn is_test(path: &Path) -> bool {
+    path.ends_with("tests.rs")
+        || path.ends_with("testing.rs")
+        || path.components().any(|part| part.as_os_str() == "tests")
+}
+
+#[test]
+fn the_core_does_no_input_and_output() {
+    let mut found = vec![];
+    for file in files(Path::new("crates/core/src")) {
         let text = fs::read_to_string(&file).unwrap();
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
@@ -32,7 +77,7 @@ fn the_core_names_no_adapter_and_does_no_io() {
             found.extend(names.map(|name| format!("{}:{}: {name}", file.display(), number + 1)));
         }
     }
-    assert!(found.is_empty(), "the core reaches outwards:\n{}", found.join("\n"));
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
 #[test]
@@ -47,22 +92,78 @@ fn only_the_cluster_adapter_names_the_kube_client() {
     assert!(found.is_empty(), "{found:?}");
 }
 
-fn core_files() -> Vec<PathBuf> {
-    let files = files(Path::new("crates/core/src"));
-    assert!(files.len() > 10, "the core was not found: {files:?}");
-    files
+#[test]
+fn every_path_exists() {
+    let page = page();
+    let paths: BTreeSet<&str> = page.lines().flat_map(code).filter(|text| is_path(text)).collect();
+    let missing: Vec<_> = paths.iter().filter(|path| !Path::new(path).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(paths.len() > 40, "only {} paths were found", paths.len());
 }
 
-fn files(path: &Path) -> Vec<PathBuf> {
-    if path.is_file() {
-        return vec![path.to_owned()];
+/// A step of a journey is a numbered line with a function and its file.
+#[test]
+fn every_function_of_a_journey_is_in_its_file() {
+    let page = page();
+    let mut steps = 0;
+    for line in
+        page.lines().filter(|line| line.split_once(". ").is_some_and(|(number, _)| number.parse::<u8>().is_ok()))
+    {
+        let words = code(line);
+        let [function, path, ..] = words[..] else { panic!("no function and file: {line}") };
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let (owner, name) = function.rsplit_once("::").unwrap_or(("", function));
+        assert!(text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")), "{function} in {path}");
+        assert!(text.contains(owner), "{owner} in {path}");
+        steps += 1;
     }
-    let Ok(entries) = fs::read_dir(path) else {
-        let file = path.with_extension("rs");
-        return if file.is_file() { vec![file] } else { vec![] };
-    };
-    entries
-        .flat_map(|entry| files(&entry.unwrap().path()))
-        .filter(|file| file.extension().is_some_and(|e| e == "rs"))
-        .collect()
+    assert!(steps > 20, "only {steps} steps were found");
+}
+
+/// Folders with only `mod.rs` and unit tests are one subject and need no line of their own.
+#[test]
+fn every_folder_has_a_line() {
+    let page = page();
+    let lines: BTreeSet<&str> = table(&page, "Folders").iter().map(|row| row[0][0]).collect();
+    let mut folders = BTreeSet::new();
+    for file in ROOTS.iter().flat_map(|root| files(Path::new(root))) {
+        if !is_test(&file) && file.file_name().is_some_and(|name| name != "mod.rs") {
+            folders.insert(file.parent().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    let missing: Vec<_> = folders.iter().filter(|folder| !lines.contains(folder.as_str())).collect();
+    assert!(missing.is_empty(), "without a line: {missing:?}");
+}
+
+#[test]
+fn folders_import_only_what_the_table_allows() {
+    let page = page();
+    let mut violations = vec![];
+    for row in table(&page, "Dependencies") {
+        let (folder, allowed) = (row[0][0], &row[1]);
+        let own = folder.rsplit_once('/').unwrap().1;
+        for file in files(Path::new(folder)).into_iter().filter(|file| !is_test(file)) {
+            let text = fs::read_to_string(&file).unwrap();
+            let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            let imports = imports(text);
+            let others = imports.iter().filter(|import| **import != own && !allowed.contains(import));
+            violations.extend(others.map(|import| format!("{} imports {import}", file.display())));
+        }
+    }
+    assert!(violations.is_empty(), "\n{}", violations.join("\n"));
+}
+
+/// Returns the names after `crate::`, and the crate `gitops_core`.
+fn imports(text: &str) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for line in text.lines().map(|line| line.split("//").next().unwrap_or_default()) {
+        for (at, _) in line.match_indices("crate::") {
+            let rest = &line[at + "crate::".len()..];
+            let names = rest.strip_prefix('{').map_or(vec![rest], |list| list.split(',').collect());
+            let end = |name: &str| name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
+            found.extend(names.into_iter().map(str::trim).map(|name| &name[..end(name)]));
+        }
+    }
+    found.remove("");
+    found
 }

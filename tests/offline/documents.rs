@@ -1,4 +1,4 @@
-//! The documents: their YAML parses, and every command line of ours in them is one.
+//! Documents: the YAML is valid, the plugin accepts every command line, and printed outputs are real.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use serde_json::Value;
 const PIPELINES: [&str; 2] = ["docs/ci/github-actions.yaml", "docs/ci/gitlab-ci.yaml"];
 
 fn documents() -> Vec<PathBuf> {
-    let mut found: Vec<_> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(PathBuf::from).into();
+    let mut found: Vec<_> =
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(PathBuf::from).into();
     for folder in ["docs", "docs/ci"] {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         found.extend(entries.filter(|path| path.is_file()));
@@ -19,7 +20,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The words of every command line that begins with `kubectl gitops`, up to where the shell goes on.
+/// Returns the words of every command line that begins with `kubectl gitops`.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let text = text.replace("\\\n", " ");
     let starts = text.match_indices("kubectl gitops ").map(|(at, _)| &text[at..]);
@@ -28,7 +29,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     starts.map(|start| words(&line(start))).filter(|words| words.len() > 2).collect()
 }
 
-/// Words as a shell splits them: quotes hold together, and a redirection, a pipe or a list ends the command.
+/// Splits a line like a shell, up to a redirection, a pipe or the next command.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote, mut started) = (vec![], String::new(), None, false);
     for character in line.chars().chain(" ".chars()) {

@@ -48,7 +48,7 @@ fn a_filter_hides_rows_and_says_how_many_and_changes_no_count() {
     flux     flux-system   Kustomization   cart   1          5         0         0        Suspended
     flux     flux-system   Kustomization   web    1          7         0         2        Ready
     --- stderr
-    236 objects: 19 managed, 4 leaked, 6 made by others, 197 the cluster's own, 10 unmanaged
+    236 objects: 19 managed, 4 leaked, 6 controlled by other objects, 197 created by Kubernetes itself, 10 unmanaged
     --kind deployment.apps hides 3 of 5 owners
     ");
 }
@@ -155,7 +155,7 @@ fn of_a_thousand_owners_only_the_one_with_a_broken_record_is_unreadable() {
     assert_eq!((run.code, broken.len(), whole.len()), (0, 1, 999));
     assert_eq!(broken[0]["name"], "app-500");
     assert!(broken[0]["unreadable"].as_str().unwrap().contains("not_an_entry"), "{}", broken[0]);
-    assert_eq!((&broken[0]["leaked"], &broken[0]["unjudged"]), (&0.into(), &2.into()), "{}", broken[0]);
+    assert_eq!((&broken[0]["leaked"], &broken[0]["unknown"]), (&0.into(), &2.into()), "{}", broken[0]);
     assert!(whole.iter().all(|owner| owner["leaked"] == 1 && owner["objects"] == 1 && owner["missing"] == 0));
     let table = ask_of(&file, &[]).stdout;
     assert_eq!(table.lines().filter(|line| line.contains("Unreadable: ")).count(), 1);

@@ -61,7 +61,7 @@ fn a_conflict_is_retried_with_the_new_resource_version() {
     kustomization.kustomize.toolkit.fluxcd.io/apps suspended
     --- stderr
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
-    hint: --spec sets spec.suspend too; KUBECTL_GITOPS_ANNOTATION_HONOURED=true says that your controllers honour it
+    hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
     ");
     let patches = api.requests_to(&format!("PATCH {PATH}/apps"));
     let versions: Vec<Value> = patches
@@ -99,7 +99,7 @@ fn a_concurrent_suspension_by_somebody_else_is_kept() {
     exit code 6
     --- stderr
     error: kustomization.kustomize.toolkit.fluxcd.io/apps: already suspended with another message: mine
-    hint: replace it with --overwrite
+    hint: replace the message with --overwrite
     ");
     assert_eq!(api.requests_to(&format!("PATCH {PATH}/apps")).len(), 1);
 }
@@ -118,7 +118,7 @@ fn the_patched_object_is_verified() {
     --- stderr
     warning: kustomization.kustomize.toolkit.fluxcd.io/apps: generation moved from 1 to 2: something changed its spec with this request
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
-    hint: --spec sets spec.suspend too; KUBECTL_GITOPS_ANNOTATION_HONOURED=true says that your controllers honour it
+    hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
     ");
     assert_snapshot!(suspend(&api, &["--spec"]), @"
     exit code 5
@@ -127,7 +127,6 @@ fn the_patched_object_is_verified() {
     --- stderr
     error: kustomization.kustomize.toolkit.fluxcd.io/apps: the server dropped spec.suspend, which this version of the kind does not have
     error: kustomization.kustomize.toolkit.fluxcd.io/apps: the server dropped the annotation reconcile.fluxcd.io/suspended
-    spec.suspend was set: the generation moved by one
     ");
 }
 
@@ -142,7 +141,7 @@ fn a_client_dry_run_writes_nothing() {
     kustomization.kustomize.toolkit.fluxcd.io/apps suspended (dry run)
     --- stderr
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
-    hint: --spec sets spec.suspend too; KUBECTL_GITOPS_ANNOTATION_HONOURED=true says that your controllers honour it
+    hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
     ");
     assert!(api.requests().iter().all(|request| request.method == "GET"));
 }
@@ -183,4 +182,147 @@ fn names_across_all_namespaces_are_refused() {
     error: a resource cannot be retrieved by name across all namespaces
     hint: leave -A out, or name no object
     ");
+}
+
+/// A server with two Kustomizations that prune and carry the label `team=web`.
+fn api_with_two_kustomizations() -> FakeApi {
+    let api = api();
+    let mut items = vec![];
+    for name in ["apps", "web"] {
+        let mut item = object(7, json!({"reconcile.fluxcd.io/suspended": "true"}));
+        item["metadata"]["name"] = json!(name);
+        item["metadata"]["uid"] = json!(name);
+        item["metadata"]["labels"] = json!({"team": "web"});
+        item["spec"]["prune"] = json!(true);
+        api.on(&format!("GET {PATH}/{name}"), [Answer::json(item.clone())]);
+        api.on(&format!("PATCH {PATH}/{name}"), [Answer::json(item.clone())]);
+        items.push(item);
+    }
+    let list = json!({"kind": "KustomizationList", "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+                      "metadata": {"resourceVersion": "7"}, "items": items});
+    api.on(&format!("GET {PATH}"), [Answer::json(list)]);
+    api
+}
+
+fn gitops(api: &FakeApi, args: &[&str]) -> Run {
+    gitops_as(&api.kubeconfig(&Folder::new("verbs")), args)
+}
+
+#[test]
+fn selected_objects_are_changed_only_after_confirmation() {
+    for (verb, selection) in [
+        ("suspend", &["-l", "team=web"][..]),
+        ("suspend", &["--all"]),
+        ("resume", &["-l", "team=web"]),
+        ("resume", &["--all"]),
+    ] {
+        let api = api_with_two_kustomizations();
+        let message: &[&str] = if verb == "suspend" { &["-m", "drill"] } else { &[] };
+        let command = [&[verb, "ks"], selection, message].concat();
+        let run = gitops(&api, &command);
+        assert_eq!((run.code, run.stdout.as_str()), (6, ""), "{command:?}: {run}");
+        let refusal = format!("error: refusing to {verb} 2 objects: no terminal to ask on\n");
+        assert!(run.stderr.contains(&refusal) && run.stderr.contains("then pass --yes"), "{command:?}: {run}");
+        let dry = gitops(&api, &[&command[..], &["--dry-run=client"]].concat());
+        assert_eq!((dry.code, dry.stdout.matches("(dry run)").count()), (0, 2), "{command:?}: {dry}");
+        assert!(api.requests_to("PATCH *").is_empty(), "{command:?}");
+        let confirmed = gitops(&api, &[&command[..], &["--yes"]].concat());
+        assert_eq!(confirmed.stdout.lines().count(), 2, "{command:?}: {confirmed}");
+        assert_eq!(api.requests_to("PATCH *").len(), 2, "{command:?}");
+    }
+}
+
+#[test]
+fn named_objects_are_suspended_without_a_question() {
+    let api = api_with_two_kustomizations();
+    assert_snapshot!(gitops(&api, &["suspend", "ks", "apps", "web", "-m", "drill"]), @"
+    exit code 0
+    --- stdout
+    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
+    kustomization.kustomize.toolkit.fluxcd.io/web suspended
+    --- stderr
+    warning: suspended by annotation only: deleting a Kustomization still prunes what it applied; --spec prevents that
+    warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
+    hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
+    ");
+    assert_eq!(api.requests_to("PATCH *").len(), 2);
+}
+
+fn json_of(run: &Run) -> Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"))
+}
+
+fn keys(document: &Value) -> Vec<&str> {
+    document.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn every_key_of_the_get_document_comes_from_the_cluster() {
+    let api = api_with_two_kustomizations();
+    let document = json_of(&gitops(&api, &["get", "ks", "-o", "json"]));
+    assert_eq!(keys(&document), ["complete", "errors", "gaps", "items", "schema"]);
+    assert_eq!(document["schema"], "kubectl-gitops/get/v1");
+    assert_eq!((&document["complete"], &document["gaps"], &document["errors"]), (&json!(true), &json!([]), &json!([])));
+    let names: Vec<_> = document["items"].as_array().unwrap().iter().map(|item| &item["object"]["name"]).collect();
+    assert_eq!(names, ["apps", "web"]);
+    assert_eq!(document["items"][0]["suspension"]["by"], "annotation");
+
+    let missing = gitops(&api, &["get", "ks", "apps", "nope", "-o", "json"]);
+    let document = json_of(&missing);
+    assert_eq!((missing.code, &document["complete"]), (5, &json!(false)), "{missing}");
+    let error = "Error from server (NotFound): kustomizations.kustomize.toolkit.fluxcd.io \"nope\" not found";
+    assert_eq!(document["errors"], json!([error]));
+
+    api.on(&format!("GET {PATH}"), [Answer::status(403, "Forbidden", "no")]);
+    let denied = gitops(&api, &["get", "ks", "-o", "json"]);
+    let document = json_of(&denied);
+    assert_eq!((denied.code, &document["complete"]), (5, &json!(false)), "{denied}");
+    let gap = json!({"kind": "forbidden", "subject": "kustomizations.kustomize.toolkit.fluxcd.io", "namespace": "shop",
+                     "message": "no"});
+    assert_eq!(document["gaps"], json!([gap]));
+
+    let recorded = json_of(&gitops(&api, &["get", "--snapshot", "examples/shop.json.gz", "-o", "json"]));
+    assert_eq!((keys(&recorded), &recorded["schema"]), (keys(&document), &json!("kubectl-gitops/get/v1")));
+    assert!(recorded["items"].as_array().unwrap().iter().any(|item| item["object"]["kind"] == "Kustomization"));
+}
+
+#[test]
+fn every_key_of_the_result_document_comes_from_the_patches() {
+    let api = api_with_two_kustomizations();
+    let suspended = json_of(&gitops(&api, &["suspend", "ks/apps", "-m", "drill", "-o", "json"]));
+    assert_eq!(keys(&suspended), ["complete", "dryRun", "errors", "gaps", "items", "schema"]);
+    assert_eq!((&suspended["schema"], &suspended["dryRun"]), (&json!("kubectl-gitops/result/v1"), &json!("none")));
+    assert_eq!(
+        (&suspended["complete"], &suspended["gaps"], &suspended["errors"]),
+        (&json!(true), &json!([]), &json!([]))
+    );
+    let item = &suspended["items"][0];
+    assert_eq!(keys(item), ["error", "object", "result", "suspension"]);
+    assert_eq!(
+        (&item["object"]["name"], &item["result"], &item["error"]),
+        (&json!("apps"), &json!("suspended"), &Value::Null)
+    );
+    assert_eq!(item["suspension"]["by"], "annotation");
+
+    let dry = json_of(&gitops(&api, &["resume", "ks/apps", "--dry-run=client", "-o", "json"]));
+    assert_eq!((&dry["dryRun"], &dry["items"][0]["result"]), (&json!("client"), &json!("resumed")));
+
+    let missing = gitops(&api, &["suspend", "ks", "apps", "nope", "-o", "json"]);
+    let document = json_of(&missing);
+    assert_eq!(
+        (missing.code, &document["complete"], &document["items"][0]["result"]),
+        (5, &json!(false), &json!("unchanged")),
+        "{missing}"
+    );
+    assert!(document["errors"][0].as_str().unwrap().contains("\"nope\" not found"), "{missing}");
+
+    let other = object(7, json!({"reconcile.fluxcd.io/suspended": "mine"}));
+    api.on(&format!("GET {PATH}/apps"), [Answer::json(other)]);
+    let refused = json_of(&gitops(&api, &["suspend", "ks/apps", "-m", "drill", "-o", "json"]));
+    assert_eq!((&refused["complete"], &refused["items"][0]["result"]), (&json!(false), &json!("refused")));
+    assert_eq!(refused["items"][0]["error"], "already suspended with another message: mine");
+
+    api.on(&format!("GET {PATH}"), [Answer::status(403, "Forbidden", "no")]);
+    let denied = json_of(&gitops(&api, &["resume", "ks", "--all", "--yes", "-o", "json"]));
+    assert_eq!((&denied["complete"], &denied["gaps"][0]["kind"]), (&json!(false), &json!("forbidden")));
 }

@@ -1,8 +1,8 @@
-//! `kubectl gitops`: what GitOps tools manage in a cluster, suspension with a reason, and what a prune will delete.
+//! The rules of `kubectl gitops` as pure functions: no network, file, clock or terminal.
 //!
-//! Three rings, arrows inward: `command` translates the command line; the adapters (`cluster`, `terminal`,
-//! `render`) do all I/O; the core (`object`, `selector`, `snapshot`, `words`, `suspension`, `ownership`, `prune`, `flux`)
-//! is pure: no network, no clock, no terminal.
+//! `kubernetes` has objects, snapshots and cascading deletion; `ownership` finds the owner of each object; `plan` and
+//! `prune` compute deletions; `flux` knows Flux's kinds, suspension, builds and reconciliation. Imports go in that order:
+//! `kubernetes` <- `ownership` <- `plan` <- `prune`, `flux`.
 
 pub mod error;
 pub mod flux;

@@ -143,11 +143,11 @@ mod tests {
         #[command(flatten)]
         connection: ConnectionArgs,
         #[command(subcommand)]
-        verb: Verb,
+        verb: TestVerb,
     }
 
     #[derive(Debug, clap::Subcommand)]
-    enum Verb {
+    enum TestVerb {
         Get { names: Vec<String> },
     }
 

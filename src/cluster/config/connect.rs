@@ -12,7 +12,7 @@ use rustls_pki_types::pem::PemObject;
 
 use super::args::ConnectionArgs;
 use super::environment::Environment;
-use super::kubeconfig::{Chosen, given};
+use super::kubeconfig::{SelectedContext, non_empty};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
 use crate::error::{Error, Result};
@@ -36,26 +36,26 @@ pub(crate) struct Connection {
 
 /// Finds server and credentials, runs the credential plugin, and builds the client.
 pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) -> Result<Connection> {
-    let mut chosen = match kubeconfig::choose(args, environment)? {
-        Some(chosen) => chosen,
-        None if given(args.server.as_deref()).is_some() => Chosen::default(),
-        None => in_cluster::choose(environment).ok_or_else(|| {
+    let mut selected = match kubeconfig::select(args, environment)? {
+        Some(selected) => selected,
+        None if non_empty(args.server.as_deref()).is_some() => SelectedContext::default(),
+        None => in_cluster::detect(environment).ok_or_else(|| {
             Error::failed("no kubeconfig was found, and this is not a pod")
                 .hint("name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config")
         })?,
     };
-    override_cluster(&mut chosen, args)?;
-    override_user(&mut chosen, args);
-    check_user(&mut chosen)?;
-    exec_plugin::resolve(&mut chosen, environment).await?;
-    check_token(&chosen)?;
+    override_cluster(&mut selected, args)?;
+    override_user(&mut selected, args);
+    check_user(&mut selected)?;
+    exec_plugin::resolve(&mut selected, environment).await?;
+    check_token(&selected)?;
 
-    let namespace_flag = given(args.namespace.as_deref());
-    let namespace = namespace_flag.or(chosen.namespace.as_deref()).unwrap_or("default").to_owned();
+    let namespace_flag = non_empty(args.namespace.as_deref());
+    let namespace = namespace_flag.or(selected.namespace.as_deref()).unwrap_or("default").to_owned();
     check_namespace(&namespace)?;
 
-    let server = server_url(&chosen)?;
-    let proxy = proxy::choose(&server, chosen.cluster.proxy_url.as_deref(), environment)?;
+    let server = server_url(&selected)?;
+    let proxy = proxy::select(&server, selected.cluster.proxy_url.as_deref(), environment)?;
     let authority = server.authority().map(|authority| authority.as_str()).unwrap_or_default();
     let host = match &proxy {
         Some(proxy) => format!("{authority} (through the proxy {})", proxy::address(proxy)),
@@ -64,15 +64,15 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
 
     let mut config = Config::new(server.clone());
     config.default_namespace.clone_from(&namespace);
-    config.root_cert = certificate_authority(&chosen)?;
-    config.accept_invalid_certs = chosen.cluster.insecure_skip_tls_verify.unwrap_or(false);
-    config.tls_server_name = chosen.cluster.tls_server_name;
+    config.root_cert = certificate_authority(&selected)?;
+    config.accept_invalid_certs = selected.cluster.insecure_skip_tls_verify.unwrap_or(false);
+    config.tls_server_name = selected.cluster.tls_server_name;
     // On loopback, compression takes longer than it saves.
     let on_loopback = proxy.is_none() && proxy::is_loopback(&server);
     config.disable_compression =
-        on_loopback || args.disable_compression || chosen.cluster.disable_compression.unwrap_or(false);
+        on_loopback || args.disable_compression || selected.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
-    config.auth_info = chosen.user;
+    config.auth_info = selected.user;
     config.headers = vec![(header::USER_AGENT, user_agent())];
     config.connect_timeout = Some(connect_timeout(args));
     // retry.rs retries. kube's `read_timeout` would end idle watches, so the request timeout is applied per request.
@@ -95,10 +95,10 @@ fn check_namespace(namespace: &str) -> Result<()> {
 }
 
 /// Returns the server's URL. As in client-go, the default scheme is HTTPS if TLS is configured, else HTTP.
-fn server_url(chosen: &Chosen) -> Result<Uri> {
-    let (cluster, user) = (&chosen.cluster, &chosen.user);
-    let server = given(cluster.server.as_deref()).ok_or_else(|| {
-        Error::failed(format!("cluster \"{}\" has no server", chosen.cluster_name)).hint("name one with --server")
+fn server_url(selected: &SelectedContext) -> Result<Uri> {
+    let (cluster, user) = (&selected.cluster, &selected.user);
+    let server = non_empty(cluster.server.as_deref()).ok_or_else(|| {
+        Error::failed(format!("cluster \"{}\" has no server", selected.cluster_name)).hint("name one with --server")
     })?;
     let tls = cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()
@@ -122,8 +122,8 @@ fn server_url(chosen: &Chosen) -> Result<Uri> {
 }
 
 /// Returns the certificate authority's certificates in DER, or `None` to use those of the system.
-fn certificate_authority(chosen: &Chosen) -> Result<Option<Vec<Vec<u8>>>> {
-    let (cluster, name) = (&chosen.cluster, &chosen.cluster_name);
+fn certificate_authority(selected: &SelectedContext) -> Result<Option<Vec<Vec<u8>>>> {
+    let (cluster, name) = (&selected.cluster, &selected.cluster_name);
     let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => {
             let message = format!("certificate-authority-data of cluster \"{name}\" is not base64");

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::environment::Environment;
-use super::kubeconfig::{Chosen, io_message};
+use super::kubeconfig::{SelectedContext, io_message};
 use super::plugin_policy;
 use crate::error::{Error, Result};
 
@@ -45,15 +45,15 @@ struct ExecStatus {
 
 /// Runs the user's plugin, if there is one, and replaces it by its credentials. Fails with client-go's messages if the
 /// plugin is missing, fails, or does not print credentials.
-pub(crate) async fn resolve(chosen: &mut Chosen, environment: &Environment) -> Result<()> {
-    let Some(plugin) = chosen.user.exec.take() else {
+pub(crate) async fn resolve(selected: &mut SelectedContext, environment: &Environment) -> Result<()> {
+    let Some(plugin) = selected.user.exec.take() else {
         return Ok(());
     };
-    if has_other_credentials(&chosen.user) {
+    if has_other_credentials(&selected.user) {
         return Ok(());
     }
-    let status = run(&plugin, chosen, environment).await?;
-    let user = &mut chosen.user;
+    let status = run(&plugin, selected, environment).await?;
+    let user = &mut selected.user;
     if !status.token.is_empty() {
         user.token = Some(SecretString::from(status.token));
     }
@@ -71,10 +71,10 @@ fn has_other_credentials(user: &AuthInfo) -> bool {
     user.token.is_some() || user.token_file.is_some() || user.username.is_some() || user.auth_provider.is_some()
 }
 
-async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) -> Result<ExecStatus> {
+async fn run(plugin: &ExecConfig, selected: &SelectedContext, environment: &Environment) -> Result<ExecStatus> {
     let name = plugin.command.as_deref().unwrap_or_default();
     if name.is_empty() {
-        let user = &chosen.user_name;
+        let user = &selected.user_name;
         return Err(Error::failed(format!("command must be specified for {user} to use exec authentication plugin")));
     }
     let version = match plugin.api_version.as_deref().unwrap_or_default() {
@@ -84,10 +84,10 @@ async fn run(plugin: &ExecConfig, chosen: &Chosen, environment: &Environment) ->
             return Err(error.hint(format!("the plugin's configuration must say {V1} or {V1BETA1}")));
         }
     };
-    let interactive = may_prompt(plugin, version, name, &chosen.user_name, environment)?;
+    let interactive = may_prompt(plugin, version, name, &selected.user_name, environment)?;
     let mut spec = json!({ "interactive": interactive });
     if plugin.provide_cluster_info {
-        let cluster = ExecAuthCluster::try_from(&chosen.cluster)
+        let cluster = ExecAuthCluster::try_from(&selected.cluster)
             .map_err(|_| Error::failed("unable to read the certificate-authority for the exec plugin"))?;
         spec["cluster"] = serde_json::to_value(cluster).unwrap_or(Value::Null);
     }

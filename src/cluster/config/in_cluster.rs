@@ -5,12 +5,12 @@ use std::path::Path;
 use kube::config::{AuthInfo, Cluster};
 
 use super::environment::Environment;
-use super::kubeconfig::Chosen;
+use super::kubeconfig::SelectedContext;
 
 /// Returns the API server and the service account of the pod, or `None` outside a pod.
 ///
 /// As in client-go, both variables and a token file must exist; without `ca.crt` the system's certificates are used.
-pub(crate) fn choose(environment: &Environment) -> Option<Chosen> {
+pub(crate) fn detect(environment: &Environment) -> Option<SelectedContext> {
     let host = environment.variable("KUBERNETES_SERVICE_HOST")?;
     let port = environment.variable("KUBERNETES_SERVICE_PORT")?;
     let directory = &environment.service_account;
@@ -18,7 +18,7 @@ pub(crate) fn choose(environment: &Environment) -> Option<Chosen> {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let own_namespace = std::fs::read_to_string(directory.join("namespace")).ok();
     let namespace = environment.variable("POD_NAMESPACE").or(own_namespace.as_deref()).map(str::trim);
-    Some(Chosen {
+    Some(SelectedContext {
         cluster: Cluster {
             server: Some(format!("https://{host}:{port}")),
             certificate_authority: existing_file(directory, "ca.crt"),

@@ -15,7 +15,7 @@ use crate::suggest::nearest;
 
 /// The selected API server, user and default namespace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Chosen {
+pub(crate) struct SelectedContext {
     pub(crate) cluster: Cluster,
     /// Name of the cluster entry, used in messages.
     pub(crate) cluster_name: String,
@@ -26,14 +26,14 @@ pub(crate) struct Chosen {
 }
 
 /// Selects context, cluster and user. Returns `None` if the kubeconfig files are missing or empty.
-pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result<Option<Chosen>> {
+pub(crate) fn select(args: &ConnectionArgs, environment: &Environment) -> Result<Option<SelectedContext>> {
     let config = read(args, environment)?;
     let asked = [&args.context, &args.cluster, &args.user].into_iter().flatten().any(|name| !name.is_empty());
     if config.clusters.is_empty() && config.contexts.is_empty() && config.auth_infos.is_empty() && !asked {
         return Ok(None);
     }
     let contexts = config.contexts.iter().map(|named| named.name.as_str());
-    let context = match given(args.context.as_deref()).or(config.current_context.as_deref()) {
+    let context = match non_empty(args.context.as_deref()).or(config.current_context.as_deref()) {
         Some(name) => match config.contexts.iter().find(|named| named.name == name) {
             Some(named) => named.context.clone().unwrap_or_default(),
             None => {
@@ -44,7 +44,7 @@ pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
         None => Context::default(),
     };
 
-    let cluster_name = given(args.cluster.as_deref()).or(given(Some(&context.cluster))).unwrap_or_default();
+    let cluster_name = non_empty(args.cluster.as_deref()).or(non_empty(Some(&context.cluster))).unwrap_or_default();
     let cluster = match config.clusters.iter().find(|named| named.name == cluster_name) {
         Some(named) => named.cluster.clone().unwrap_or_default(),
         None if !cluster_name.is_empty() => {
@@ -52,7 +52,7 @@ pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
             let known = config.clusters.iter().map(|named| named.name.as_str());
             return Err(Error::failed(message).hint(suggestion("cluster", cluster_name, known)));
         }
-        None if given(args.server.as_deref()).is_some() => Cluster::default(),
+        None if non_empty(args.server.as_deref()).is_some() => Cluster::default(),
         None => {
             let hint =
                 format!("choose one with --context, or `kubectl config use-context`; {}", list("context", contexts));
@@ -60,10 +60,10 @@ pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
         }
     };
 
-    let user_name = given(args.user.as_deref()).or(context.user.as_deref()).unwrap_or_default();
+    let user_name = non_empty(args.user.as_deref()).or(context.user.as_deref()).unwrap_or_default();
     let user = match config.auth_infos.iter().find(|named| named.name == user_name) {
         Some(named) => named.auth_info.clone().unwrap_or_default(),
-        None if given(args.user.as_deref()).is_some() => {
+        None if non_empty(args.user.as_deref()).is_some() => {
             let known = config.auth_infos.iter().map(|named| named.name.as_str());
             let error = Error::failed(format!("auth info \"{user_name}\" does not exist"));
             return Err(error.hint(suggestion("user", user_name, known)));
@@ -72,11 +72,11 @@ pub(crate) fn choose(args: &ConnectionArgs, environment: &Environment) -> Result
         None => AuthInfo::default(),
     };
     let (cluster_name, user_name) = (cluster_name.to_owned(), user_name.to_owned());
-    Ok(Some(Chosen { cluster, cluster_name, user, user_name, namespace: context.namespace }))
+    Ok(Some(SelectedContext { cluster, cluster_name, user, user_name, namespace: context.namespace }))
 }
 
 /// Returns a value that is not empty: to kubectl, empty flags and fields are absent.
-pub(crate) fn given(value: Option<&str>) -> Option<&str> {
+pub(crate) fn non_empty(value: Option<&str>) -> Option<&str> {
     value.filter(|value| !value.is_empty())
 }
 
@@ -141,8 +141,8 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
     })
 }
 
-/// Removes empty fields and line breaks in base64, as client-go does: to kube, `token: ""` is a token, and base64 must be on
-/// one line.
+/// Removes empty fields and line breaks in base64, as client-go does. To kube, `token: ""` is a token, and base64 with line
+/// breaks is invalid.
 fn normalize(mut config: Kubeconfig) -> Kubeconfig {
     // Otherwise kube refuses to merge files with `kind: Config` and files without.
     (config.kind, config.api_version) = (None, None);

@@ -7,18 +7,18 @@ use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::args::ConnectionArgs;
-use super::kubeconfig::{Chosen, given, io_message};
+use super::kubeconfig::{SelectedContext, io_message, non_empty};
 use crate::error::{Error, Result};
 
 /// Applies the flags of the cluster, with client-go's side effects: `--server` drops the kubeconfig's tls-server-name;
 /// `--certificate-authority` and `--insecure-skip-tls-verify` each drop both of the kubeconfig's settings.
-pub(crate) fn override_cluster(chosen: &mut Chosen, args: &ConnectionArgs) -> Result<()> {
-    let cluster = &mut chosen.cluster;
-    if let Some(server) = given(args.server.as_deref()) {
+pub(crate) fn override_cluster(selected: &mut SelectedContext, args: &ConnectionArgs) -> Result<()> {
+    let cluster = &mut selected.cluster;
+    if let Some(server) = non_empty(args.server.as_deref()) {
         cluster.server = Some(server.to_owned());
         cluster.tls_server_name = None;
     }
-    if let Some(name) = given(args.tls_server_name.as_deref()) {
+    if let Some(name) = non_empty(args.tls_server_name.as_deref()) {
         cluster.tls_server_name = Some(name.to_owned());
     }
     let authority = path_text(args.certificate_authority.as_deref());
@@ -35,9 +35,9 @@ pub(crate) fn override_cluster(chosen: &mut Chosen, args: &ConnectionArgs) -> Re
 }
 
 /// Applies the flags of the user. `--token` removes all other credentials for the Authorization header.
-pub(crate) fn override_user(chosen: &mut Chosen, args: &ConnectionArgs) {
-    let user = &mut chosen.user;
-    if let Some(token) = args.token.as_ref().and_then(|token| given(Some(token.expose()))) {
+pub(crate) fn override_user(selected: &mut SelectedContext, args: &ConnectionArgs) {
+    let user = &mut selected.user;
+    if let Some(token) = args.token.as_ref().and_then(|token| non_empty(Some(token.expose()))) {
         user.token = Some(SecretString::from(token));
         (user.token_file, user.username, user.password) = (None, None, None);
         (user.exec, user.auth_provider) = (None, None);
@@ -48,10 +48,10 @@ pub(crate) fn override_user(chosen: &mut Chosen, args: &ConnectionArgs) {
     if let Some(path) = path_text(args.client_key.as_deref()) {
         (user.client_key, user.client_key_data) = (Some(path), None);
     }
-    if let Some(name) = given(args.impersonate.as_deref()) {
+    if let Some(name) = non_empty(args.impersonate.as_deref()) {
         user.impersonate = Some(name.to_owned());
     }
-    if let Some(uid) = given(args.impersonate_uid.as_deref()) {
+    if let Some(uid) = non_empty(args.impersonate_uid.as_deref()) {
         user.impersonate_uid = Some(uid.to_owned());
     }
     if !args.impersonate_groups.is_empty() {
@@ -71,8 +71,8 @@ fn path_text(path: Option<&Path>) -> Option<String> {
 }
 
 /// Rejects invalid users with kubectl's messages; kube has others, or none.
-pub(crate) fn check_user(chosen: &mut Chosen) -> Result<()> {
-    let (user, name) = (&mut chosen.user, &chosen.user_name);
+pub(crate) fn check_user(selected: &mut SelectedContext) -> Result<()> {
+    let (user, name) = (&mut selected.user, &selected.user_name);
     let impersonates_without_name = user.impersonate_uid.is_some()
         || user.impersonate_groups.as_ref().is_some_and(|groups| !groups.is_empty())
         || user.impersonate_user_extra.as_ref().is_some_and(|extra| !extra.is_empty());
@@ -109,12 +109,12 @@ pub(crate) fn check_user(chosen: &mut Chosen) -> Result<()> {
 }
 
 /// Rejects a token that is not a header value, such as one with a line break from a YAML block. kube would panic.
-pub(crate) fn check_token(chosen: &Chosen) -> Result<()> {
-    match &chosen.user.token {
+pub(crate) fn check_token(selected: &SelectedContext) -> Result<()> {
+    match &selected.user.token {
         Some(token) if HeaderValue::from_str(token.expose_secret()).is_err() => {
             let message = format!(
                 "the token of user \"{}\" contains a line break or another control character",
-                chosen.user_name
+                selected.user_name
             );
             Err(Error::failed(message).hint("write the token on one line, without a space or line break at its end"))
         }

@@ -29,25 +29,25 @@ struct PolicyEntry {
 /// Fails if the policy forbids the plugin, cannot be read, or is unknown.
 pub(crate) fn allowed_program(command: &str, environment: &Environment) -> Result<PathBuf> {
     let Some((file, preference)) = read(environment)? else { return Ok(command.into()) };
-    let forbidden = |why: String| {
-        Error::failed(format!("getting credentials: {why}")).hint(format!("the policy is in {}", file.display()))
+    let has_allowlist = !preference.credential_plugin_allowlist.is_empty();
+    let reason = match preference.credential_plugin_policy.as_str() {
+        "" | "AllowAll" if !has_allowlist => return Ok(command.into()),
+        "" | "AllowAll" => "an allowlist of credential plugins needs the policy \"Allowlist\"".to_owned(),
+        "DenyAll" => format!("plugin {command:?} not allowed: policy set to \"DenyAll\""),
+        "Allowlist" => match resolve(command, environment) {
+            Some(program) if preference.allows(&program, environment) => return Ok(program),
+            _ => format!("plugin path {command:?} is not permitted by the credential plugin allowlist"),
+        },
+        other => format!("unknown plugin policy {other:?}"),
     };
-    match preference.credential_plugin_policy.as_str() {
-        "" | "AllowAll" if preference.credential_plugin_allowlist.is_empty() => Ok(command.into()),
-        "" | "AllowAll" => {
-            Err(forbidden("an allowlist of credential plugins needs the policy \"Allowlist\"".to_owned()))
-        }
-        "DenyAll" => Err(forbidden(format!("plugin {command:?} not allowed: policy set to \"DenyAll\""))),
-        "Allowlist" => {
-            let found = resolve(command, environment);
-            let entries =
-                preference.credential_plugin_allowlist.iter().filter_map(|e| e.command.as_ref().or(e.name.as_ref()));
-            let mut allowed = entries.filter_map(|entry| resolve(entry, environment));
-            found.filter(|program| allowed.any(|allowed| allowed == *program)).ok_or_else(|| {
-                forbidden(format!("plugin path {command:?} is not permitted by the credential plugin allowlist"))
-            })
-        }
-        other => Err(forbidden(format!("unknown plugin policy {other:?}"))),
+    Err(Error::failed(format!("getting credentials: {reason}")).hint(format!("the policy is in {}", file.display())))
+}
+
+impl Preference {
+    fn allows(&self, program: &Path, environment: &Environment) -> bool {
+        let commands =
+            self.credential_plugin_allowlist.iter().filter_map(|entry| entry.command.as_ref().or(entry.name.as_ref()));
+        commands.filter_map(|command| resolve(command, environment)).any(|allowed| allowed == program)
     }
 }
 
@@ -59,20 +59,22 @@ fn read(environment: &Environment) -> Result<Option<(PathBuf, Preference)>> {
         (Some(path), _) => PathBuf::from(path),
         (None, Some(home)) => home.join(".kube").join("kuberc"),
     };
-    let unreadable = |why: String| Error::failed(format!("cannot read the preferences in {}: {why}", file.display()));
     let text = match std::fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(io_message(&error))),
+        Err(error) => return Err(cannot_read(&file, &io_message(&error))),
     };
     // Multiple documents are versions of the same preferences; kubectl uses the first that it can decode.
     let first = serde_yaml::Deserializer::from_str(&text).next().map(Option::<Preference>::deserialize);
-    let preference = first.transpose().map_err(|error| {
-        unreadable(
-            error.location().map_or("not YAML".to_owned(), |at| format!("not preferences in line {}", at.line())),
-        )
+    let preference = first.transpose().map_err(|error| match error.location() {
+        Some(place) => cannot_read(&file, &format!("not preferences in line {}", place.line())),
+        None => cannot_read(&file, "not YAML"),
     })?;
     Ok(Some((file, preference.flatten().unwrap_or_default())))
+}
+
+fn cannot_read(file: &Path, reason: &str) -> Error {
+    Error::failed(format!("cannot read the preferences in {}: {reason}", file.display()))
 }
 
 /// Returns the file of a command: the command itself if it is a path, else the first match on PATH.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// Returns the proxy for a server, as Go's net/http does: the kubeconfig's `proxy-url` regardless of NO_PROXY, else
 /// HTTPS_PROXY or HTTP_PROXY by the server's scheme, unless NO_PROXY matches or the server is on loopback.
-pub(crate) fn choose(server: &Uri, kubeconfig: Option<&str>, environment: &Environment) -> Result<Option<Uri>> {
+pub(crate) fn select(server: &Uri, kubeconfig: Option<&str>, environment: &Environment) -> Result<Option<Uri>> {
     if let Some(url) = kubeconfig {
         return parse_proxy(url).map(Some).ok_or_else(|| invalid_proxy("the kubeconfig's proxy-url"));
     }
@@ -85,7 +85,7 @@ pub(crate) fn address(proxy: &Uri) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, choose};
+    use super::{address, select};
     use crate::cluster::config::environment::Environment;
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         ] {
             let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
             let environment = Environment { variables, ..Environment::default() };
-            let found = choose(&server.parse().expect(name), kubeconfig, &environment).expect(name);
+            let found = select(&server.parse().expect(name), kubeconfig, &environment).expect(name);
             assert_eq!(found.map(|proxy| proxy.to_string()).as_deref(), expected, "{name}");
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     fn invalid_proxies() {
         for url in ["ftp://h:1", "socks5://u:secret@h:1", "socks4://h:1", "http://", "http://secret@"] {
             let environment = Environment::default();
-            let error = choose(&"https://x".parse().expect("a URL"), Some(url), &environment).expect_err(url);
+            let error = select(&"https://x".parse().expect("a URL"), Some(url), &environment).expect_err(url);
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         }
     }

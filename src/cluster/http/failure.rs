@@ -16,9 +16,9 @@ pub enum FailureKind {
     /// 401: the credentials were not accepted.
     Unauthorized,
     /// 403: the user may not do this.
-    Denied,
+    Forbidden,
     /// 404: the object or the type does not exist.
-    Missing,
+    NotFound,
     /// 409: a precondition (uid, resourceVersion) did not hold.
     Conflict,
     /// 409 with reason `AlreadyExists`.
@@ -151,7 +151,7 @@ impl Failure {
     /// Converts a failed read into a gap.
     pub fn gap(&self, subject: impl Into<String>, namespace: Option<&str>) -> Gap {
         let kind = match self.kind {
-            FailureKind::Unauthorized | FailureKind::Denied => GapKind::Forbidden,
+            FailureKind::Unauthorized | FailureKind::Forbidden => GapKind::Forbidden,
             FailureKind::NotAcceptable => GapKind::NotAcceptable,
             FailureKind::Expired => GapKind::Expired,
             FailureKind::Throttled => GapKind::Throttled,
@@ -167,8 +167,8 @@ fn classify(code: u16, reason: &str) -> FailureKind {
     match code {
         400 | 422 => FailureKind::Invalid,
         401 => FailureKind::Unauthorized,
-        403 => FailureKind::Denied,
-        404 => FailureKind::Missing,
+        403 => FailureKind::Forbidden,
+        404 => FailureKind::NotFound,
         406 => FailureKind::NotAcceptable,
         408 | 504 => FailureKind::Timeout,
         409 if reason == "AlreadyExists" => FailureKind::AlreadyExists,

@@ -19,7 +19,7 @@ fn hint(failure: &Failure) -> Option<String> {
         FailureKind::Unauthorized => {
             Some("log in again, or check the credentials with `kubectl auth whoami`".to_owned())
         }
-        FailureKind::Denied => Some(match can_i(&failure.message) {
+        FailureKind::Forbidden => Some(match can_i(&failure.message) {
             Some(question) => format!("check with: {question}"),
             None => "check with: kubectl auth can-i --list".to_owned(),
         }),

@@ -45,8 +45,7 @@ impl Retries {
     }
 }
 
-/// Returns true if repeating a request has no further effect (RFC 9110 9.2.2). Every DELETE of this tool has a uid
-/// precondition.
+/// Returns true if repeating a request has no further effect (RFC 9110 9.2.2). Every DELETE has a uid precondition.
 fn is_idempotent(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::PUT | Method::DELETE)
 }

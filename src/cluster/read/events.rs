@@ -1,24 +1,24 @@
-//! Events as evidence: what controllers say of what they do where it leaves no other trace. Events live an hour or so.
+//! Events about objects: evidence of reconciliations that change nothing else. The API server keeps Events for an hour.
 
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use serde::Deserialize;
 
-use crate::cluster::Cluster;
-use gitops_core::flux::suspension::evidence::Sighting;
+use crate::cluster::{Cluster, Failure};
+use gitops_core::flux::suspension::evidence::ObjectEvent;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{Resource, parse_time};
 
 impl Cluster {
-    /// The Events about these objects: one request for each kind and namespace.
-    pub async fn sightings(&self, objects: &[&Resource]) -> (Vec<Sighting>, Vec<Gap>) {
+    /// Reads the Events about these objects, with one request for each kind and namespace.
+    pub async fn object_events(&self, objects: &[&Resource]) -> (Vec<ObjectEvent>, Vec<Gap>) {
         let places: BTreeSet<_> =
             objects.iter().map(|full| (&full.object.id.namespace, &full.object.id.kind)).collect();
-        let read = places.into_iter().map(|(namespace, kind)| self.events(namespace, kind));
+        let requests = places.into_iter().map(|(namespace, kind)| self.events(namespace, kind));
         let mut all = vec![];
         let mut gaps = vec![];
-        for answer in join_all(read).await {
+        for answer in join_all(requests).await {
             match answer {
                 Ok(events) => all.extend(events),
                 Err(gap) => gaps.push(gap),
@@ -27,17 +27,13 @@ impl Cluster {
         (all, gaps)
     }
 
-    async fn events(&self, namespace: &str, kind: &str) -> Result<Vec<Sighting>, Gap> {
+    async fn events(&self, namespace: &str, kind: &str) -> Result<Vec<ObjectEvent>, Gap> {
         let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.kind%3D{kind}");
-        let answer =
-            self.get(&path, "application/json").await.map_err(|failure| failure.gap("events", Some(namespace)))?;
-        let list: EventList = serde_json::from_slice(&answer.body).map_err(|error| Gap {
-            kind: gitops_core::kubernetes::gap::GapKind::Failed,
-            subject: "events".to_owned(),
-            namespace: Some(namespace.to_owned()),
-            message: error.to_string(),
-        })?;
-        Ok(list.items.into_iter().filter_map(Event::sighting).collect())
+        let answer = self.get(&path, "application/json").await;
+        let answer = answer.map_err(|failure| failure.gap("events", Some(namespace)))?;
+        let list: EventList = serde_json::from_slice(&answer.body)
+            .map_err(|error| Failure::unreadable(error).gap("events", Some(namespace)))?;
+        Ok(list.items.into_iter().filter_map(Event::into_object_event).collect())
     }
 }
 
@@ -47,11 +43,10 @@ struct EventList {
     items: Vec<Event>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct Event {
-    involved_object: Involved,
+    involved_object: InvolvedObject,
     reason: Option<String>,
     last_timestamp: Option<String>,
     event_time: Option<String>,
@@ -62,7 +57,7 @@ struct Event {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Involved {
+struct InvolvedObject {
     uid: String,
 }
 
@@ -79,11 +74,11 @@ struct EventSource {
 }
 
 impl Event {
-    fn sighting(self) -> Option<Sighting> {
+    fn into_object_event(self) -> Option<ObjectEvent> {
         let last = self.series.and_then(|series| series.last_observed_time);
         let times = [last, self.last_timestamp, self.event_time];
         let reporter = self.reporting_component.filter(|name| !name.is_empty()).or(self.source.component);
-        Some(Sighting {
+        Some(ObjectEvent {
             uid: self.involved_object.uid.into(),
             at: times.iter().flatten().find_map(|time| parse_time(time))?,
             reason: self.reason.unwrap_or_default(),

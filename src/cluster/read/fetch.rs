@@ -53,7 +53,7 @@ impl Cluster {
     async fn get_object(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<Response>, Failure> {
         match self.get(&object_path(kind, id), accept).await {
             Ok(response) => Ok(Some(response)),
-            Err(failure) if failure.kind == FailureKind::Missing => Ok(None),
+            Err(failure) if failure.kind == FailureKind::NotFound => Ok(None),
             Err(failure) => Err(failure),
         }
     }

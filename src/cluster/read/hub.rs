@@ -10,7 +10,7 @@ use super::list::Query;
 use crate::cluster::config::proxy::is_loopback;
 use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
-use gitops_core::ownership::hub::{Access, Hub, KINDS, access};
+use gitops_core::ownership::hub::{Access, Hub, access, owner_kinds};
 
 /// Keys that Flux tries for the kubeconfig in a Secret when the reference names none.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
@@ -22,12 +22,12 @@ impl Cluster {
     /// Fails when discovery fails.
     pub async fn hub(&self, target: &str, read_secrets: bool) -> Result<Hub, Failure> {
         let discovered = self.discover().await?;
-        let owners = discovered.types.iter().filter(|kind| KINDS.iter().any(|(group, name)| kind.is(group, name)));
+        let owners = discovered.types.iter().filter(|kind| owner_kinds().any(|(group, name)| kind.is(group, name)));
         let kinds: Vec<_> = owners.cloned().collect();
         let (owners, mut gaps) = self.read_full(&kinds, Query::default()).await;
         gaps.extend(discovered.gaps.into_iter().filter(|gap| {
             let group = gap.subject.split('/').next().unwrap_or_default();
-            KINDS.iter().any(|(known, _)| *known == group)
+            owner_kinds().any(|(known, _)| known == group)
         }));
         let wanted: BTreeSet<Access> = owners.iter().filter_map(access).collect();
         let mut addresses = BTreeMap::new();

@@ -9,10 +9,11 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use gitops_core::flux::suspension;
 use gitops_core::kubernetes::object::{
     ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, ResourceType, parse_time,
 };
-use gitops_core::ownership::{derive_identity, is_mark};
+use gitops_core::ownership::{derive_annotation, is_ownership_key};
 
 /// `metadata` of one object, borrowed from the response.
 #[derive(Default, Deserialize)]
@@ -125,13 +126,18 @@ impl Interner {
     }
 }
 
+/// Returns true if annotations and managedFields with a key are kept: it matters to ownership or to suspension.
+fn is_kept(key: &str) -> bool {
+    is_ownership_key(key) || suspension::KEYS.contains(&key)
+}
+
 /// Keeps all labels, the known annotations, and the managedFields entries of known keys.
 pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &mut Interner) -> ObjectMetadata {
-    let has_known_key = metadata.labels.iter().chain(&metadata.annotations).any(|(key, _)| is_mark(key));
+    let has_known_key = metadata.labels.iter().chain(&metadata.annotations).any(|(key, _)| is_kept(key));
     let writers = if has_known_key { writers(metadata, interner) } else { vec![] };
-    let known = metadata.annotations.iter().filter_map(|(key, value)| match is_mark(key) {
+    let known = metadata.annotations.iter().filter_map(|(key, value)| match is_kept(key) {
         true => Some((&**key, Cow::Borrowed(&**value))),
-        false if has_known_key => derive_identity(key, value).map(|(key, identity)| (key, Cow::Owned(identity))),
+        false if has_known_key => derive_annotation(key, value).map(|(key, identity)| (key, Cow::Owned(identity))),
         false => None,
     });
     ObjectMetadata {
@@ -167,8 +173,8 @@ fn trim_reference(reference: &RawOwnerReference<'_>, interner: &mut Interner) ->
     }
 }
 
-/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status: they are evidence of
-/// a controller's run.
+/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status, which are evidence
+/// that a controller ran.
 pub(crate) fn writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
@@ -233,7 +239,7 @@ impl<'de> Deserialize<'de> for KnownFields {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<KnownFields, M::Error> {
                 let mut keys = vec![];
                 while let Some((RawText(field), IgnoredAny)) = map.next_entry()? {
-                    keys.extend(field.strip_prefix("f:").filter(|key| is_mark(key)).map(Into::into));
+                    keys.extend(field.strip_prefix("f:").filter(|key| is_kept(key)).map(Into::into));
                 }
                 keys.sort_unstable();
                 keys.shrink_to_fit();
@@ -272,6 +278,7 @@ mod tests {
         let object = trim(&metadata, &kind, &mut Interner::default());
         assert_eq!(object.id, ObjectId::new("", "ConfigMap", "shop", "a\"b"));
         assert_eq!(object.annotations.get("huge"), None);
+        assert_eq!(object.annotations.get("reconcile.fluxcd.io/suspended"), Some("drill"));
         assert_eq!(object.labels.get("app"), Some("x"));
         assert_eq!(&*object.references[0].group, "apps");
         assert_eq!(object.writers.len(), 1, "only the entry that owns a known key is kept");

@@ -16,4 +16,4 @@ mod wire;
 
 pub use discovery::Discovered;
 pub use list::{Listing, Query};
-pub use watch::Sight;
+pub use watch::WatchedChange;

@@ -41,7 +41,7 @@ impl<'a> PartialList<'a> {
         self.items.len()
     }
 
-    /// Decodes the items.
+    /// Decodes the items one at a time.
     pub(crate) fn items(&self) -> impl Iterator<Item = Result<RawMetadata<'a>, String>> {
         self.items.iter().map(|item| metadata(Fields::find(item, 1)?))
     }

@@ -1,5 +1,4 @@
-//! Objects as they change: a watch for each type, taken up again when the server closes it, and listed anew when it is
-//! too late for that.
+//! Watches objects, one watch for each type. A closed watch is resumed, or replaced by a new list if its revision expired.
 
 use std::collections::HashMap;
 
@@ -12,41 +11,32 @@ use super::metadata::Interner;
 use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
-/// An object that changed.
+/// Change of an object during a watch.
 #[derive(Debug)]
-pub struct Sight {
-    /// Its type.
+pub struct WatchedChange {
     pub kind: ResourceType,
-    /// As it is now, or was last.
+    /// Object after the change, or its last known state.
     pub full: Resource,
-    /// Whether it is gone.
     pub deleted: bool,
 }
 
+/// Changes of objects, and failures of watches, which are tried again.
+type Changes = BoxStream<'static, Result<WatchedChange, Failure>>;
+
 impl Cluster {
-    /// Watches types without end. Objects in `known` are only told of when they change; what disappears while no watch
-    /// is open is told of as deleted after the next list. A failed watch is an error in between, and tried again, slower
-    /// each time.
-    pub fn watch(
-        &self,
-        types: &[ResourceType],
-        query: Query<'_>,
-        known: &[&Resource],
-    ) -> BoxStream<'static, Result<Sight, Failure>> {
+    /// Watches types without end. An object in `known` is reported when it changes. An object that disappears while no
+    /// watch is open is reported as deleted after the next list. A failed watch is an error in the stream and is tried
+    /// again with increasing pauses.
+    pub fn watch(&self, types: &[ResourceType], query: Query<'_>, known: &[&Resource]) -> Changes {
         let streams = types.iter().map(|kind| {
             let of_kind = known.iter().filter(|full| kind.is(&full.object.id.group, &full.object.id.kind));
-            let seen = of_kind.map(|full| (full.object.uid.clone(), (*full).clone())).collect();
-            self.watch_type(kind.clone(), query, Tracker { kind: kind.clone(), seen, relisted: None })
+            let known = of_kind.map(|full| (full.object.uid.clone(), (*full).clone())).collect();
+            self.watch_type(kind.clone(), query, Tracker { kind: kind.clone(), known, relisted: None })
         });
         select_all(streams).boxed()
     }
 
-    fn watch_type(
-        &self,
-        kind: ResourceType,
-        query: Query<'_>,
-        mut tracker: Tracker,
-    ) -> BoxStream<'static, Result<Sight, Failure>> {
+    fn watch_type(&self, kind: ResourceType, query: Query<'_>, mut tracker: Tracker) -> Changes {
         let resource = ApiResource {
             group: kind.group.to_string(),
             version: kind.version.to_string(),
@@ -62,73 +52,63 @@ impl Cluster {
             watcher::Config { label_selector: query.selector.map(str::to_owned), ..watcher::Config::default() };
         let host = self.host.clone();
         let events = watcher(api, config).default_backoff();
-        let sights = events.map(move |event| match event {
-            Ok(event) => tracker.take(event),
+        let changes = events.map(move |event| match event {
+            Ok(event) => tracker.changes(event),
             Err(error) => vec![Err(Failure::unreadable(format!("watching {} on {host}: {error}", kind.resource())))],
         });
-        sights.flat_map(futures::stream::iter).boxed()
+        changes.flat_map(futures::stream::iter).boxed()
     }
 }
 
-/// What is known of one type, so that a new list tells only of what is new.
+/// Known objects of one type by uid, so that a new list reports only changes.
 struct Tracker {
     kind: ResourceType,
-    seen: HashMap<Box<str>, Resource>,
-    /// While a list arrives: what it held so far.
+    known: HashMap<Box<str>, Resource>,
+    /// Objects of the list that is being received.
     relisted: Option<HashMap<Box<str>, Resource>>,
 }
 
 impl Tracker {
-    fn take(&mut self, event: watcher::Event<DynamicObject>) -> Vec<Result<Sight, Failure>> {
+    fn changes(&mut self, event: watcher::Event<DynamicObject>) -> Vec<Result<WatchedChange, Failure>> {
         use watcher::Event;
-        match event {
+        let (object, is_listed, deleted) = match event {
             Event::Init => {
                 self.relisted = Some(HashMap::new());
-                vec![]
+                return vec![];
             }
-            Event::InitApply(object) => {
-                self.read(&object).map_or_else(|failure| vec![Err(failure)], |full| self.listed(full))
-            }
-            Event::InitDone => self.gone(),
-            Event::Apply(object) => {
-                self.read(&object).map_or_else(|failure| vec![Err(failure)], |full| self.changed(full))
-            }
-            Event::Delete(object) => match self.read(&object) {
-                Ok(full) => {
-                    self.seen.remove(&full.object.uid);
-                    vec![Ok(self.sight(full, true))]
-                }
-                Err(failure) => vec![Err(failure)],
-            },
-        }
-    }
-
-    fn listed(&mut self, full: Resource) -> Vec<Result<Sight, Failure>> {
-        if let Some(relisted) = &mut self.relisted {
+            Event::InitDone => return self.unlisted().into_iter().map(Ok).collect(),
+            Event::InitApply(object) => (object, true, false),
+            Event::Apply(object) => (object, false, false),
+            Event::Delete(object) => (object, false, true),
+        };
+        let full = match self.read(&object) {
+            Ok(full) => full,
+            Err(failure) => return vec![Err(failure)],
+        };
+        if let Some(relisted) = self.relisted.as_mut().filter(|_| is_listed) {
             relisted.insert(full.object.uid.clone(), full.clone());
         }
-        self.changed(full)
-    }
-
-    /// What the list that just ended did not hold any more.
-    fn gone(&mut self) -> Vec<Result<Sight, Failure>> {
-        let Some(relisted) = self.relisted.take() else { return vec![] };
-        let before = std::mem::replace(&mut self.seen, relisted);
-        let gone = before.into_iter().filter(|(uid, _)| !self.seen.contains_key(uid)).map(|(_, full)| full);
-        let gone: Vec<_> = gone.collect();
-        gone.into_iter().map(|full| Ok(self.sight(full, true))).collect()
-    }
-
-    fn changed(&mut self, full: Resource) -> Vec<Result<Sight, Failure>> {
-        let before = self.seen.insert(full.object.uid.clone(), full.clone());
-        if before.is_some_and(|before| before.object.resource_version == full.object.resource_version) {
-            return vec![];
+        if deleted {
+            self.known.remove(&full.object.uid);
+        } else {
+            let before = self.known.insert(full.object.uid.clone(), full.clone());
+            if before.is_some_and(|before| before.object.resource_version == full.object.resource_version) {
+                return vec![];
+            }
         }
-        vec![Ok(self.sight(full, false))]
+        vec![Ok(self.change(full, deleted))]
     }
 
-    fn sight(&self, full: Resource, deleted: bool) -> Sight {
-        Sight { kind: self.kind.clone(), full, deleted }
+    /// Returns the objects that the completed list does not have any more.
+    fn unlisted(&mut self) -> Vec<WatchedChange> {
+        let Some(relisted) = self.relisted.take() else { return vec![] };
+        let mut before = std::mem::replace(&mut self.known, relisted);
+        before.retain(|uid, _| !self.known.contains_key(uid));
+        before.into_values().map(|full| self.change(full, true)).collect()
+    }
+
+    fn change(&self, full: Resource, deleted: bool) -> WatchedChange {
+        WatchedChange { kind: self.kind.clone(), full, deleted }
     }
 
     fn read(&self, object: &DynamicObject) -> Result<Resource, Failure> {
@@ -149,8 +129,15 @@ mod tests {
         .unwrap()
     }
 
+    fn reported(tracker: &mut Tracker, event: watcher::Event<DynamicObject>) -> Vec<String> {
+        let changes = tracker.changes(event).into_iter().map(Result::unwrap);
+        changes
+            .map(|change| format!("{}{}", change.full.object.uid, if change.deleted { " deleted" } else { "" }))
+            .collect()
+    }
+
     #[test]
-    fn a_new_list_tells_only_of_what_changed_meanwhile() {
+    fn a_new_list_reports_only_changes() {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         let kind = ResourceType {
             group: "source.toolkit.fluxcd.io".into(),
@@ -161,21 +148,15 @@ mod tests {
             short_names: vec![],
             namespaced: true,
         };
-        let mut tracker = Tracker { kind, seen: HashMap::new(), relisted: None };
-        let mut told = |event| {
-            let sights = tracker.take(event).into_iter().map(Result::unwrap);
-            sights
-                .map(|sight| format!("{}{}", sight.full.object.uid, if sight.deleted { " gone" } else { "" }))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(told(Apply(object("a", "1"))), ["a"]);
-        assert_eq!(told(Apply(object("b", "1"))), ["b"]);
-        assert_eq!(told(Apply(object("c", "1"))), ["c"]);
-        assert_eq!(told(Delete(object("c", "2"))), ["c gone"]);
-        assert!(told(Init).is_empty());
-        assert!(told(InitApply(object("a", "1"))).is_empty(), "nothing new");
-        assert_eq!(told(InitApply(object("d", "5"))), ["d"]);
-        assert_eq!(told(InitDone), ["b gone"]);
-        assert_eq!(told(Apply(object("a", "6"))), ["a"]);
+        let tracker = &mut Tracker { kind, known: HashMap::new(), relisted: None };
+        assert_eq!(reported(tracker, Apply(object("a", "1"))), ["a"]);
+        assert_eq!(reported(tracker, Apply(object("b", "1"))), ["b"]);
+        assert_eq!(reported(tracker, Apply(object("c", "1"))), ["c"]);
+        assert_eq!(reported(tracker, Delete(object("c", "2"))), ["c deleted"]);
+        assert!(reported(tracker, Init).is_empty());
+        assert!(reported(tracker, InitApply(object("a", "1"))).is_empty(), "nothing new");
+        assert_eq!(reported(tracker, InitApply(object("d", "5"))), ["d"]);
+        assert_eq!(reported(tracker, InitDone), ["b deleted"]);
+        assert_eq!(reported(tracker, Apply(object("a", "6"))), ["a"]);
     }
 }

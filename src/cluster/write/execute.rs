@@ -188,7 +188,7 @@ impl Cluster {
             }
             match self.delete(&kind, &fresh, false).await {
                 Ok(()) => return self.finish(&kind, &fresh, timeout).await,
-                Err(failure) if failure.kind == FailureKind::Missing => return DeletionResult::Gone,
+                Err(failure) if failure.kind == FailureKind::NotFound => return DeletionResult::Gone,
                 Err(failure) if failure.kind == FailureKind::Conflict => {}
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             }

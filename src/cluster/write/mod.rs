@@ -4,3 +4,4 @@ pub(crate) mod delete;
 mod dry_run;
 pub(crate) mod execute;
 pub(crate) mod patch;
+mod wait;

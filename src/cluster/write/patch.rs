@@ -1,95 +1,83 @@
-//! Changes one object by a JSON merge patch that was decided from the object as it was read, and decides anew when
-//! somebody else was faster.
+//! Sends the patch that suspends or resumes one object, and computes it again when somebody else changed the object first.
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use http::{Request, header};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::full_object;
 use crate::cluster::read::metadata::Interner;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::flux::suspension::FIELD_MANAGER;
-use gitops_core::flux::suspension::patch::{MetadataChange, PatchStep};
-use gitops_core::flux::suspension::wait;
-use gitops_core::flux::suspension::wait::WaitProgress;
-use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
+use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal, SuspensionPatch};
+use gitops_core::kubernetes::object::{Resource, ResourceType};
 
-/// How often a patch is tried against writers who are faster, and the first pause between two tries; each pause is twice
-/// the one before, so that the last try comes after six seconds.
-const TRIES: u32 = 8;
+/// Number of attempts against conflicts, and the pause after the first. Each pause is twice the one before, so the last
+/// attempt comes after six seconds.
+const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How often an object is looked at while waiting, at the least.
-const SLOWEST: Duration = Duration::from_secs(1);
-
-/// What became of one object.
+/// Result of the change of one object.
 #[derive(Debug)]
 pub enum PatchResult {
-    /// It was as it should be.
+    /// The object was as requested.
     Unchanged(Box<Resource>),
-    /// It was changed, or would be by a dry run.
+    /// The object was changed, or would be without the dry-run.
     Done {
-        /// As it was read.
+        /// Object as it was read.
         before: Box<Resource>,
-        /// As the server answered; the same as `before` when nothing was sent.
+        /// Object in the answer of the server; the same as `before` if nothing was sent.
         after: Box<Resource>,
-        /// What was sent.
-        change: MetadataChange,
+        patch: SuspensionPatch,
     },
-    /// It must not be changed.
-    Refused {
-        /// Why; may hold text written by others.
-        reason: String,
-        /// What to do instead.
-        hint: String,
-    },
-    /// It does not exist any more.
+    Refused(PatchRefusal),
+    /// The object does not exist any more.
     Missing,
-    /// The server did not do it.
     Failed(Failure),
 }
 
-/// Whether a change is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Made.
-    Real,
-    /// The server checks it as if.
-    ServerDryRun,
-    /// Nothing is sent.
-    ClientDryRun,
+/// Kind of dry-run; the values of `--dry-run`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    /// Change the objects for real.
+    #[default]
+    None,
+    /// Send nothing to the server.
+    Client,
+    /// Send the patch as a server-side dry-run.
+    Server,
 }
 
 impl Cluster {
-    /// Does what `decide` says of an object. When the object changed since it was read it is read again and decided
-    /// again, a limited number of times.
+    /// Sends the patch that `decide` computes for an object. After a conflict, the object is read and the patch computed
+    /// again, up to a limit.
     pub async fn change(
         &self,
         kind: &ResourceType,
         read: Resource,
-        mode: Mode,
-        decide: impl Fn(&Resource) -> PatchStep,
+        dry_run: DryRun,
+        decide: impl Fn(&Resource) -> PatchDecision,
     ) -> PatchResult {
         let mut before = Box::new(read);
         let mut attempt = 0;
         loop {
-            let change = match decide(&before) {
-                PatchStep::Unchanged => return PatchResult::Unchanged(before),
-                PatchStep::Refused { reason, hint } => return PatchResult::Refused { reason, hint },
-                PatchStep::Patch(change) => change,
+            let patch = match decide(&before) {
+                PatchDecision::Unchanged => return PatchResult::Unchanged(before),
+                PatchDecision::Refused(refusal) => return PatchResult::Refused(refusal),
+                PatchDecision::Patch(patch) => patch,
             };
-            if mode == Mode::ClientDryRun {
-                return PatchResult::Done { after: before.clone(), before, change };
+            if dry_run == DryRun::Client {
+                return PatchResult::Done { after: before.clone(), before, patch };
             }
-            let failure = match self.patch(kind, &before, &change, mode).await {
-                Ok(after) => return PatchResult::Done { before, after: Box::new(after), change },
-                Err(failure) if failure.kind == FailureKind::Missing => return PatchResult::Missing,
+            let failure = match self.send_patch(kind, &before, &patch, dry_run).await {
+                Ok(after) => return PatchResult::Done { before, after: Box::new(after), patch },
+                Err(failure) if failure.kind == FailureKind::NotFound => return PatchResult::Missing,
                 Err(failure) => failure,
             };
             attempt += 1;
-            if failure.kind != FailureKind::Conflict || attempt == TRIES {
+            if failure.kind != FailureKind::Conflict || attempt == ATTEMPTS {
                 return PatchResult::Failed(failure);
             }
             sleep(PAUSE * 2u32.pow(attempt - 1)).await;
@@ -101,44 +89,19 @@ impl Cluster {
         }
     }
 
-    /// Waits until a reconcile that was asked for is done, or can't be; [`WaitProgress::Pending`] when the time is up.
-    ///
-    /// Fails when the object cannot be read any more.
-    pub async fn wait_until_reconciled(
-        &self,
-        kind: &ResourceType,
-        id: &ObjectId,
-        token: &str,
-        limit: Duration,
-    ) -> Result<WaitProgress, Failure> {
-        let end = Instant::now() + limit;
-        let mut pause = PAUSE;
-        loop {
-            let Some(now) = self.fetch(kind, id).await? else {
-                return Ok(WaitProgress::Superseded("it does not exist any more"));
-            };
-            let progress = wait::progress(&now, token);
-            if !matches!(progress, WaitProgress::Pending(_)) || Instant::now() + pause > end {
-                return Ok(progress);
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(SLOWEST);
-        }
-    }
-
-    async fn patch(
+    async fn send_patch(
         &self,
         kind: &ResourceType,
         before: &Resource,
-        change: &MetadataChange,
-        mode: Mode,
+        patch: &SuspensionPatch,
+        dry_run: DryRun,
     ) -> Result<Resource, Failure> {
         let path = object_path(kind, &before.object.id);
-        let dry_run = if mode == Mode::ServerDryRun { "&dryRun=All" } else { "" };
+        let dry_run = if dry_run == DryRun::Server { "&dryRun=All" } else { "" };
         let request = Request::patch(format!("{path}?fieldManager={FIELD_MANAGER}{dry_run}"))
             .header(header::CONTENT_TYPE, "application/merge-patch+json")
             .header(header::ACCEPT, "application/json")
-            .body(change.body.to_string().into_bytes())
+            .body(patch.body.to_string().into_bytes())
             .map_err(Failure::unreadable)?;
         let response = self.send(request).await?;
         let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;

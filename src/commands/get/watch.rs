@@ -1,44 +1,43 @@
-//! `get -w`: one more row for each change, until interrupted.
+//! `get -w`: prints a row for each change, until interrupted.
 
 use std::collections::HashMap;
 
 use futures::stream::StreamExt;
 
-use super::GetArgs;
-use crate::cluster::{Cluster, Query, Sight};
+use super::args::GetArgs;
+use super::print::print_change;
+use super::read::GetData;
+use crate::cluster::{Cluster, Query, WatchedChange};
 use crate::commands::Session;
-use crate::commands::reading::ReadRequest;
 use crate::error::Result;
 use crate::exit::ExitCode;
-use crate::output::document;
-use crate::output::document::OutputFormat;
-use crate::output::{sanitize, suspensions};
+use crate::output::sanitize;
+use gitops_core::flux::suspension::view::FluxObject;
 
-/// Prints what changes.
-///
-/// # Errors
-/// When standard output cannot be written.
-pub async fn run(
+/// Texts of the last printed rows by uid, without the cells that change with time alone.
+type PrintedRows = HashMap<String, String>;
+
+pub(super) async fn run(
     args: &GetArgs,
     session: &mut Session,
     cluster: &Cluster,
-    mut reading: ReadRequest,
+    mut data: GetData,
 ) -> Result<ExitCode> {
     let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
     let query = Query { namespace, selector: args.selector.as_deref() };
-    let known: Vec<_> = reading.objects().collect();
-    let mut sights = cluster.watch(&reading.picked.types, query, &known);
+    let known: Vec<_> = data.objects().collect();
+    let mut changes = cluster.watch(&data.selected.types, query, &known);
     let mut last_failure = String::new();
-    let mut shown = HashMap::new();
-    while let Some(sight) = sights.next().await {
+    let mut printed = PrintedRows::new();
+    while let Some(change) = changes.next().await {
         session.now = chrono::Utc::now();
-        match sight {
-            Ok(sight) if reading.picked.is_wanted(&sight.kind, &sight.full.object.id.name) => {
+        match change {
+            Ok(change) if data.selected.includes(&change.kind, &change.full.object.id.name) => {
                 last_failure.clear();
-                reading.picked.replace(&sight.kind, sight.full.clone());
-                show(args, session, &reading, &sight, &mut shown)?;
-                if sight.deleted {
-                    reading.picked.forget(&sight.full.object.uid);
+                data.selected.replace(&change.kind, change.full.clone());
+                print_if_new(args, session, &data, &change, &mut printed)?;
+                if change.deleted {
+                    data.selected.remove(&change.full.object.uid);
                 }
             }
             Ok(_) => {}
@@ -54,32 +53,27 @@ pub async fn run(
     Ok(ExitCode::Done)
 }
 
-/// What was last shown of each object, by uid, without the cells that change with time alone.
-type Shown = HashMap<String, String>;
-
-/// Prints an object unless the row would say what the one before it said.
-fn show(args: &GetArgs, session: &mut Session, reading: &ReadRequest, sight: &Sight, shown: &mut Shown) -> Result<()> {
-    let mut items = args.rows(reading);
-    let Some(at) = items.iter().position(|item| item.uid == &*sight.full.object.uid) else { return Ok(()) };
+/// Prints an object unless its row would be the same as before.
+fn print_if_new(
+    args: &GetArgs,
+    session: &mut Session,
+    data: &GetData,
+    change: &WatchedChange,
+    printed: &mut PrintedRows,
+) -> Result<()> {
+    let mut items = args.rows(data);
+    let Some(at) = items.iter().position(|item| item.uid == &*change.full.object.uid) else { return Ok(()) };
     let mut item = items.remove(at);
-    item.deleted = sight.deleted;
-    let says =
-        [item.revision.unwrap_or_default(), &item.suspended(), item.ready.unwrap_or_default(), item.message].join("\n");
-    let says = format!("{says}\n{:?}\n{}", item.deleting, item.deleted);
-    if shown.insert(item.uid.to_owned(), says.clone()) == Some(says) {
+    item.deleted = change.deleted;
+    let text = row_text(&item);
+    if printed.insert(item.uid.to_owned(), text.clone()) == Some(text) {
         return Ok(());
     }
-    let text = match args.output {
-        OutputFormat::Json => document::json(&item)?,
-        OutputFormat::Yaml => format!("---\n{}", document::yaml(&item)?),
-        OutputFormat::Name => document::name(item.object) + "\n",
-        OutputFormat::Table | OutputFormat::Wide => {
-            // The row stands below all others, so that its columns stay where they were.
-            items.push(item);
-            let table =
-                suspensions::table(&items, session.now, args.output == OutputFormat::Wide).render(!args.no_headers);
-            table.lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
-        }
-    };
-    session.terminal.data(&text)
+    print_change(args, session, item, items)
+}
+
+fn row_text(item: &FluxObject<'_>) -> String {
+    let cells =
+        [item.revision.unwrap_or_default(), &item.suspended(), item.ready.unwrap_or_default(), item.message].join("\n");
+    format!("{cells}\n{:?}\n{}", item.deleting, item.deleted)
 }

@@ -1,39 +1,42 @@
-//! `inventory`: who manages what, and what is leaked, orphaned, contested or unmanaged.
+//! `inventory`: the owners of the cluster, their objects, and the objects that are leaked, orphaned, unmanaged or claimed by
+//! several owners.
 
-pub mod reading;
+mod reading;
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::Session;
-use super::{filters, owners, targets};
+use super::{owners, resource_args};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use crate::output::inventory as show;
-use crate::output::inventory::Format;
-use crate::output::labels;
+use crate::output::inventory::{self as show, Format};
 use crate::output::sanitize;
-use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use gitops_core::kubernetes::selector::Selector;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::ownership;
 use gitops_core::ownership::index::Index;
-use gitops_core::ownership::report::labels::LabelReport;
-use gitops_core::ownership::report::{Body, InventoryDocument, InventoryFilter, OwnerObjects, Question, Views};
-use gitops_core::ownership::{Members, OwnerId};
-use reading::Read;
+use gitops_core::ownership::read_scope::ReadScope;
+use gitops_core::ownership::report::label_reports::label_report;
+use gitops_core::ownership::report::{
+    Body, InventoryDocument, InventoryFilter, InventoryReport, OwnerObjects, Question,
+};
+use gitops_core::ownership::scheme::label_report::LabelReport;
+use gitops_core::ownership::{Members, OwnerId, SYSTEMS};
+use reading::Reading;
 
 /// Show what manages the cluster's objects, and what is leaked or orphaned
 ///
-/// Without arguments every owner is listed with its counts. With an owner, its objects and their state. The flags list
-/// the objects that are leaked (labelled by a live owner that does not list them), orphaned (their owner does not
-/// exist), contested by several owners, or managed by nothing.
+/// Without arguments, inventory lists every owner with the number of its objects. With an owner, it lists the objects of
+/// that owner and their state. The flags list objects that are leaked (labelled by a live owner that does not list them),
+/// orphaned (their owner does not exist), claimed by several owners, or managed by nothing.
 ///
-/// qbec and Flux v1 record nothing, so marks are all there is. --by qbec groups them by application, environment, tag
-/// and component, and tells copied metadata from genuine. --by flux-v1 says what each mark is worth: of a fluxd in this
-/// cluster (synced), of an earlier configuration of it as far as URL forms, branch master or main and its own paths go
-/// (drifted), copied, malformed, of an unknown source, or under the key of old versions. Which synced objects are in no
-/// manifest any more says prune --plan --by flux-v1 alone, since only manifests can tell.
+/// qbec and Flux v1 keep no inventory, only labels. --by qbec groups objects by application, environment, tag and
+/// component, and separates copied labels from genuine ones. --by flux-v1 shows the status of each mark: synced (from the
+/// source of a fluxd in this cluster), drifted (from an earlier configuration, with another form of the URL, branch master
+/// or main, or other paths), copied, malformed, from an unknown source, or under the key of old versions. To find synced
+/// objects that are in no manifest any more, give the manifests to `kubectl gitops prune`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   # Every owner in the cluster
@@ -42,206 +45,221 @@ use reading::Read;
   # One owner's objects, as a tree down to Pods
   kubectl gitops inventory -o tree kustomization/apps
 
-  # What qbec and a Flux v1 marked, each object in a line of its own
+  # Objects with labels of qbec, and of Flux v1 with one line per object
   kubectl gitops inventory --by qbec
   kubectl gitops inventory --by flux-v1 -o wide
 
-  # What its owner will never prune
+  # Objects that their owner will never prune
   kubectl gitops inventory --leaked
 
-  # Only some kinds, or some labels; what is hidden is counted
+  # Some kinds, or some labels
   kubectl gitops inventory --kind deployments,statefulsets -l team=shop
 
-  # What Helm's releases list; what a hub cluster's owners apply here
+  # Objects of Helm releases; objects that owners in a hub cluster apply to this one
   kubectl gitops inventory --by helm --read-secrets
   kubectl gitops inventory --owner-context hub --read-secrets
 
-  # Who manages one object, and how that is known
+  # The owner of one object, and the evidence
   kubectl gitops inventory -n shop --why deployment/web")]
 pub struct InventoryArgs {
-    /// Only these owners, as KIND/NAME or NAMESPACE/KIND/NAME
+    /// Owners to show, as KIND/NAME or NAMESPACE/KIND/NAME
     #[arg(value_name = "OWNER")]
     pub owners: Vec<String>,
-    /// Only this system: flux, flux-v1, qbec, applyset, argocd, helm, kapp or cli-utils
-    #[arg(long, value_name = "SYSTEM")]
+    #[arg(long, value_name = "SYSTEM", help = format!("Limit to owners of SYSTEM: {}", SYSTEMS.join(", ")))]
     pub by: Option<String>,
-    /// Objects that a live owner claims and does not list: their system will never prune them
+    /// List objects with the labels of a live owner that does not list them: their system will never prune them
     #[arg(long, group = "question")]
     pub leaked: bool,
-    /// Objects whose owner does not exist
+    /// List objects whose owner does not exist
     #[arg(long, group = "question")]
     pub orphaned: bool,
-    /// Objects that several owners claim
+    /// List objects that several owners claim
     #[arg(long, group = "question")]
     pub conflicts: bool,
-    /// Objects that nothing manages, without the cluster's own
+    /// List objects that nothing manages, except those that Kubernetes itself creates
     #[arg(long, group = "question")]
     pub unmanaged: bool,
     /// Explain one object: TYPE/NAME in the namespace of -n
     #[arg(long, group = "question", value_name = "TYPE/NAME", conflicts_with = "owners")]
     pub why: Option<String>,
-    /// Show only objects of these kinds: TYPE[,TYPE…] as kubectl knows them; what is hidden is counted
+    /// Show only objects of these kinds (TYPE[,TYPE…]), and count the hidden ones
     #[arg(long = "kind", value_name = "TYPE", value_delimiter = ',', conflicts_with = "why")]
     pub kinds: Vec<String>,
-    /// Show only objects that live and that this label selector matches; what is hidden is counted
+    /// Show only existing objects that match this label selector, and count the hidden ones
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "why")]
     pub selector: Option<String>,
-    /// Read the records of Helm's releases, which are Secrets: then it is known what a release lists. Only the identities
-    /// of its objects are kept, and nothing of a Secret is shown
+    /// Read the records of Helm releases, which are Secrets, to list the objects of each release
+    ///
+    /// Only the identities of these objects are kept. Nothing else in a Secret is kept or shown.
     #[arg(long, conflicts_with = "snapshot")]
     pub read_secrets: bool,
-    /// Read owners from this context's cluster too: a hub whose Kustomizations, HelmReleases and Applications apply to
-    /// others. Those whose address is this cluster's count as its owners; the rest is remote and not checked. To learn
-    /// the address in a kubeConfig Secret, add --read-secrets
+    /// Read owners from the cluster of CONTEXT too: a hub whose owners apply to this cluster
+    ///
+    /// Kustomizations, HelmReleases and Applications with the address of this cluster count as its owners. The others are
+    /// remote and not checked. Add --read-secrets to read the addresses in kubeConfig Secrets.
     #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
     pub owner_context: Option<String>,
-    /// tree, table, wide, json, yaml or name
+    /// Output format: tree, table, wide, json, yaml or name
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
     pub output: Format,
-    /// No header line in tables
+    /// Print tables without a header line
     #[arg(long)]
     pub no_headers: bool,
-    /// Read this recorded cluster instead of a live one
+    /// Read the recorded cluster in FILE instead of a live one
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
 }
 
-/// Reads the cluster and answers.
+/// Reads the cluster and prints the answer.
 ///
 /// # Errors
-/// When the cluster cannot be read at all, or an owner or object that was named does not exist.
+/// If the cluster cannot be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
-    let selector = args.selector.as_deref().map(filters::selector).transpose()?;
-    let Read { snapshot, narrowed, given } = reading::read(args, session).await?;
-    let index = Index::build_with(&snapshot, &given);
-    let filter = InventoryFilter { kinds: filters::kinds(&args.kinds, &index)?, selector };
-    let chosen = chosen(args, session, &index)?;
+    let selector = args.selector.as_deref().map(resource_args::parse_selector).transpose()?;
+    let reading = reading::read(args, session).await?;
+    let index = Index::build_with(&reading.snapshot, &reading.extra);
+    if reading.is_sufficient(&index) {
+        return answer(args, selector, session, &reading, &index).await;
+    }
+    let reading = reading::read_everything(session).await?;
+    answer(args, selector, session, &reading, &Index::build(&reading.snapshot)).await
+}
+
+async fn answer(
+    args: &InventoryArgs,
+    selector: Option<Selector>,
+    session: &mut Session,
+    reading: &Reading,
+    index: &Index<'_>,
+) -> Result<ExitCode> {
+    let filter = InventoryFilter { kinds: resource_args::parse_kinds(&args.kinds, index)?, selector };
+    let owners = selected_owners(args, session, index)?;
     let contents = if args.owners.is_empty() || args.snapshot.is_some() {
         vec![]
     } else {
-        contents(session, &snapshot, &index, &chosen).await?
+        contents(session, &reading.snapshot, index, &owners).await?
     };
-    let views = Views::new(&index, &contents);
-    let body = answer(args, session, &snapshot, &views, &index, &chosen)?;
-    let document =
-        InventoryDocument { narrowed, census: census_of(args, session, &index), ..views.document(body, &filter) };
+    let report = InventoryReport::new(index, &contents);
+    let rows = rows(args, session, &report, index, &owners)?;
+    let document = InventoryDocument {
+        scope: reading.scope.as_ref().map(ReadScope::describe),
+        label_report: label_report_of(args, session, index),
+        ..report.document(rows, &filter)
+    };
     session.terminal.data(&show::render(&document, args.output, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&document));
     show::hidden(&document).into_iter().for_each(|line| session.terminal.status(&line));
-    let notes = document.census.iter().flat_map(labels::notes);
-    notes.for_each(|note| session.terminal.warning(&sanitize::one_line(&note)));
-    Ok(session.report_gaps(&snapshot.gaps))
+    for warning in document.label_report.iter().flat_map(|report| &report.warnings) {
+        session.terminal.warning(&sanitize::one_line(warning));
+    }
+    Ok(session.report_gaps(&reading.snapshot.gaps))
 }
 
-/// The owners in question: those named, else all of the system and namespace asked for.
-fn chosen(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Result<Vec<OwnerId>> {
+/// Returns the owners that the arguments select: by name, else by system and namespace.
+fn selected_owners(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Result<Vec<OwnerId>> {
     if !args.owners.is_empty() {
         let namespace = session.connection.namespace.as_deref();
         return args.owners.iter().map(|text| owners::find(text, namespace, index)).collect();
     }
-    let system = args.by.as_deref().map(owners::system).transpose()?;
-    let namespace = session.connection.namespace.as_ref().filter(|_| args.why.is_none());
-    let wanted = |owner: &OwnerId| {
-        system.as_ref().is_none_or(|system| *system == owner.system)
-            && namespace.is_none_or(|namespace| *namespace == owner.namespace)
-    };
-    Ok(index.owners().map(|owner| owner.id.clone()).filter(wanted).collect())
+    args.by.as_deref().map(owners::system).transpose()?;
+    let namespace = session.connection.namespace.as_deref().filter(|_| args.why.is_none());
+    let owners = index.owners().map(|owner| &owner.id);
+    Ok(owners.filter(|owner| matches_scope(owner, args.by.as_deref(), namespace)).cloned().collect())
 }
 
-fn answer(
+fn matches_scope(owner: &OwnerId, system: Option<&str>, namespace: Option<&str>) -> bool {
+    system.is_none_or(|system| system == owner.system) && namespace.is_none_or(|namespace| namespace == owner.namespace)
+}
+
+fn rows(
     args: &InventoryArgs,
     session: &Session,
-    snapshot: &Snapshot,
-    views: &Views<'_, '_>,
+    report: &InventoryReport<'_, '_>,
     index: &Index<'_>,
-    chosen: &[OwnerId],
+    selected: &[OwnerId],
 ) -> Result<Body> {
     if let Some(text) = &args.why {
-        return Ok(Body::Why(Box::new(views.why(object(text, session, snapshot)?))));
+        let object = find_object(text, session, index.snapshot())?;
+        return Ok(Body::Explanation(Box::new(report.explain(object))));
     }
+    let namespace = session.connection.namespace.as_deref();
+    let is_limited = !args.owners.is_empty() || args.by.is_some() || namespace.is_some();
     if let Some(question) = question(args) {
-        let narrowed = !args.owners.is_empty() || args.by.is_some() || session.connection.namespace.is_some();
-        let here = |object: &ObjectMetadata| {
-            session.connection.namespace.as_ref().is_none_or(|namespace| **namespace == *object.id.namespace)
+        // An owner that does not exist is in no list of owners: its system and namespace decide.
+        let is_selected = |owner: &OwnerId| {
+            let matches = args.owners.is_empty() && matches_scope(owner, args.by.as_deref(), namespace);
+            !is_limited || selected.contains(owner) || matches
         };
-        let asked = |owner: &OwnerId| !narrowed || chosen.contains(owner) || in_namespace(owner, args, session);
-        let wanted = |object: &ObjectMetadata, owners: &[OwnerId]| match owners {
-            [] => here(object),
-            owners => owners.iter().any(asked),
-        };
-        return Ok(Body::Findings(views.findings(question, wanted)));
+        return Ok(Body::Findings(report.findings(question, |object, owners| match owners {
+            [] => is_in_namespace(object, namespace),
+            owners => owners.iter().any(is_selected),
+        })));
     }
     if args.output == Format::Tree {
-        let whole = args.owners.is_empty() && args.by.is_none() && session.connection.namespace.is_none();
-        return Ok(Body::Tree(if whole { views.forest() } else { views.tree(chosen) }));
+        return Ok(Body::Tree(if is_limited { report.tree(selected) } else { report.forest() }));
     }
-    let owners = chosen.iter().filter_map(|id| index.owner(id));
+    let owners = selected.iter().filter_map(|id| index.owner(id));
     if args.owners.is_empty() {
-        return Ok(Body::Owners(owners.map(|owner| views.summary(owner)).collect()));
+        return Ok(Body::Owners(owners.map(|owner| report.summary(owner)).collect()));
     }
-    let objects = owners.map(|owner| OwnerObjects { owner: views.summary(owner), objects: views.objects(owner) });
+    let objects = owners.map(|owner| OwnerObjects { owner: report.summary(owner), objects: report.objects(owner) });
     Ok(Body::Objects(objects.collect()))
 }
 
-/// An owner that does not exist is in no list of owners; the system and namespace that its claim names decide.
-fn in_namespace(owner: &OwnerId, args: &InventoryArgs, session: &Session) -> bool {
-    args.owners.is_empty()
-        && args.by.as_ref().is_none_or(|system| *system == owner.system)
-        && session.connection.namespace.as_ref().is_none_or(|namespace| *namespace == owner.namespace)
+fn is_in_namespace(object: &ObjectMetadata, namespace: Option<&str>) -> bool {
+    namespace.is_none_or(|namespace| *namespace == *object.id.namespace)
 }
 
 fn question(args: &InventoryArgs) -> Option<Question> {
-    [
+    let questions = [
         (args.leaked, Question::Leaked),
         (args.orphaned, Question::Orphaned),
         (args.conflicts, Question::Conflicts),
         (args.unmanaged, Question::Unmanaged),
-    ]
-    .into_iter()
-    .find_map(|(asked, question)| asked.then_some(question))
+    ];
+    questions.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, question)| question)
 }
 
-/// What marks say of a whole system that keeps no record.
-fn census_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<LabelReport> {
-    let whole = args.owners.is_empty() && args.why.is_none() && question(args).is_none();
+/// Returns the report on the labels of a system that keeps no inventory, if the answer is about the whole system.
+fn label_report_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<LabelReport> {
+    let is_about_system = args.owners.is_empty() && args.why.is_none() && question(args).is_none();
+    let system = args.by.as_deref().filter(|_| is_about_system)?;
     let namespace = session.connection.namespace.as_deref();
-    let here = |object: &ObjectMetadata| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
-    ownership::report::labels::of(args.by.as_deref().filter(|_| whole)?, index, &here)
+    label_report(system, index, &|object| is_in_namespace(object, namespace))
 }
 
-/// The object that `TYPE/NAME` names, in the namespace of `-n` or cluster-scoped.
-fn object<'a>(text: &str, session: &Session, snapshot: &'a Snapshot) -> Result<&'a ObjectMetadata> {
+/// Finds the object `TYPE/NAME` in the namespace of `-n`, or among cluster-scoped objects.
+fn find_object<'a>(text: &str, session: &Session, snapshot: &'a Snapshot) -> Result<&'a ObjectMetadata> {
     let (word, name) = text.split_once('/').ok_or_else(|| Error::usage(format!("{text:?} is not TYPE/NAME")))?;
-    let named = |object: &&ObjectMetadata| {
-        let kind = snapshot.resource_type(&object.id.group_kind());
-        *object.id.name == *name && kind.is_some_and(|kind| targets::means(kind, word))
-    };
     let namespace = session.connection.namespace.as_deref();
-    let here = |object: &&ObjectMetadata| namespace.is_none_or(|namespace| *object.id.namespace == *namespace);
-    let found: Vec<&ObjectMetadata> = snapshot.objects.iter().filter(named).filter(here).collect();
+    let objects = snapshot.objects.iter().filter(|object| {
+        let kind = snapshot.resource_type(&object.id.group_kind());
+        let has_type = kind.is_some_and(|kind| resource_args::is_named(kind, word));
+        has_type && *object.id.name == *name && is_in_namespace(object, namespace)
+    });
+    let found: Vec<&ObjectMetadata> = objects.collect();
     match found[..] {
-        [one] => Ok(one),
+        [object] => Ok(object),
         [] => Err(Error::failed(format!("no object {text:?} was found")).hint("give its namespace with -n")),
         _ => {
-            let places: Vec<String> = found.iter().map(|object| object.id.to_string()).collect();
-            Err(Error::usage(format!("{text:?} is not unique")).hint(format!("one of {}", places.join(", "))))
+            let ids: Vec<String> = found.iter().map(|object| object.id.to_string()).collect();
+            Err(Error::usage(format!("{text:?} is not unique")).hint(format!("name one of {}", ids.join(", "))))
         }
     }
 }
 
-/// The content of the owners' objects, for their readiness. Secrets and ConfigMaps have none to tell and stay unread.
+/// Reads the content of the owners' objects, for their readiness. Secrets and ConfigMaps have no status and stay unread.
 async fn contents(
     session: &Session,
     snapshot: &Snapshot,
     index: &Index<'_>,
-    chosen: &[OwnerId],
+    owners: &[OwnerId],
 ) -> Result<Vec<Resource>> {
-    let members = chosen.iter().filter_map(|id| match &index.owner(id)?.members {
+    let members = owners.iter().filter_map(|id| match &index.owner(id)?.members {
         Members::Listed(ids) => Some(ids),
         _ => None,
     });
-    let silent = ["Secret", "ConfigMap"];
-    let telling = members.flatten().filter(|id| !silent.contains(&&*id.kind) && snapshot.object(id).is_some());
-    let wanted: Vec<_> = telling.cloned().collect();
-    Ok(session.cluster().await?.fetch_all(snapshot, wanted).await)
+    let has_status = |id: &&ObjectId| !["Secret", "ConfigMap"].contains(&&*id.kind) && snapshot.object(id).is_some();
+    let ids: Vec<ObjectId> = members.flatten().filter(has_status).cloned().collect();
+    Ok(session.cluster().await?.fetch_all(snapshot, ids).await)
 }

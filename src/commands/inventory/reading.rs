@@ -1,4 +1,4 @@
-//! How much of the cluster `inventory` reads: everything, or less where the answer is the same.
+//! Reads the part of the cluster that `inventory` needs: everything, or less where the answer is the same.
 
 use super::InventoryArgs;
 use crate::cluster::Cluster;
@@ -11,80 +11,93 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::{ExtraOwners, Index};
 use gitops_core::ownership::read_scope::ReadScope;
 
-/// What was read.
-pub(crate) struct Read {
-    /// The cluster.
-    pub(crate) snapshot: Snapshot,
-    /// In words, to what the reading was narrowed.
-    pub(crate) narrowed: Option<String>,
-    /// What else is known of owners.
-    pub(crate) given: ExtraOwners,
+/// A cluster as far as it was read.
+pub(super) struct Reading {
+    pub(super) snapshot: Snapshot,
+    /// Part of the cluster that was read; `None` for everything.
+    pub(super) scope: Option<ReadScope>,
+    /// Owners that the snapshot does not show.
+    pub(super) extra: ExtraOwners,
 }
 
-impl Read {
-    fn whole(snapshot: Snapshot) -> Self {
-        Self { snapshot, narrowed: None, given: ExtraOwners::default() }
+impl Reading {
+    fn of_everything(snapshot: Snapshot) -> Self {
+        Self { snapshot, scope: None, extra: ExtraOwners::default() }
+    }
+
+    /// Returns true if the answer is certainly that of the whole cluster.
+    pub(super) fn is_sufficient(&self, index: &Index<'_>) -> bool {
+        self.scope.as_ref().is_none_or(|scope| !self.snapshot.objects.is_empty() && !scope.is_in_doubt(index))
     }
 }
 
 /// Reads what the question needs.
 ///
 /// # Errors
-/// When the cluster, or the hub, cannot be read at all.
-pub(crate) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<Read> {
+/// If the cluster, or the hub, cannot be read at all.
+pub(super) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<Reading> {
     let system = args.by.as_deref().map(owners::system).transpose()?;
     if let Some(file) = &args.snapshot {
-        return Ok(Read::whole(session.recorded(file)?));
+        return Ok(Reading::of_everything(session.recorded(file)?));
     }
     let cluster = session.cluster().await?;
     if args.read_secrets || args.owner_context.is_some() {
-        return beyond(args, session, &cluster).await;
+        return read_with_extra_owners(args, session, &cluster).await;
     }
-    // A tree goes on to what carries no mark, and so does what nothing manages.
-    let marked_only = args.why.is_none() && !args.unmanaged && args.output != Format::Tree;
-    let narrowed = match &args.owners[..] {
-        [owner] if marked_only => cluster.snapshot_by_owners(session.now, |first| of_owner(owner, first)).await?,
-        [] if marked_only && let Some(reading) = system.as_deref().and_then(ReadScope::of_system) => {
-            (cluster.snapshot_in_scope(session.now, &reading).await?, Some(reading))
+    // Dependents in a tree and unmanaged objects have no labels of a system.
+    let needs_labels_only = args.why.is_none() && !args.unmanaged && args.output != Format::Tree;
+    let (snapshot, scope) = match &args.owners[..] {
+        [owner] if needs_labels_only => {
+            cluster.snapshot_by_owners(session.now, |owners| scope_of_owner(owner, owners)).await?
         }
-        _ => return Ok(Read::whole(session.snapshot_of(&cluster).await?)),
+        [] if needs_labels_only && let Some(scope) = system.as_deref().and_then(ReadScope::of_system) => {
+            (cluster.snapshot_in_scope(session.now, &scope).await?, Some(scope))
+        }
+        _ => return read_everything(session).await,
     };
-    Ok(match narrowed {
-        (snapshot, None) => Read::whole(snapshot),
-        (snapshot, Some(reading)) if !snapshot.objects.is_empty() && !reading.is_in_doubt(&Index::build(&snapshot)) => {
-            Read { narrowed: Some(reading.describe()), ..Read::whole(snapshot) }
-        }
-        _ => Read::whole(session.snapshot_of(&cluster).await?),
-    })
+    Ok(Reading { scope, ..Reading::of_everything(snapshot) })
 }
 
-/// Everything, with what Helm recorded or what a hub's owners record: there, objects may have lost their marks.
-async fn beyond(args: &InventoryArgs, session: &mut Session, cluster: &Cluster) -> Result<Read> {
+/// Reads the whole cluster.
+///
+/// # Errors
+/// If the cluster cannot be read at all.
+pub(super) async fn read_everything(session: &mut Session) -> Result<Reading> {
+    let cluster = session.cluster().await?;
+    Ok(Reading::of_everything(session.snapshot_of(&cluster).await?))
+}
+
+/// Reads everything, and the records of Helm releases or the owners of a hub. These list objects that may have lost their
+/// labels, so no part of the cluster can be left out.
+async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, cluster: &Cluster) -> Result<Reading> {
     let hub = match &args.owner_context {
         None => None,
-        Some(context) => Some(hub_of(context, session, cluster).await?),
+        Some(context) => Some((context, connect_to_hub(context, session, cluster).await?)),
     };
     let read_hub = async |hub: &Cluster| hub.hub(&cluster.server, args.read_secrets).await;
     let before = match &hub {
         None => None,
-        Some(hub) => Some(read_hub(hub).await?),
+        Some((_, hub)) => Some(read_hub(hub).await?),
     };
-    let mut read = Read::whole(session.snapshot_of(cluster).await?);
+    let mut reading = Reading::of_everything(session.snapshot_of(cluster).await?);
     if args.read_secrets {
-        cluster.add_release_records(&mut read.snapshot).await;
+        cluster.add_release_records(&mut reading.snapshot).await;
     }
-    if let (Some(hub), Some(before)) = (&hub, &before) {
+    if let (Some((context, hub)), Some(before)) = (&hub, &before) {
         let owners = read_hub(hub).await?.since(before);
-        let context = args.owner_context.as_deref().unwrap_or_default();
-        let there = |gap: &Gap| Gap { subject: format!("{} of context {context}", gap.subject), ..gap.clone() };
-        read.snapshot.gaps.extend(owners.gaps.iter().map(there));
-        read.given.hub = Some(owners);
+        reading.snapshot.gaps.extend(
+            owners
+                .gaps
+                .iter()
+                .map(|gap| Gap { subject: format!("{} of context {context}", gap.subject), ..gap.clone() }),
+        );
+        reading.extra.hub = Some(owners);
     }
-    Ok(read)
+    Ok(reading)
 }
 
-/// The hub: another context of the same kubeconfig, and another cluster.
-async fn hub_of(context: &str, session: &Session, cluster: &Cluster) -> Result<Cluster> {
+/// Connects to the hub: another context of the same kubeconfig, and another cluster.
+async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> Result<Cluster> {
     let own = &session.connection;
     let connection = ConnectionArgs {
         kubeconfig: own.kubeconfig.clone(),
@@ -94,18 +107,18 @@ async fn hub_of(context: &str, session: &Session, cluster: &Cluster) -> Result<C
         ..ConnectionArgs::default()
     };
     let hub = Cluster::connect(&connection).await?;
-    let same = match (hub.uid().await, cluster.uid().await) {
+    let is_same_cluster = match (hub.uid().await, cluster.uid().await) {
         (Some(hub), Some(own)) => hub == own,
         _ => hub.server == cluster.server,
     };
-    if same {
-        return Err(Error::usage(format!("--owner-context {context} is this cluster itself"))
-            .hint("leave it out: the owners of this cluster are read in any case"));
+    if is_same_cluster {
+        return Err(Error::usage(format!("--owner-context {context} is the cluster itself"))
+            .hint("omit --owner-context: the owners of this cluster are always read"));
     }
     Ok(hub)
 }
 
-fn of_owner(text: &str, owners: &Snapshot) -> Option<ReadScope> {
+fn scope_of_owner(text: &str, owners: &Snapshot) -> Option<ReadScope> {
     let index = Index::build(owners);
     let id = owners::find(text, None, &index).ok()?;
     ReadScope::of_owner(index.owner(&id)?)

@@ -1,6 +1,5 @@
 //! `--diff`: sends every object that the Kustomizations apply to the server as a dry-run, as kustomize-controller would.
 
-use gitops_core::text::join_limited;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
@@ -16,11 +15,12 @@ use gitops_core::flux::simulation::dry_run::DryRuns;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::text::join_limited;
 
 /// Number of objects that one message names.
 const NAMED_OBJECTS: usize = 5;
 
-/// DryRunAnswers of the server to all dry-runs.
+/// Answers of the server to all dry-runs.
 #[derive(Default)]
 pub(crate) struct DryRunAnswers {
     pub(crate) dry_runs: DryRuns,
@@ -59,16 +59,17 @@ pub(crate) async fn send(cluster: &Cluster, snapshot: &Snapshot, mut objects: Ve
 impl DryRunAnswers {
     /// Returns a gap for each resource without an answer. Deletions are known without dry-runs.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
-        let gap = |(resource, failure): (&String, &Failure)| {
+        let mut gaps = vec![];
+        for (resource, failure) in &self.failures {
             let gap = failure.gap(format!("what changes in {resource}"), None);
-            Gap { message: format!("{}; deletions are complete", gap.message), ..gap }
-        };
-        self.failures.iter().map(gap).collect()
+            gaps.push(Gap { message: format!("{}; deletions are complete", gap.message), ..gap });
+        }
+        gaps
     }
 
     /// Returns the hint for missing rights.
     pub(crate) fn hint(&self) -> Option<String> {
-        let denied = self.failures.values().find(|failure| failure.kind == FailureKind::Denied)?;
+        let denied = self.failures.values().find(|failure| failure.kind == FailureKind::Forbidden)?;
         let hint = Error::from(denied.clone()).hint?;
         Some(format!("--diff needs the right to patch, if only for dry-runs; {hint}"))
     }

@@ -18,7 +18,7 @@ use gitops_core::plan::limits;
 use gitops_core::plan::limits::Base;
 use gitops_core::plan::outcome::StepResult;
 use gitops_core::plan::volumes::add_volume_outcomes;
-use gitops_core::prune::collectors::request::{CollectorPlan, Request};
+use gitops_core::prune::collectors::request::{CollectorPlan, CollectorRequest};
 use gitops_core::prune::leaked::PruneOptions;
 use gitops_core::text::pluralize;
 
@@ -27,14 +27,14 @@ pub(super) enum PlanSource {
     /// The cluster alone.
     Cluster(PruneOptions),
     /// The cluster and the manifests of a system that keeps no inventory.
-    Manifests(Box<Request>),
+    Manifests(Box<CollectorRequest>),
 }
 
 impl PlanSource {
     fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         match self {
-            Self::Cluster(options) => Ok(CollectorPlan::of(gitops_core::prune::leaked::plan(index, options))),
-            Self::Manifests(request) => Ok(request.answer(index)?),
+            Self::Cluster(options) => Ok(gitops_core::prune::leaked::plan(index, options).into()),
+            Self::Manifests(request) => Ok(request.plan(index)?),
         }
     }
 
@@ -56,7 +56,7 @@ pub(super) async fn run(
     session: &mut Session,
 ) -> Result<ExitCode> {
     let index = Index::build(&snapshot);
-    let CollectorPlan { mut plan, waves, staying, preview: change, warnings } = source.plan(&index)?;
+    let CollectorPlan { mut plan, waves, retained, source_change: change, warnings } = source.plan(&index)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
@@ -70,7 +70,7 @@ pub(super) async fn run(
     plan = add_consequences(plan, args, &snapshot);
     let base = match source {
         PlanSource::Cluster(_) => Base::Inventories(&index),
-        PlanSource::Manifests(_) => Base::Staying(staying),
+        PlanSource::Manifests(_) => Base::Staying(retained),
     };
     plan.set_alarms(limits::check_plan(&plan, base, &args.limits()));
     match change {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::tools::manifests::Loader;
 use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::ownership::schemes::flux_v1::url::safe_url;
-use gitops_core::prune::collectors::request::{NewSource, Request, System};
+use gitops_core::prune::collectors::request::{CollectorRequest, NewSource, SystemOptions};
 
 /// Branch of fluxd without `--git-branch`.
 const DEFAULT_BRANCH: &str = "master";
@@ -59,10 +59,10 @@ pub struct FluxV1Args {
 }
 
 impl FluxV1Args {
-    pub(super) fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<Request> {
+    pub(super) fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<CollectorRequest> {
         self.check_urls(session)?;
         self.check_branches()?;
-        let system = System::FluxV1 {
+        let system = SystemOptions::FluxV1 {
             source: self.source()?,
             allow_namespaces: self.k8s_allow_namespace.clone(),
             new: self.new_source()?,

@@ -28,7 +28,7 @@ pub(super) fn options(args: &PruneArgs, session: &Session, index: &Index<'_>) ->
 /// Re-evaluates an object after a fresh read. Returns the reason to keep it, or `None` to delete it.
 pub(super) fn reason_to_keep(index: &Index<'_>, id: &ObjectId, options: &PruneOptions) -> Option<String> {
     let Some(object) = index.snapshot().object(id) else { return Some("it no longer exists".to_owned()) };
-    match leaked::evaluate(index, object, &index.standing(object), options) {
+    match leaked::evaluate(index, object, &index.status(object), options) {
         Some((_, LeakDecision::Delete(_))) => None,
         Some((_, LeakDecision::Keep(reason))) => Some(reason.to_string()),
         None => Some("no owner claims it any more, or its owner lists it".to_owned()),

@@ -9,7 +9,7 @@ use crate::output::sanitize;
 use crate::tools::manifests;
 use crate::tools::manifests::Loader;
 use gitops_core::prune::collectors::manifest::LocalManifest;
-use gitops_core::prune::collectors::request::{Request, System};
+use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
 use gitops_core::prune::collectors::safety::Allow;
 
 /// Flags that all of these systems take.
@@ -39,12 +39,12 @@ impl ManifestArgs {
     /// Reads the manifests and returns the request of a system.
     pub(super) fn request(
         &self,
-        system: System,
+        system: SystemOptions,
         loader: Loader,
         default_namespace: &str,
         execution: &ExecutionArgs,
         session: &mut Session,
-    ) -> Result<Request> {
+    ) -> Result<CollectorRequest> {
         if self.filenames.is_empty() && !self.allow_empty {
             return Err(Error::usage("the manifests are missing: objects that they do not contain are deleted")
                 .hint("pass them with -f"));
@@ -60,11 +60,11 @@ impl ManifestArgs {
     /// Returns the request of a system for manifests that were read. Refuses to plan with none.
     pub(super) fn request_of(
         &self,
-        system: System,
+        system: SystemOptions,
         locals: Vec<LocalManifest>,
         default_namespace: &str,
         execution: &ExecutionArgs,
-    ) -> Result<Request> {
+    ) -> Result<CollectorRequest> {
         if locals.is_empty() && !self.allow_empty {
             return Err(Error::refused("refused: the manifests contain no object, so everything would be deleted")
                 .hint("check -f; pass --allow-empty if it is intended"));
@@ -74,6 +74,6 @@ impl ManifestArgs {
             namespaces: execution.allow_namespaces,
             crds: execution.allow_crds,
         };
-        Ok(Request { system, locals, default_namespace: default_namespace.into(), allow })
+        Ok(CollectorRequest { system, locals, default_namespace: default_namespace.into(), allow })
     }
 }

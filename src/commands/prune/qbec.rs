@@ -10,9 +10,9 @@ use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::tools::manifests::Loader;
 use crate::tools::qbec;
-use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
-use gitops_core::prune::collectors::request::{Request, System};
+use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
 
 /// Plan and delete objects of a qbec environment that are in no manifest
 ///
@@ -74,13 +74,13 @@ pub struct QbecArgs {
 }
 
 impl QbecArgs {
-    pub(super) async fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<Request> {
+    pub(super) async fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<CollectorRequest> {
         let (environment, tag) = (self.env.as_str(), self.app_tag.as_deref());
         let filters = self.filters()?;
         let Some(root) = &self.qbec_root else {
             let application = self.app.as_deref().ok_or_else(|| Error::usage("--app or --qbec-root is required"))?;
             let app = QbecApp::new(application, environment, tag)?;
-            let system = System::Qbec { app, filters, cluster_scoped_lists: self.cluster_scoped_lists };
+            let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists: self.cluster_scoped_lists };
             return self.manifests.request(system, Loader::Strict, "default", execution, session);
         };
         // Checks the environment and the tag before qbec is run.
@@ -88,15 +88,15 @@ impl QbecArgs {
         let rendered = qbec::render(root, environment, tag).await?;
         let app = QbecApp::new(&rendered.application, environment, tag)?;
         let cluster_scoped_lists = rendered.cluster_scoped_lists || self.cluster_scoped_lists;
-        let system = System::Qbec { app, filters, cluster_scoped_lists };
+        let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists };
         self.manifests.request_of(system, rendered.locals, &rendered.default_namespace, execution)
     }
 
-    fn filters(&self) -> Result<Filters> {
-        Ok(Filters::new(
-            Choice::new("components", &self.component, &self.exclude_component)?,
-            Choice::new("kinds", &self.kind, &self.exclude_kind)?,
-            Choice::new("namespaces", &self.include_namespace, &self.exclude_namespace)?,
+    fn filters(&self) -> Result<QbecFilters> {
+        Ok(QbecFilters::new(
+            NameFilter::new("components", &self.component, &self.exclude_component)?,
+            NameFilter::new("kinds", &self.kind, &self.exclude_kind)?,
+            NameFilter::new("namespaces", &self.include_namespace, &self.exclude_namespace)?,
             self.include_cluster_objects,
         ))
     }

@@ -1,10 +1,9 @@
 //! Selects the sources of a cluster that a working tree becomes the content of, and packs their artifacts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::tree::TreeArgs;
 use crate::error::{Error, Result};
 use crate::tools::git::Checkout;
 use gitops_core::flux::source::artifact::Artifact;
@@ -18,16 +17,20 @@ use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Returns the directory of each source, and the sources of the same repository that follow another ref.
+/// `repo` is a checkout that is merged into `branch`, or into the branch that is checked out.
+/// `named` holds sources as KIND/NAMESPACE/NAME=DIR.
 pub(crate) fn find(
-    args: &TreeArgs,
+    repo: Option<&Path>,
+    branch: Option<&str>,
+    named: &[String],
     snapshot: &Snapshot,
 ) -> Result<(BTreeMap<SourceId, PathBuf>, BTreeMap<SourceId, String>)> {
     let (mut folders, mut other_ref) = (BTreeMap::new(), BTreeMap::new());
-    if let Some(repo) = &args.repo {
+    if let Some(repo) = repo {
         let checkout = Checkout::find(repo)?;
-        let branch = args.branch.clone().map_or_else(|| checkout.branch(), Ok)?;
+        let branch = branch.map_or_else(|| checkout.branch(), |branch| Ok(branch.to_owned()))?;
         let found = CheckoutSources::find(snapshot, &checkout.remotes()?, &branch);
-        if found.same.is_empty() && args.source.is_empty() {
+        if found.same.is_empty() && named.is_empty() {
             let why = if found.other_ref.is_empty() {
                 "no GitRepository of the cluster has the URL of one of its remotes".to_owned()
             } else {
@@ -40,7 +43,7 @@ pub(crate) fn find(
         folders.extend(found.same.into_iter().map(|id| (id, checkout.top().to_path_buf())));
         other_ref = found.other_ref;
     }
-    for text in &args.source {
+    for text in named {
         let parsed = text.split_once('=').and_then(|(id, folder)| Some((SourceId::parse(id)?, folder)));
         let (id, folder) = parsed.ok_or_else(|| Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR")))?;
         if matching::source(snapshot, &id).is_none() {
@@ -54,9 +57,7 @@ pub(crate) fn find(
 }
 
 /// Returns the sources that no Kustomization uses.
-///
-/// # Errors
-/// If no Kustomization uses any of them: the plan would be empty and look safe.
+/// Fails if no Kustomization uses any of them: the plan would be empty and look safe.
 pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
     let used = matching::sources_in_use(snapshot);
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();

@@ -18,16 +18,13 @@ use gitops_core::flux::build::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::fidelity::RecordedBuild;
 use gitops_core::flux::build::{Answers, BuildContext, Needs};
 use gitops_core::flux::kustomize_controller;
-use gitops_core::flux::kustomize_controller::{Features, KustomizeController};
+use gitops_core::flux::kustomize_controller::{Features, KUSTOMIZE_VERSION, KustomizeController};
 use gitops_core::flux::simulation::{Preview, Progress, World};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
 use gitops_core::plan::{Fidelity, Plan};
-
-/// The kustomize that Flux 2.9 links; the self-check tells whether another one makes a difference.
-const FLUX_KUSTOMIZE: &str = "5.8";
 
 /// Flags of a working tree.
 #[derive(Clone, Debug, Default, Args)]
@@ -79,7 +76,7 @@ impl TreeArgs {
 /// # Errors
 /// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
 pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
-    let (folders, pinned) = sources::find(args, snapshot)?;
+    let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
         session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
     }
@@ -93,12 +90,12 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let controller = controller(args, cluster.as_ref(), snapshot).await?;
     let kustomize = Kustomize::new(args.kustomize.as_deref());
     let version = kustomize.version().await?;
-    if !version.trim_start_matches('v').starts_with(FLUX_KUSTOMIZE) {
-        let text = format!("kustomize {version} builds here, and Flux links {FLUX_KUSTOMIZE}.x: builds may differ");
+    if !version.trim_start_matches('v').starts_with(KUSTOMIZE_VERSION) {
+        let text = format!("kustomize {version} builds here, and Flux links {KUSTOMIZE_VERSION}.x: builds may differ");
         session.terminal.warning(&sanitize::one_line(&text));
     }
     let mut answering = BuildRunner { version, kustomize, cluster, answers: Answers::default() };
-    let checked = self_check(snapshot, &folders, controller.features, &mut answering).await?;
+    let checked = verify_last_applied(snapshot, &folders, controller.features, &mut answering).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
@@ -160,23 +157,23 @@ impl BuildRunner {
     }
 }
 
-/// What git tells of what the Kustomizations applied last.
-struct Checked {
-    /// Whether our build of it is the controller's.
+/// Builds of the last applied revisions, as far as git has the commits.
+struct LastApplied {
+    /// Result of comparing each build with the controller's own.
     fidelity: BTreeMap<NamespacedName, Fidelity>,
-    /// The artifact that it was.
+    /// Artifact of each Kustomization's last applied revision.
     applied: BTreeMap<NamespacedName, Arc<Artifact>>,
-    /// Sources whose applied commit is not in their directory.
+    /// Sources whose last applied commit is not in their directory.
     missing: BTreeSet<SourceId>,
 }
 
-/// Builds what each Kustomization applied last and compares it with the controller's own digest.
-async fn self_check(
+/// Builds the last applied revision of each Kustomization and compares it with the controller's own digest.
+async fn verify_last_applied(
     snapshot: &Snapshot,
     folders: &BTreeMap<SourceId, PathBuf>,
     features: Features,
     answering: &mut BuildRunner,
-) -> Result<Checked> {
+) -> Result<LastApplied> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
     let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
     loop {
@@ -201,7 +198,7 @@ async fn self_check(
         if needs.is_empty() {
             let missing = artifacts.into_iter().filter(|(_, artifact)| artifact.is_none());
             let missing = missing.map(|((source, _), _)| source).collect();
-            return Ok(Checked { fidelity, applied, missing });
+            return Ok(LastApplied { fidelity, applied, missing });
         }
         answering.answer(needs).await?;
     }
@@ -232,7 +229,7 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
     let path = format!("/api/v1/namespaces/{}/{plural}/{}", reference.namespace, reference.name);
     let answer = match cluster.get(&path, "application/json").await {
         Ok(answer) => answer,
-        Err(failure) if failure.kind == FailureKind::Missing => return Lookup::Missing,
+        Err(failure) if failure.kind == FailureKind::NotFound => return Lookup::Missing,
         Err(failure) => return Lookup::Unreadable(failure.to_string()),
     };
     Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default()))

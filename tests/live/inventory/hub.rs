@@ -82,7 +82,7 @@ fn owners_of_a_hub_own_what_they_apply_here_and_nothing_is_deleted_on_their_word
     let answer: Value = serde_json::from_str(&unread.stdout).unwrap();
     let records: Vec<&Value> = answer["owners"].as_array().unwrap().iter().map(|owner| &owner["record"]).collect();
     assert_eq!((unread.code, records), (0, vec![&json!("remote"); 2]), "{unread:?}");
-    assert_eq!((&answer["totals"]["orphaned"], &answer["totals"]["unjudged"]), (&0.into(), &3.into()), "{answer:#}");
+    assert_eq!((&answer["totals"]["orphaned"], &answer["totals"]["unknown"]), (&0.into(), &3.into()), "{answer:#}");
     // With the Secret it is known.
     let beside = ["--owner-context", "hub", "--read-secrets", "-o", "json"];
     let known = ask(&[&["inventory"], &beside[..]].concat());

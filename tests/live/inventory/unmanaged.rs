@@ -36,7 +36,7 @@ fn a_new_cluster_has_nothing_unmanaged_and_then_exactly_what_a_user_created() {
         assert_eq!(answer["complete"], true, "{run:?}");
         let totals = &answer["totals"];
         let count = |key: &str| totals[key].as_u64().unwrap();
-        assert_eq!(count("clusterOwn") + count("unmanaged"), count("objects"), "nothing else is there: {totals}");
+        assert_eq!(count("system") + count("unmanaged"), count("objects"), "nothing else is there: {totals}");
         let names = answer["findings"].as_array().unwrap().iter();
         names.map(|row| format!("{} {}/{}", row["kind"], row["namespace"], row["name"])).collect::<Vec<_>>()
     };

@@ -56,7 +56,7 @@ fn document(run: &Run) -> Value {
 fn body(run: &Run) -> Value {
     let mut answer = document(run);
     let fields = answer.as_object_mut().unwrap();
-    ["taken", "totals", "narrowed", "gaps", "complete"].into_iter().for_each(|key| drop(fields.remove(key)));
+    ["taken", "totals", "scope", "gaps", "complete"].into_iter().for_each(|key| drop(fields.remove(key)));
     // Of a recorded cluster no content is read, so readiness is told by live ones only.
     for owner in answer["owners"].as_array_mut().into_iter().flatten() {
         owner.as_object_mut().unwrap().retain(|key, _| key != "ready" && key != "unread");
@@ -104,7 +104,7 @@ fn a_narrow_reading_asks_for_less_and_answers_the_same() {
         let requests = cluster.requests_of("bob", "gitops-suspend/").unwrap().split_off(before);
         let recorded = gitops_as(&kubeconfig, &[&["inventory", "-o", "json", "--snapshot", file], args].concat());
         assert_eq!((live.code, body(&live)), (0, body(&recorded)), "{args:?}");
-        assert!(document(&live)["narrowed"].is_string() && document(&recorded).get("narrowed").is_none(), "{args:?}");
+        assert!(document(&live)["scope"].is_string() && document(&recorded).get("scope").is_none(), "{args:?}");
         let lists: Vec<&str> =
             requests.iter().filter(|request| request.verb == "list").map(|r| r.uri.as_str()).collect();
         let of = |path: &str| lists.iter().filter(|uri| uri.starts_with(path)).collect::<Vec<_>>();
@@ -191,7 +191,7 @@ fn users_with_one_namespace_see_its_owners_and_no_leaks() {
     assert_eq!(run.code, 5, "{run:?}");
     assert_eq!(owners.as_array().unwrap().len(), 1, "{owners:#}");
     assert_eq!((&owners[0]["name"], &owners[0]["objects"]), (&"apps".into(), &2.into()), "{owners:#}");
-    assert_eq!((&owners[0]["leaked"], &owners[0]["unjudged"]), (&0.into(), &1.into()), "{owners:#}");
+    assert_eq!((&owners[0]["leaked"], &owners[0]["unknown"]), (&0.into(), &1.into()), "{owners:#}");
     assert!(run.stderr.contains("kustomizations.kustomize.toolkit.fluxcd.io could not be read"), "{}", run.stderr);
     assert!(run.stderr.contains("read in mine only"), "{}", run.stderr);
     for question in ["--leaked", "--orphaned"] {

@@ -155,7 +155,8 @@ fn a_mistyped_path_deletes_exactly_what_was_planned() {
     write(&tree, "clusters/prod/applications.yaml", &kustomization("applications", "./aps"));
     let alarm = plan(cluster, &tree, &[]);
     assert_eq!(alarm.code, 6, "{alarm:?}");
-    let words = "error: this deletes 100 % of kustomization/applications -n fleet: its path ./aps holds no manifests";
+    let words =
+        "error: this deletes 100 % of kustomization/applications -n fleet: its path ./aps contains no manifests";
     let said: Vec<&str> = alarm.stderr.lines().skip_while(|line| !line.starts_with("error: ")).collect();
     assert_eq!(said[0], words, "{}", alarm.stderr);
     let along = APPLICATIONS.map(|name| format!("kustomization/{name} -n fleet")).join(", ");

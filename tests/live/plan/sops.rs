@@ -187,7 +187,7 @@ fn a_generated_secret_keeps_its_name_until_its_encrypted_content_changes() {
     site.write("password.env", &fixture("password-changed.env"));
     let changed = site.plan(&DIFF);
     let new = "create race Secret/env-??????????".to_owned();
-    let both = expected(&[(&format!("delete race {old}"), "renamed (hash unknown)"), (&new, "renamed (hash unknown)")]);
+    let both = expected(&[(&format!("delete race {old}"), "renamed"), (&new, "renamed")]);
     assert_eq!(rows(&changed), both, "{changed:?}");
     assert!(changed.stderr.contains("deployment.apps/web"), "{}", changed.stderr);
     assert_eq!(site.plan(&JSON).code, 6, "one of nine is more than ten percent");

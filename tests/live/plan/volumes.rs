@@ -177,18 +177,22 @@ fn volumes_go_or_stay_by_their_policy_and_claims_of_stateful_sets_by_theirs() {
     }
     let run = plan(cluster, namespace, &tree, &[]);
     let found = rows(&run);
-    let reclaimed = "reclaimed: its policy is Delete, so its data goes";
-    let failed = "failed: its policy is Delete, and nothing deletes volumes of its type: its data stays";
-    let driven = "reclaimed: its policy is Delete; nobody provisioned it, so it depends on its driver";
+    let reclaimed = "reclaimed: its reclaim policy is Delete, so its data is deleted";
+    let failed =
+        "reclaim-failed: its reclaim policy is Delete, but nothing deletes volumes of its type; its data remains";
+    let driven = "reclaimed: its reclaim policy is Delete, but no provisioner created it, so its driver decides";
     let expected = [
         ("delete PersistentVolume/stores-deleted", reclaimed),
         ("delete PersistentVolume/stores-provisioned", reclaimed),
         ("delete PersistentVolume/stores-data-drops-0", reclaimed),
-        ("keep PersistentVolume/stores-retained", "retained: its data stays, and nothing binds it again by itself"),
+        (
+            "keep PersistentVolume/stores-retained",
+            "retained: its data remains, and no claim can bind it until an administrator acts",
+        ),
         ("keep PersistentVolume/stores-elsewhere", failed),
         ("keep PersistentVolume/stores-nfs", failed),
         ("delete? PersistentVolume/stores-csi", driven),
-        ("keep PersistentVolume/stores-recycled", "recycled: its data is scrubbed, and then any claim may take it"),
+        ("keep PersistentVolume/stores-recycled", "recycled: its data is erased, and any claim can bind it again"),
     ];
     let volumes: BTreeMap<&str, &str> =
         found.iter().filter(|(row, _)| row.contains(" PersistentVolume/")).map(|(row, why)| (&**row, &**why)).collect();
@@ -203,7 +207,9 @@ fn volumes_go_or_stay_by_their_policy_and_claims_of_stateful_sets_by_theirs() {
     let words: Vec<&str> = words.iter().map(|word| if word == "json" { "table" } else { word }).collect();
     let table = gitops(cluster, &words);
     assert!(
-        table.stdout.contains("nothing binds it again by itself; persistentvolumeclaim/retained -n stores goes"),
+        table.stdout.contains(
+            "no claim can bind it until an administrator acts; persistentvolumeclaim/retained -n stores is deleted"
+        ),
         "{table:?}"
     );
 
@@ -319,12 +325,18 @@ fn this_tool_takes_provisioned_volumes_along_and_keeps_claims_of_those_that_some
     let found = rows(&run);
     let expected = [
         ("delete PersistentVolumeClaim/provisioned", "leaked"),
-        ("delete PersistentVolume/leaked-provisioned", "reclaimed: its policy is Delete, so its data goes"),
+        (
+            "delete PersistentVolume/leaked-provisioned",
+            "reclaimed: its reclaim policy is Delete, so its data is deleted",
+        ),
         ("delete PersistentVolumeClaim/retained", "leaked"),
-        ("keep PersistentVolume/leaked-retained", "retained: its data stays, and nothing binds it again by itself"),
+        (
+            "keep PersistentVolume/leaked-retained",
+            "retained: its data remains, and no claim can bind it until an administrator acts",
+        ),
         (
             "keep PersistentVolumeClaim/made",
-            "cascade: would take persistentvolume/leaked-made along, which nothing in this plan owns",
+            "cascade: it would also delete persistentvolume/leaked-made, which no owner in this plan manages",
         ),
     ];
     let expected: BTreeMap<_, _> = expected.iter().map(|(row, why)| ((*row).to_owned(), (*why).to_owned())).collect();
@@ -352,7 +364,7 @@ fn a_volume_that_goes_before_its_claim_hangs_until_the_claim_goes_too() {
     std::fs::remove_file(tree.join("volume.yaml")).unwrap();
     let run = plan(cluster, namespace, &tree, &[]);
     assert_eq!(rows(&run).keys().collect::<Vec<_>>(), ["delete PersistentVolume/early-ledger"]);
-    let hangs = "warning: persistentvolume/early-ledger will be terminating until a controller removes \
+    let hangs = "warning: persistentvolume/early-ledger will stay terminating until a controller removes \
                  kubernetes.io/pv-protection; it is bound to persistentvolumeclaim/ledger -n early, which stays";
     assert!(run.stderr.contains(hangs), "{}", run.stderr);
     publish(cluster, namespace, &tree);

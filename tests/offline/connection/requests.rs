@@ -128,11 +128,11 @@ async fn failures_of_the_server_read_as_kubectls() {
             Answer::status(401, "Unauthorized", "Unauthorized"),
             failure(Unauthorized, 401, "Unauthorized", "Unauthorized"),
         ),
-        ("403", Answer::status(403, "Forbidden", forbidden), failure(Denied, 403, "Forbidden", forbidden)),
+        ("403", Answer::status(403, "Forbidden", forbidden), failure(Forbidden, 403, "Forbidden", forbidden)),
         (
             "404 without a Status",
             Answer::raw(404, "text/plain", "404 page not found\n"),
-            failure(Missing, 404, "NotFound", "404 page not found"),
+            failure(NotFound, 404, "NotFound", "404 page not found"),
         ),
         (
             "406 without a body",

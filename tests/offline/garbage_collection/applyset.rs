@@ -2,8 +2,8 @@
 
 use gitops_core::error::ErrorKind;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
-use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::last_applied;
 use gitops_core::ownership::schemes::applyset::id_of;
 use gitops_core::prune::collectors::Collector;
 use gitops_core::prune::collectors::applyset::{ApplySetCollector, PART_OF};
@@ -92,7 +92,7 @@ fn objects_of_an_applyset() {
         (
             "a copied label",
             vec![],
-            vec![cm("shop/a").annotation(identity::KUBECTL, "/ConfigMap/shop/b")],
+            vec![cm("shop/a").annotation(last_applied::KUBECTL, "/ConfigMap/shop/b")],
             &["ConfigMap/shop/a deletes copied-claim"],
         ),
         ("terminating", vec![], vec![cm("shop/a").terminating()], &["ConfigMap/shop/a deletes terminating"]),
@@ -112,7 +112,7 @@ fn a_parent_that_kubectl_refuses_is_refused() {
             "no parent's marks",
             bare(),
             ErrorKind::Failed,
-            "secret/my-set -n shop is no ApplySet parent: it does not say which tool made it",
+            "secret/my-set -n shop is no ApplySet parent: it does not name its tool",
         ),
         (
             "another tool",

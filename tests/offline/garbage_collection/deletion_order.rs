@@ -3,9 +3,9 @@
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_v1::GitSource;
-use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
-use gitops_core::prune::collectors::request::{Request, System};
+use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
 use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::Build;
 
@@ -13,10 +13,10 @@ use super::flux_v1::marked;
 use super::qbec::ours;
 use super::samples::snapshot;
 
-fn waves(system: System, objects: Vec<ObjectMetadata>) -> Vec<String> {
+fn waves(system: SystemOptions, objects: Vec<ObjectMetadata>) -> Vec<String> {
     let allow = Allow { missed: true, namespaces: true, crds: true };
-    let request = Request { system, locals: vec![], default_namespace: "demo".into(), allow };
-    let answer = request.answer(&Index::build(&snapshot(objects))).unwrap();
+    let request = CollectorRequest { system, locals: vec![], default_namespace: "demo".into(), allow };
+    let answer = request.plan(&Index::build(&snapshot(objects))).unwrap();
     let names = |wave: Vec<gitops_core::kubernetes::object::ObjectId>| {
         wave.iter().map(|id| format!("{}/{}", id.kind, id.name)).collect::<Vec<_>>().join(" ")
     };
@@ -25,8 +25,8 @@ fn waves(system: System, objects: Vec<ObjectMetadata>) -> Vec<String> {
 
 #[test]
 fn qbec_deletes_by_apply_order_and_kind() {
-    let all = || Choice::new("x", &[], &[]).unwrap();
-    let filters = Filters::new(all(), all(), all(), None);
+    let all = || NameFilter::new("x", &[], &[]).unwrap();
+    let filters = QbecFilters::new(all(), all(), all(), None);
     let app = QbecApp::new("shop", "dev", None).unwrap();
     let first = ours("v1", "ConfigMap", "demo/first").annotation("directives.qbec.io/apply-order", "200");
     let objects = vec![
@@ -38,7 +38,7 @@ fn qbec_deletes_by_apply_order_and_kind() {
         first,
     ];
     let expected = ["ConfigMap/first", "Deployment/d", "Secret/s", "ConfigMap/b ConfigMap/a", "Namespace/gone"];
-    assert_eq!(waves(System::Qbec { app, filters, cluster_scoped_lists: false }, objects), expected);
+    assert_eq!(waves(SystemOptions::Qbec { app, filters, cluster_scoped_lists: false }, objects), expected);
 }
 
 #[test]
@@ -53,6 +53,6 @@ fn fluxd_deletes_by_rank_of_kind() {
         marked("mixed.example.com/v1beta1", "B", "demo/e"),
     ];
     let expected = ["B/e", "Deployment/d", "ConfigMap/c", "ServiceAccount/b Service/a", "Namespace/gone"];
-    let system = System::FluxV1 { source: Some(source), allow_namespaces: vec![], new: None };
+    let system = SystemOptions::FluxV1 { source: Some(source), allow_namespaces: vec![], new: None };
     assert_eq!(waves(system, objects), expected);
 }

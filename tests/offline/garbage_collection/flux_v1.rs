@@ -5,7 +5,7 @@ use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_v1::{GitSource, LEGACY_MARK, MARK, mark, resource_id};
 use gitops_core::prune::collectors::Collector;
-use gitops_core::prune::collectors::flux_v1::config::{SyncChange, change};
+use gitops_core::prune::collectors::flux_v1::source_change::{SyncEffect, sync_effects};
 use gitops_core::prune::collectors::flux_v1::{EXCLUDED, FluxV1Collector, FluxV1Input};
 use gitops_core::prune::collectors::manifest::LocalManifest;
 use gitops_core::prune::collectors::safety::Allow;
@@ -246,22 +246,22 @@ fn odd_marks_give_notes() {
             "F2",
             vec![],
             vec![cm("demo/x"), copy],
-            "1 object(s) carry a mark that was copied from an object of this source",
+            "the label fluxcd.io/sync-gc-mark of 1 object was copied from an object of this source",
         ),
         (
             "F9",
             vec![],
             vec![legacy],
-            "1 object(s) of this source carry only the mark of Flux 1.13 and earlier (flux.weave.works/sync-gc-mark): no \
-             later fluxd collects them",
+            "only Flux 1.13 and earlier labelled 1 object of this source (flux.weave.works/sync-gc-mark): no later fluxd \
+             deletes them",
         ),
         ("F13", vec![], twins(), "demo:service/s is the id of several objects: fluxd deletes one of them in each sync"),
         (
             "F16",
             vec![exported],
             vec![],
-            "configmap/x -n demo (x.yaml, document 1) carries a mark that was exported from a cluster: fluxd keeps it, \
-             and never collects the object",
+            "configmap/x -n demo (x.yaml, document 1) contains a label fluxcd.io/sync-gc-mark that was exported \
+             from a cluster: fluxd does not change it, and never deletes the object",
         ),
         (
             "F17",
@@ -276,27 +276,27 @@ fn odd_marks_give_notes() {
 }
 
 /// Which set a live object is marked for, and what is in the manifests of the new source.
-fn fates(old: &str, new: &str, manifests: &[&str], objects: &[(&str, &str)]) -> Vec<(String, SyncChange)> {
+fn effects(old: &str, new: &str, manifests: &[&str], objects: &[(&str, &str)]) -> Vec<(String, SyncEffect)> {
     let cms = objects.iter().map(|(set, name)| marked_for(set, "v1", "ConfigMap", &format!("demo/{name}")));
     let snapshot = snapshot(cms.collect());
     let locals: Vec<_> = manifests.iter().map(|name| local("v1", "ConfigMap", &format!("demo/{name}"))).collect();
     let index = Index::build(&snapshot);
     let everything = Allow { missed: false, namespaces: true, crds: true };
     let collector = FluxV1Collector::new(input(new.to_owned(), &[], &locals), &snapshot, &index, everything);
-    let rows = change(&snapshot, old, new, &collector);
-    rows.into_iter().map(|row| (row.object.id.name.to_string(), row.fate)).collect()
+    let effects = sync_effects(&snapshot, old, new, &collector);
+    effects.into_iter().map(|(object, effect)| (object.id.name.to_string(), effect)).collect()
 }
 
 #[test]
 fn every_configuration_change() {
-    use SyncChange::{Deleted, MissedForEver, Relabelled, Unchanged};
+    use SyncEffect::{Deleted, LeftBehind, Relabelled, Unchanged};
     let ab = set("master", &["a", "b"]);
     let a = set("master", &["a"]);
     let ba = set("master", &["b", "a"]);
     let bax = set("master", &["b", "a", "ab"]);
     let joined = set("master", &["ba"]);
     let main = set("main", &["a"]);
-    type Change<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [(&'a str, &'a str)], &'a [(&'a str, SyncChange)]);
+    type Change<'a> = (&'a str, &'a str, &'a str, &'a [&'a str], &'a [(&'a str, &'a str)], &'a [(&'a str, SyncEffect)]);
     let rows: [Change<'_>; 11] = [
         (
             "C1 path removed",
@@ -304,7 +304,7 @@ fn every_configuration_change() {
             &a,
             &["acm"],
             &[(&ab, "acm"), (&ab, "bcm")],
-            &[("acm", Relabelled), ("bcm", MissedForEver)],
+            &[("acm", Relabelled), ("bcm", LeftBehind)],
         ),
         (
             "C2 back again, where it is in git again",
@@ -328,7 +328,7 @@ fn every_configuration_change() {
             &bax,
             &["acm", "newcm", "abcm"],
             &[(&ba, "acm"), (&ba, "bcm")],
-            &[("acm", Relabelled), ("bcm", MissedForEver)],
+            &[("acm", Relabelled), ("bcm", LeftBehind)],
         ),
         (
             "C5 and C6 back to an old configuration: its orphan is collectable again",
@@ -336,7 +336,7 @@ fn every_configuration_change() {
             &ba,
             &["acm", "newcm"],
             &[(&bax, "acm"), (&ba, "bcm"), (&bax, "abcm")],
-            &[("abcm", MissedForEver), ("acm", Relabelled), ("bcm", Deleted)],
+            &[("abcm", LeftBehind), ("acm", Relabelled), ("bcm", Deleted)],
         ),
         (
             "C7 the concatenation collision",
@@ -354,7 +354,7 @@ fn every_configuration_change() {
             &main,
             &["acm"],
             &[(&a, "acm"), (&a, "gone")],
-            &[("acm", Relabelled), ("gone", MissedForEver)],
+            &[("acm", Relabelled), ("gone", LeftBehind)],
         ),
         (
             "C14 another spelling of the same hash",
@@ -368,7 +368,7 @@ fn every_configuration_change() {
     ];
     for (name, old, new, manifests, objects, expected) in rows {
         let expected: Vec<_> = expected.iter().map(|(name, fate)| ((*name).to_owned(), *fate)).collect();
-        assert_eq!(fates(old, new, manifests, objects), expected, "{name}");
+        assert_eq!(effects(old, new, manifests, objects), expected, "{name}");
     }
     assert_eq!(ba, joined, "C7");
     assert_eq!(set("master", &["x"]), set("masterx", &[]), "C13");

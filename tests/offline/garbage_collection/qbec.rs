@@ -2,11 +2,11 @@
 //! tool does, and why.
 
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
-use gitops_core::ownership::identity;
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::qbec::LAST_APPLIED;
 use gitops_core::prune::collectors::Collector;
 use gitops_core::prune::collectors::manifest::LocalManifest;
-use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
 use gitops_core::prune::collectors::safety::Allow;
@@ -19,7 +19,7 @@ pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> ObjectMetadata
     let bare = labelled(api_version, kind, place);
     let id = &bare.id;
     let applied = format!("{}/{}/{}/{}", id.group, id.kind, id.namespace, id.name);
-    bare.annotation(identity::QBEC, &applied).annotation("qbec.io/component", "old")
+    bare.annotation(LAST_APPLIED, &applied).annotation("qbec.io/component", "old")
 }
 
 /// An object with the labels of app shop, environment dev, and nothing else.
@@ -77,14 +77,14 @@ const PLAIN: Run = Run {
 
 fn collect(run: &Run, locals: &[LocalManifest], objects: Vec<ObjectMetadata>) -> (Vec<String>, Vec<String>) {
     let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
-    let choice = |include: &[&str], exclude: &[&str]| Choice::new("x", &owned(include), &owned(exclude)).unwrap();
+    let choice = |include: &[&str], exclude: &[&str]| NameFilter::new("x", &owned(include), &owned(exclude)).unwrap();
     let snapshot = snapshot(objects);
     let index = Index::build(&snapshot);
     let input = QbecInput {
         app: QbecApp::new("shop", "dev", run.tag).unwrap(),
         default_namespace: "shop-dev".into(),
         cluster_scoped_lists: run.cluster_scoped_lists,
-        filters: Filters::new(
+        filters: QbecFilters::new(
             choice(run.components.0, run.components.1),
             choice(run.kinds, &[]),
             choice(run.namespaces, &[]),
@@ -111,11 +111,11 @@ fn rows() -> Vec<Row> {
             cm("shop-dev/empty").label("qbec.io/tag", ""),
         ]
     };
-    let no_component = || labelled("v1", "ConfigMap", "shop-dev/x").annotation(identity::QBEC, "/ConfigMap//x");
+    let no_component = || labelled("v1", "ConfigMap", "shop-dev/x").annotation(LAST_APPLIED, "/ConfigMap//x");
     let hpa = || ours("autoscaling/v2", "HorizontalPodAutoscaler", "shop-dev/web");
     let job = |name: &str, created| {
         let place = format!("shop-dev/{name}");
-        labelled("batch/v1", "Job", &place).annotation(identity::QBEC, "batch/Job//job-*").created(created)
+        labelled("batch/v1", "Job", &place).annotation(LAST_APPLIED, "batch/Job//job-*").created(created)
     };
     vec![
         ("what the manifests hold is no garbage", PLAIN, common(), web_objects(), &[]),
@@ -340,7 +340,7 @@ fn rows() -> Vec<Row> {
             "Q25 labels and annotations copied from another object",
             PLAIN,
             common(),
-            vec![labelled("v1", "ConfigMap", "shop-dev/copy").annotation(identity::QBEC, "/ConfigMap/shop-dev/web")],
+            vec![labelled("v1", "ConfigMap", "shop-dev/copy").annotation(LAST_APPLIED, "/ConfigMap/shop-dev/web")],
             &["ConfigMap/shop-dev/copy deletes copied-claim"],
         ),
         (
@@ -395,7 +395,7 @@ fn deletions_come_in_reverse_apply_order() {
         ours("v1", "ServiceAccount", "shop-dev/sa"),
         cm("shop-dev/a"),
         cm("shop-dev/b"),
-        labelled("v1", "ConfigMap", "shop-dev/c").annotation(identity::QBEC, "/ConfigMap//c"),
+        labelled("v1", "ConfigMap", "shop-dev/c").annotation(LAST_APPLIED, "/ConfigMap//c"),
         ours("v1", "Secret", "shop-dev/a"),
         ours("networking.k8s.io/v1", "Ingress", "shop-dev/i"),
         ours("batch/v1", "Job", "shop-dev/j"),
@@ -435,38 +435,38 @@ fn differences_from_qbec_give_notes() {
             "a vanished namespace",
             common(),
             vec![cm("gone/x")],
-            "objects in namespace gone are of app shop, environment dev but gone is in no manifest any more: missed by qbec",
+            "qbec misses the objects of app shop, environment dev in namespace gone, which no manifest names any more",
         ),
         (
             "Q21 a renamed application",
             common(),
             vec![cm("shop-dev/x").label("qbec.io/application", "shop1")],
-            "1 object(s) of app shop1, environment dev live in the same namespaces: if that is an old name of this one, \
-             qbec never collects them; plan them with --app and --env",
+            "the same namespaces contain 1 object of app shop1, environment dev: if that is an old name of this app, qbec \
+             never deletes them; plan that app and environment too",
         ),
         (
             "an empty tag",
             common(),
             vec![cm("shop-dev/x").label("qbec.io/tag", "")],
-            "1 object(s) of app shop have no environment or an empty tag: no run of qbec ever reaches them",
+            "qbec never selects 1 object of app shop without an environment or with an empty tag",
         ),
         (
             "a kind that is not served",
             with(common(), local("new.example.com/v1", "Widget", "w")),
             vec![],
-            "the cluster does not serve widget.new.example.com: such manifests are kept by identity, never planned",
+            "the cluster does not serve widget.new.example.com: objects of such manifests are kept",
         ),
         (
             "Q18 a policy that qbec ignores",
             common(),
             vec![policy(cm("shop-dev/x"), "Never")],
-            "configmap/x -n shop-dev: directives.qbec.io/delete-policy=\"Never\" means nothing to qbec, which ignores it",
+            "configmap/x -n shop-dev: qbec ignores directives.qbec.io/delete-policy=\"Never\", which is no valid value",
         ),
         (
             "an order that qbec ignores",
             common(),
             vec![cm("shop-dev/x").annotation("directives.qbec.io/apply-order", "first")],
-            "configmap/x -n shop-dev: directives.qbec.io/apply-order=\"first\" means nothing to qbec, which ignores it",
+            "configmap/x -n shop-dev: qbec ignores directives.qbec.io/apply-order=\"first\", which is no valid value",
         ),
     ];
     for (name, locals, objects, expected) in rows {
@@ -483,7 +483,7 @@ fn judged(objects: Vec<ObjectMetadata>, full: Option<Resource>, allow: Allow) ->
         app: QbecApp::new("shop", "dev", None).unwrap(),
         default_namespace: "shop-dev".into(),
         cluster_scoped_lists: false,
-        filters: Filters::default(),
+        filters: QbecFilters::default(),
         locals: &locals,
     };
     table(&QbecCollector::new(input, &snapshot, &index, allow).collect())
@@ -512,8 +512,8 @@ fn namespaces_definitions_and_what_is_missed_need_a_flag() {
     };
     let none = [
         "ConfigMap/elsewhere/x misses left-behind",
-        "Namespace/gone deletes needs-flag",
-        "CustomResourceDefinition/xs.example.com deletes needs-flag",
+        "Namespace/gone deletes not-allowed",
+        "CustomResourceDefinition/xs.example.com deletes not-allowed",
     ];
     assert_eq!(judged(objects(), None, Allow::default()), none);
     let all = [

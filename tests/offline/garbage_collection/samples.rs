@@ -2,7 +2,7 @@
 
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::prune::collectors::manifest::{LocalManifest, Origin, read};
+use gitops_core::prune::collectors::manifest::{LocalManifest, Origin, read_manifests};
 use gitops_core::prune::collectors::{Collected, NativeAction, PlannedAction};
 use test_support::objects;
 
@@ -39,20 +39,20 @@ pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> LocalManifest
         None => serde_json::json!({"name": name, "namespace": namespace}),
     };
     let document = serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
-    read(&document, &Origin { file: "x.yaml".to_owned(), document: 1 }).unwrap().remove(0)
+    read_manifests(&document, &Origin { file: "x.yaml".to_owned(), document: 1 }).unwrap().remove(0)
 }
 
 /// `Kind/namespace/name theirs ours`, in order: `deletes`, `keeps`, `misses`, and a reason, `+` before those that go.
 pub(crate) fn table(collection: &Collected<'_>) -> Vec<String> {
-    let rows = collection.verdicts.iter().map(|verdict| {
+    let rows = collection.decisions.iter().map(|verdict| {
         let id = &verdict.object.id;
         let place = if id.namespace.is_empty() { String::new() } else { format!("{}/", id.namespace) };
-        let theirs = match verdict.theirs {
+        let theirs = match verdict.native {
             NativeAction::Deletes => "deletes",
             NativeAction::Keeps => "keeps",
             NativeAction::Misses => "misses",
         };
-        let mark = if matches!(verdict.ours, PlannedAction::Delete(_)) { "+" } else { "" };
+        let mark = if matches!(verdict.planned, PlannedAction::Delete(_)) { "+" } else { "" };
         format!("{}/{place}{} {theirs} {mark}{}", id.kind, id.name, verdict.reason().code())
     });
     rows.collect()

@@ -160,7 +160,7 @@ fn a_preview_is_planned_and_never_executed() {
     exit code 0
     --- stdout
     EFFECT    NAMESPACE   KIND        NAME   REASON
-    created   shop        ConfigMap   a
+    created   shop        ConfigMap   a      it is in the new manifests and not in the cluster
     --- stderr
     fluxd's source changes: paths a -> b
     1 created
@@ -169,10 +169,10 @@ fn a_preview_is_planned_and_never_executed() {
     assert_snapshot!(collision, @"
     exit code 0
     --- stdout
-    FATE      NAMESPACE   KIND        NAME   WHY
-    created   shop        ConfigMap   a      in the new manifests and not in the cluster
+    EFFECT    NAMESPACE   KIND        NAME   REASON
+    created   shop        ConfigMap   a      it is in the new manifests and not in the cluster
     --- stderr
-    warning: both sources hash to the same set (URLs without passwords, parts without separators): nothing is relabelled, and whatever the new manifests lack is deleted
+    warning: both sources have the same hash (fluxd hashes URLs without passwords, and joins the parts without separators): nothing is relabelled, and what the new manifests lack is deleted
     fluxd's source changes: paths a, b -> ab
     1 created
     ");

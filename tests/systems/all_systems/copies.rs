@@ -65,7 +65,7 @@ pub(crate) fn explain(truth: &[Row]) {
         let run = gitops(&cluster(), &["inventory", "-n", &row.namespace, "--why", &object]);
         ok(&run).to_owned()
     };
-    let copied = truth.iter().filter(|row| row.standing == "copied");
+    let copied = truth.iter().filter(|row| row.status == "copied");
     let mut writers = BTreeSet::new();
     for row in copied {
         let text = why(row);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-/// Namespace, kind and name, standing, owners as `SYSTEM:NAMESPACE/KIND/NAME`.
+/// Namespace, kind and name, status, owners as `SYSTEM:NAMESPACE/KIND/NAME`.
 ///
 /// `-` is no namespace, `*` in its place every namespace of the table; a name that ends in `-*` was made up by a
 /// controller. Custom resource definitions and what is the cluster's own beyond namespaces are left out.
 pub(crate) const TABLE: &str = "
-*          ServiceAccount/default            cluster-own
-*          ConfigMap/kube-root-ca.crt        cluster-own
+*          ServiceAccount/default            system
+*          ConfigMap/kube-root-ca.crt        system
 
 # In nine namespaces Kubernetes copies the labels of the Service web to its Endpoints and slices, and an operator those of
 # the Widget shop to child and, with the annotations, to twin.
@@ -36,7 +36,7 @@ flux       ConfigMap/twin                    copied       flux:flux/Kustomizatio
 # A HelmRelease that Flux applies, over a Helm release: one owner each, no conflict.
 flux       HelmRelease/nested                managed      flux:flux/Kustomization/apps
 flux       ConfigMap/nested                  managed      flux:flux/HelmRelease/nested
-flux       Secret/sh.helm.release.v1.nested.v1   cluster-own
+flux       Secret/sh.helm.release.v1.nested.v1   system
 -          Namespace/shared                  unmanaged
 shared     Kustomization/shared              unmanaged
 shared     GitRepository/shared              unmanaged
@@ -60,9 +60,9 @@ release    Endpoints/web                     copied       flux:release/HelmRelea
 release    ConfigMap/child                   copied       flux:release/HelmRelease/web
 release    Secret/child                      copied       flux:release/HelmRelease/web
 release    ConfigMap/twin                    copied       flux:release/HelmRelease/web
-release    Secret/sh.helm.release.v1.web.v1      cluster-own
-release    Secret/sh.helm.release.v1.web.v2      cluster-own
-release    Secret/sh.helm.release.v1.freed.v1    cluster-own
+release    Secret/sh.helm.release.v1.web.v1      system
+release    Secret/sh.helm.release.v1.web.v2      system
+release    Secret/sh.helm.release.v1.freed.v1    system
 
 # Helm: its record is a Secret, which is not read, so kept, which left the chart, and twin, which never was in it, are called
 # managed. Helm marks no hooks, and its label without its annotations is no mark. The release removed was uninstalled
@@ -76,12 +76,12 @@ helm       ConfigMap/both                    conflict     argocd:argocd/Applicat
 helm       Service/web                       managed      helm:helm/Release/plain
 helm       Widget/shop                       managed      helm:helm/Release/plain
 helm       EndpointSlice/web-*               controlled
-helm       Endpoints/web                     cluster-own
+helm       Endpoints/web                     system
 helm       ConfigMap/child                   unmanaged
 helm       Secret/child                      unmanaged
 helm       ConfigMap/twin                    managed      helm:helm/Release/plain
-helm       Secret/sh.helm.release.v1.plain.v1    cluster-own
-helm       Secret/sh.helm.release.v1.plain.v2    cluster-own
+helm       Secret/sh.helm.release.v1.plain.v1    system
+helm       Secret/sh.helm.release.v1.plain.v2    system
 
 # kapp: the marks are the record, so nothing can leak. It let freed go itself; the record of the app lost was deleted.
 -          Namespace/kapp                    unmanaged
@@ -99,10 +99,10 @@ kapp       ConfigMap/twin                    copied       kapp:kapp/App/shop
 kapp       ConfigMap/freed                   unmanaged
 kapp       ConfigMap/of-lost                 orphaned     kapp:-/App/*
 kapp       ConfigMap/both                    conflict     flux:shared/Kustomization/shared + kapp:kapp/App/shop
-kapp       ConfigMap/shop                    cluster-own
-kapp       ConfigMap/shop-change-*           cluster-own
-kapp       ConfigMap/shop-change-*           cluster-own
-kapp       ConfigMap/lost-change-*           cluster-own
+kapp       ConfigMap/shop                    system
+kapp       ConfigMap/shop-change-*           system
+kapp       ConfigMap/shop-change-*           system
+kapp       ConfigMap/lost-change-*           system
 
 # ApplySet: a copy of listed was applied in a namespace that the set does not look in; the parent lost was deleted. kubectl
 # looks at ConfigMaps, so its next prune takes child along, but it does not look at Secrets.
@@ -112,7 +112,7 @@ applyset   ConfigMap/listed                  managed      applyset:applyset/Secr
 elsewhere  ConfigMap/listed                  leaked       applyset:applyset/Secret/set
 applyset   ConfigMap/of-lost                 orphaned     applyset:-/ApplySet/applyset-ZHNA22SFfZ5niW5bme_VgkEDMoKg8aI0CjCSe4fJtEw-v1
 applyset   ConfigMap/both                    conflict     applyset:applyset/Secret/set + flux:shared/Kustomization/shared
-applyset   Secret/set                        cluster-own
+applyset   Secret/set                        system
 applyset   Service/web                       managed      applyset:applyset/Secret/set
 applyset   Widget/shop                       managed      applyset:applyset/Secret/set
 applyset   Deployment/web                    managed      applyset:applyset/Secret/set
@@ -180,9 +180,9 @@ cli-utils  ConfigMap/listed                  managed      cli-utils:cli-utils/Co
 cli-utils  ConfigMap/leaked                  leaked       cli-utils:cli-utils/ConfigMap/inventory
 cli-utils  ConfigMap/orphan                  orphaned     cli-utils:-/Inventory/gone-1
 cli-utils  ConfigMap/applied-by-hand         copied       cli-utils:cli-utils/ConfigMap/inventory
-cli-utils  ConfigMap/applied-on-the-server   unjudged     cli-utils:cli-utils/ConfigMap/inventory
+cli-utils  ConfigMap/applied-on-the-server   unknown      cli-utils:cli-utils/ConfigMap/inventory
 cli-utils  ConfigMap/both                    conflict     cli-utils:cli-utils/ConfigMap/inventory + flux:operator/ResourceSet/shop
-cli-utils  ConfigMap/inventory               cluster-own
+cli-utils  ConfigMap/inventory               system
 
 # flux-operator.
 -          Namespace/operator                unmanaged
@@ -206,12 +206,12 @@ plain      Secret/by-hand                    unmanaged
 -          Namespace/flux-system             unmanaged
 ";
 
-/// One object: namespace, kind and name, standing, owners.
+/// One object: namespace, kind and name, status, owners.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Row {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    pub(crate) standing: String,
+    pub(crate) status: String,
     pub(crate) owners: Vec<String>,
 }
 
@@ -221,9 +221,9 @@ pub(crate) fn rows() -> Vec<Row> {
         let (place, owners) = line.split_at(line.find(':').map_or(line.len(), |at| start_of_word(line, at)));
         let mut words = place.split_whitespace().map(str::to_owned);
         let mut word = || words.next().expect("three columns");
-        let (namespace, name, standing) = (word(), word(), word());
+        let (namespace, name, status) = (word(), word(), word());
         let owners = owners.split(" + ").map(str::trim).filter(|owner| !owner.is_empty()).map(str::to_owned);
-        Row { namespace, name, standing, owners: owners.collect() }
+        Row { namespace, name, status, owners: owners.collect() }
     });
     let (everywhere, mut rows): (Vec<Row>, Vec<Row>) = rows.partition(|row| row.namespace == "*");
     let namespaces: BTreeSet<String> = rows.iter().map(|row| row.namespace.clone()).collect();

@@ -20,12 +20,12 @@ const APART: [&str; 5] = ["default", "kube-system", "kube-public", "kube-node-le
 /// Compares everything that `inventory` says with the table.
 pub(crate) fn compare(truth: &[Row]) {
     same("every object, as a recording has it", recorded(), truth.iter());
-    for standing in ["leaked", "orphaned", "conflicts", "unmanaged"] {
-        let flag = format!("--{standing}");
-        let is = |row: &&Row| row.standing == standing || (row.standing == "conflict" && standing == "conflicts");
+    for status in ["leaked", "orphaned", "conflicts", "unmanaged"] {
+        let flag = format!("--{status}");
+        let is = |row: &&Row| row.status == status || (row.status == "conflict" && status == "conflicts");
         same(&flag, findings(&ask(&[&flag])), truth.iter().filter(is));
-        if standing != "unmanaged" {
-            for system in SYSTEMS {
+        if status != "unmanaged" {
+            for system in SYSTEMS.iter().copied() {
                 let of = |row: &&Row| is(row) && row.owners.iter().any(|owner| system_of(owner) == system);
                 same(
                     &format!("{flag} --by {system}"),
@@ -37,7 +37,7 @@ pub(crate) fn compare(truth: &[Row]) {
     }
     let all = ask(&[]);
     totals(&all["totals"], truth);
-    for system in SYSTEMS {
+    for system in SYSTEMS.iter().copied() {
         let by = ask(&["--by", system]);
         let of = |owner: &String| system_of(owner) == system;
         let owners: BTreeSet<String> = live_owners(truth).into_keys().filter(of).collect();
@@ -83,7 +83,7 @@ fn ask(args: &[&str]) -> Value {
 #[track_caller]
 fn same<'t>(what: &str, found: Vec<Row>, expected: impl Iterator<Item = &'t Row>) {
     let text =
-        |row: &Row| format!("{:<10} {:<36} {:<12} {}", row.namespace, row.name, row.standing, row.owners.join(" + "));
+        |row: &Row| format!("{:<10} {:<36} {:<12} {}", row.namespace, row.name, row.status, row.owners.join(" + "));
     let found: Vec<String> = found.iter().map(text).collect();
     let expected: Vec<String> = expected.map(text).collect();
     let only = |these: &[String], those: &[String], sign: char| -> Vec<String> {
@@ -94,27 +94,27 @@ fn same<'t>(what: &str, found: Vec<Row>, expected: impl Iterator<Item = &'t Row>
     assert_eq!(found.len(), expected.len(), "{what}: as many rows of each kind");
 }
 
-/// The standing of every object, from a recording that the binary made.
+/// The status of every object, from a recording that the binary made.
 fn recorded() -> Vec<Row> {
     let snapshot = snapshot(&cluster(), "systems");
     let index = Index::build(&snapshot);
     let mut rows: Vec<Row> = index
-        .standings()
-        .filter(|(object, standing)| {
-            let beyond = object.id.namespace.is_empty() && matches!(standing, OwnershipStatus::SystemManaged(_));
+        .statuses()
+        .filter(|(object, status)| {
+            let beyond = object.id.namespace.is_empty() && matches!(status, OwnershipStatus::SystemManaged(_));
             is_in_question(&object.id) && !beyond
         })
-        .map(|(object, standing)| {
-            let owners = match &standing {
+        .map(|(object, status)| {
+            let owners = match &status {
                 OwnershipStatus::Managed(id) => vec![owner(id)],
                 OwnershipStatus::Leaked(claim)
                 | OwnershipStatus::Orphaned(claim)
                 | OwnershipStatus::Copied(claim)
-                | OwnershipStatus::Unjudged(claim, _) => vec![owner(&claim.owner)],
+                | OwnershipStatus::Unknown(claim, _) => vec![owner(&claim.owner)],
                 OwnershipStatus::Conflict(ids) => ids.iter().map(owner).collect(),
                 OwnershipStatus::SystemManaged(_) | OwnershipStatus::Controlled | OwnershipStatus::Unmanaged => vec![],
             };
-            row(&object.id, standing.label(), owners)
+            row(&object.id, status.as_str(), owners)
         })
         .collect();
     rows.sort();
@@ -129,14 +129,14 @@ fn findings(answer: &Value) -> Vec<Row> {
     let rows = answer["findings"].as_array().unwrap().iter().filter_map(|finding| {
         let id: ObjectId = serde_json::from_value(finding.clone()).unwrap();
         let owners = finding["owners"].as_array().unwrap().iter().map(owner_of).collect();
-        is_in_question(&id).then(|| row(&id, finding["standing"].as_str().unwrap(), owners))
+        is_in_question(&id).then(|| row(&id, finding["status"].as_str().unwrap(), owners))
     });
     let mut rows: Vec<Row> = rows.collect();
     rows.sort();
     rows
 }
 
-fn row(id: &ObjectId, standing: &str, owners: Vec<String>) -> Row {
+fn row(id: &ObjectId, status: &str, owners: Vec<String>) -> Row {
     // How many words at the end of a name a controller made up.
     let made_up = match &*id.kind {
         "ReplicaSet" | "EndpointSlice" => 1,
@@ -147,7 +147,7 @@ fn row(id: &ObjectId, standing: &str, owners: Vec<String>) -> Row {
     let name = (0..made_up).fold(&*id.name, |name, _| name.rsplit_once('-').map_or(name, |(start, _)| start));
     let star = if made_up > 0 { "-*" } else { "" };
     let namespace = dash(&id.namespace).to_owned();
-    Row { namespace, name: format!("{}/{name}{star}", id.kind), standing: standing.to_owned(), owners }
+    Row { namespace, name: format!("{}/{name}{star}", id.kind), status: status.to_owned(), owners }
 }
 
 fn owner_of(value: &Value) -> String {
@@ -173,7 +173,7 @@ fn live_owners(truth: &[Row]) -> BTreeMap<String, (BTreeSet<String>, u64)> {
     let mut owners: BTreeMap<String, (BTreeSet<String>, u64)> = BTreeMap::new();
     for row in truth {
         for owner in &row.owners {
-            match row.standing.as_str() {
+            match row.status.as_str() {
                 "managed" | "conflict" => {
                     _ = owners.entry(owner.clone()).or_default().0.insert(format!("{} {}", row.namespace, row.name));
                 }
@@ -186,12 +186,12 @@ fn live_owners(truth: &[Row]) -> BTreeMap<String, (BTreeSet<String>, u64)> {
 }
 
 fn totals(totals: &Value, truth: &[Row]) {
-    let words = ["managed", "leaked", "orphaned", "conflict", "copied", "unjudged", "controlled"];
+    let words = ["managed", "leaked", "orphaned", "conflict", "copied", "unknown", "controlled"];
     let found = words.map(|word| {
         let key = if word == "conflict" { "conflicts" } else { word };
         (word, usize::try_from(totals[key].as_u64().unwrap()).unwrap())
     });
-    assert_eq!(found, words.map(|word| (word, truth.iter().filter(|row| row.standing == word).count())));
+    assert_eq!(found, words.map(|word| (word, truth.iter().filter(|row| row.status == word).count())));
 }
 
 /// Every owner's counts, and then its objects by name.

@@ -12,7 +12,7 @@ use super::{cluster, tools};
 /// Asks every real tool for its objects.
 pub(crate) fn compare(truth: &[Row]) {
     let of = |owner: &str| -> BTreeSet<String> {
-        let own = truth.iter().filter(|row| ["managed", "conflict"].contains(&row.standing.as_str()));
+        let own = truth.iter().filter(|row| ["managed", "conflict"].contains(&row.status.as_str()));
         let own = own.filter(|row| row.owners.iter().any(|other| other == owner));
         own.map(|row| format!("{} {}", row.namespace, row.name)).collect()
     };

@@ -138,8 +138,8 @@ fn the_table_of_configuration_changes() {
 
     let collides = at(&["basejobs", "extra"]);
     let expected = Expected {
-        title: "warning: both sources hash to the same set (URLs without passwords, parts without separators): \
-                nothing is relabelled, and whatever the new manifests lack is deleted\n\
+        title: "warning: both sources have the same hash (fluxd hashes URLs without passwords, and joins the parts without \
+                separators): nothing is relabelled, and what the new manifests lack is deleted\n\
                 fluxd's source changes: paths base, jobs, extra -> basejobs, extra\n",
         lines: &[("deleted", "ConfigMap", "web", DELETED)],
         summary: "1 deleted",

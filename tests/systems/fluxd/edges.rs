@@ -26,7 +26,7 @@ fn f9_only_the_legacy_key() {
     assert!(repository.sync(&config, Collection::Dry).deleted().is_empty());
     let run = repository.plan(&config, &[]);
     assert!(rows(&run).is_empty(), "{run:?}");
-    assert!(run.stderr.contains("1 object(s) of this source carry only the mark of Flux 1.13 and earlier"), "{run:?}");
+    assert!(run.stderr.contains("only Flux 1.13 and earlier labelled 1 object of this source"), "{run:?}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn f16_an_exported_mark_in_a_manifest() {
     let live = kubectl("get configmap stale -n sixteen -o jsonpath={.metadata.labels}");
     assert!(live.contains(&stale), "fluxd keeps it: {live}");
     let run = repository.plan(&config, &[]);
-    assert!(run.stderr.contains("carries a mark that was exported from a cluster: fluxd keeps it"), "{}", run.stderr);
+    assert!(run.stderr.contains("that was exported from a cluster: fluxd does not change it"), "{}", run.stderr);
     repository.remove("cm.yaml").push();
     assert!(repository.sync(&config, Collection::Dry).deleted().is_empty());
     assert!(rows(&repository.plan(&config, &[])).is_empty());
@@ -123,7 +123,7 @@ fn f19_one_id_twice_in_git() {
     assert!(log.deleted().is_empty());
     let run = repository.plan(&config, &[]);
     assert_eq!(run.code, 1, "{run:?}");
-    assert!(run.stderr.contains("nineteen:deployment/web stands twice in the manifests"), "{}", run.stderr);
+    assert!(run.stderr.contains("nineteen:deployment/web is in the manifests twice"), "{}", run.stderr);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
-use gitops_core::prune::collectors::qbec::filter::{Choice, Filters};
+use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp as Identity;
 use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
 use gitops_core::prune::collectors::safety::Allow;
@@ -150,7 +150,12 @@ impl App {
     }
 
     /// The uids that the replay of qbec deletes, from the same recording.
-    pub(crate) fn replay(&self, snapshot: &Snapshot, filters: Filters, cluster_scoped_lists: bool) -> BTreeSet<String> {
+    pub(crate) fn replay(
+        &self,
+        snapshot: &Snapshot,
+        filters: QbecFilters,
+        cluster_scoped_lists: bool,
+    ) -> BTreeSet<String> {
         let manifests = read(&[self.rendered()], Loader::Strict, &mut std::io::empty()).unwrap();
         let index = Index::build(snapshot);
         let input = QbecInput {
@@ -161,8 +166,8 @@ impl App {
             locals: &manifests.locals,
         };
         let collector = QbecCollector::new(input, snapshot, &index, Allow::default());
-        let verdicts = collector.collect().verdicts;
-        let theirs = verdicts.iter().filter(|verdict| verdict.theirs == NativeAction::Deletes);
+        let verdicts = collector.collect().decisions;
+        let theirs = verdicts.iter().filter(|verdict| verdict.native == NativeAction::Deletes);
         theirs.map(|verdict| verdict.object.uid.to_string()).collect()
     }
 }
@@ -172,11 +177,11 @@ pub(crate) fn filters(
     components: (&[String], &[String]),
     kinds: (&[String], &[String]),
     namespaces: &[String],
-) -> Filters {
-    Filters::new(
-        Choice::new("components", components.0, components.1).unwrap(),
-        Choice::new("kinds", kinds.0, kinds.1).unwrap(),
-        Choice::new("namespaces", namespaces, &[]).unwrap(),
+) -> QbecFilters {
+    QbecFilters::new(
+        NameFilter::new("components", components.0, components.1).unwrap(),
+        NameFilter::new("kinds", kinds.0, kinds.1).unwrap(),
+        NameFilter::new("namespaces", namespaces, &[]).unwrap(),
         None,
     )
 }

@@ -10,7 +10,7 @@ use crate::kubernetes::object::{GroupKind, Resource};
 /// The way to suspend an object of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspends {
-    /// `spec.suspend` is true.
+    /// The field `spec.suspend`, set to true.
     Spec,
     /// An annotation that only this kind has, with the value `disabled`.
     Switch(&'static str),
@@ -22,7 +22,7 @@ pub enum Suspends {
 pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
 
 /// Annotation that suspends the kinds of flux-operator.
-pub const OPERATOR_SWITCH: &str = "fluxcd.controlplane.io/reconcile";
+pub const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
 
 /// Annotation that suspends an ArtifactGenerator.
 pub const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";
@@ -50,7 +50,6 @@ pub enum Trace {
 #[derive(Debug)]
 pub struct FluxKind {
     pub group: &'static str,
-    /// Kind in CamelCase.
     pub kind: &'static str,
     /// Short names that Flux users type; the CRD of the cluster may not declare them.
     pub aliases: &'static [&'static str],

@@ -9,6 +9,8 @@ use crate::kubernetes::snapshot::Snapshot;
 
 /// Name of the controller, of its Deployment and of its field manager.
 pub const NAME: &str = "kustomize-controller";
+/// Minor version of the kustomize that Flux 2.9 links; the verification of builds shows if another one differs.
+pub const KUSTOMIZE_VERSION: &str = "5.8";
 /// Number of Kustomizations reconciled at once unless `--concurrent` is set.
 const DEFAULT_WORKERS: usize = 4;
 
@@ -24,7 +26,7 @@ pub struct Features {
     pub ignore_protects: bool,
     /// An object whose application is skipped leaves the inventory without being pruned.
     pub forgets_skipped: bool,
-    /// `spec.deletionPolicy` is honoured.
+    /// `spec.deletionPolicy` is honoured when a Kustomization is deleted.
     pub deletion_policy: bool,
     /// An image entry of the spec replaces the file's entry as a whole.
     pub whole_images: bool,
@@ -50,12 +52,10 @@ impl Features {
     }
 }
 
-/// A cluster's kustomize-controller.
+/// The kustomize-controller of a cluster, as far as it changes a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KustomizeController {
-    /// Version of the image; `None` if it is unknown.
-    pub version: Option<Version>,
-    /// Rules of that version and of the feature gates.
+    /// Rules of its version and feature gates.
     pub features: Features,
     /// Number of Kustomizations reconciled at once.
     pub workers: usize,
@@ -64,14 +64,14 @@ pub struct KustomizeController {
 impl Default for KustomizeController {
     /// The newest version with its default flags.
     fn default() -> Self {
-        Self { version: None, features: Features::default(), workers: DEFAULT_WORKERS }
+        Self { features: Features::default(), workers: DEFAULT_WORKERS }
     }
 }
 
 impl KustomizeController {
     /// Returns a controller of a version with its default flags.
     pub fn of(version: Version) -> Self {
-        Self { version: Some(version), features: Features::of(version), workers: DEFAULT_WORKERS }
+        Self { features: Features::of(version), workers: DEFAULT_WORKERS }
     }
 
     /// Reads the tag of the image and the flags from the controller's Deployment.
@@ -151,13 +151,16 @@ mod tests {
 
     #[test]
     fn version_workers_and_gates_are_read_from_the_deployment() {
+        let image = "registry.example:5000/fluxcd/kustomize-controller:v1.8.2@sha256:00";
+        assert_eq!(image_version(image), Some((1, 8, 2)));
         let deployment = json!({"spec": {"template": {"spec": {"containers": [{
-            "name": "manager", "image": "registry.example:5000/fluxcd/kustomize-controller:v1.8.2@sha256:00",
+            "name": "manager", "image": image,
             "args": ["--concurrent=20", "--feature-gates=A=true,StrictPostBuildSubstitutions=true"],
         }]}}}});
         let controller = KustomizeController::from_deployment(&deployment);
-        assert_eq!((controller.version, controller.workers), (Some((1, 8, 2)), 20));
-        assert!(controller.features.strict_substitution && controller.features.forgets_skipped);
+        let features = Features { strict_substitution: true, ..Features::of((1, 8, 2)) };
+        assert_eq!(controller, KustomizeController { features, workers: 20 });
+        assert!(controller.features.forgets_skipped);
         assert_eq!(KustomizeController::from_deployment(&json!({})), KustomizeController::default());
     }
 }

@@ -9,14 +9,11 @@ use crate::kubernetes::object::{ObjectId, Resource};
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamespacedName {
-    /// Namespace; every Kustomization has one.
     pub namespace: String,
-    /// `metadata.name` of the Kustomization.
     pub name: String,
 }
 
 impl NamespacedName {
-    /// Returns the namespace and name of an object.
     pub fn of(id: &ObjectId) -> Self {
         Self { namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
@@ -27,19 +24,16 @@ impl NamespacedName {
 pub struct SourceId {
     /// `GitRepository`, `OCIRepository`, `Bucket`, …
     pub kind: String,
-    /// Namespace of the source, not of the Kustomization that uses it.
     pub namespace: String,
-    /// `metadata.name` of the source.
     pub name: String,
 }
 
 impl SourceId {
-    /// Returns the kind, namespace and name of an object.
     pub fn of(id: &ObjectId) -> Self {
         Self { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
 
-    /// Parses `KIND/NAMESPACE/NAME`.
+    /// Parses an identity of the form `KIND/NAMESPACE/NAME`.
     pub fn parse(text: &str) -> Option<Self> {
         let [kind, namespace, name] = text.split('/').collect::<Vec<_>>()[..] else { return None };
         Some(Self { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() })
@@ -47,7 +41,7 @@ impl SourceId {
 }
 
 impl fmt::Display for SourceId {
-    /// Writes `GitRepository/flux-system/apps`.
+    /// Writes the form that [`SourceId::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
     }
@@ -68,7 +62,6 @@ impl KustomizationSpec {
         Self(Value::Object(fields))
     }
 
-    /// Returns the spec of a Kustomization.
     pub fn of(kustomization: &Resource) -> Self {
         Self::new(kustomization.spec())
     }
@@ -86,17 +79,14 @@ impl KustomizationSpec {
         self.0.get(key).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// Returns true if `spec.suspend` is set.
     pub fn is_suspended(&self) -> bool {
         self.flag("suspend")
     }
 
-    /// Returns true if `spec.prune` is set.
     pub fn prunes(&self) -> bool {
         self.flag("prune")
     }
 
-    /// Returns true if `spec.force` is set.
     pub fn forces(&self) -> bool {
         self.flag("force")
     }
@@ -125,7 +115,7 @@ impl KustomizationSpec {
         self.0.get("kubeConfig").is_some()
     }
 
-    /// Returns `spec.serviceAccountName`.
+    /// Returns `spec.serviceAccountName`, which the controller impersonates.
     pub fn service_account(&self) -> Option<&str> {
         self.text("/serviceAccountName")
     }
@@ -147,11 +137,11 @@ impl KustomizationSpec {
     /// Returns the Kustomizations that must be ready first; `namespace` is the Kustomization's own.
     pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
         let entries = self.0.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
-        let dependency = |entry: &Value| NamespacedName {
+        let names = entries.map(|entry| NamespacedName {
             namespace: entry_text(entry, "namespace").unwrap_or(namespace).to_owned(),
             name: entry_text(entry, "name").unwrap_or_default().to_owned(),
-        };
-        entries.map(dependency).collect()
+        });
+        names.collect()
     }
 
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
@@ -161,15 +151,12 @@ impl KustomizationSpec {
 
     /// Returns a label or else an annotation of `commonMetadata`.
     pub fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
-        let annotation = || self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str();
-        self.common_label(key).or_else(annotation)
+        self.common_label(key).or_else(|| self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
     }
 
-    /// Checks that the finalizer of a Kustomization with this spec deletes the objects of its inventory.
-    /// Source: docs/reference/kustomize-controller.md 6.
-    ///
-    /// # Errors
-    /// The reason why the objects are left behind, as a predicate: `has prune: false`.
+    /// Checks by the rules of docs/reference/kustomize-controller.md 6 that the finalizer of a Kustomization with this spec
+    /// deletes the objects of its inventory.
+    /// The error is the reason why the objects are left behind, as a predicate: `has prune: false`.
     pub fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
         if self.is_suspended() {
             return Err("is suspended".to_owned());
@@ -183,9 +170,9 @@ impl KustomizationSpec {
         }
     }
 
-    /// Returns the live spec after a parent applies `desired`: the fields of `desired`, and of the live spec only a
-    /// suspension that a manager other than kubectl or the controller set (`foreign_suspend`).
-    /// Source: docs/reference/kustomize-controller.md 4.4.
+    /// Returns the live spec after a parent applies `desired` (docs/reference/kustomize-controller.md 4.4): the fields of
+    /// `desired`, and of the live spec only a suspension, if `foreign_suspend` says that a manager other than kubectl or
+    /// the controller set it.
     #[must_use]
     pub fn after_apply(&self, desired: &Self, foreign_suspend: bool) -> Self {
         let mut fields: Map<String, Value> = desired.0.as_object().cloned().unwrap_or_default();

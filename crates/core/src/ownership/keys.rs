@@ -1,84 +1,96 @@
-//! The one table of label and annotation keys that mean something, and which schemes each belongs to.
+//! Table of all label and annotation keys that matter to ownership, with the schemes of each.
 //!
-//! Every label and annotation of every object in the cluster is looked up here once, so the table is made for speed:
-//! keys are bucketed by length, and a bucket holds two or three.
+//! Every label and annotation of every object in the cluster is looked up here once, so the table is built for speed:
+//! keys are in buckets by length, and a bucket has two or three.
 
 use std::sync::LazyLock;
 
-use super::{SCHEMES, protection, system_objects};
-use crate::flux::suspension;
+use super::protection::protection_keys;
+use super::scheme::last_applied;
+use super::schemes::registry::SCHEMES;
+use super::system_objects;
 use crate::kubernetes::object::ObjectMetadata;
 
-/// Keys at most this long are known.
+/// Length of the longest key.
 const LONGEST: usize = 64;
 
-/// What a key means: bit n of `member` for a member key of scheme n, of `owner` for an owner label of scheme n.
+/// Schemes of a key, or of all keys of an object: bit n stands for scheme n of [`SCHEMES`].
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct Meaning {
+pub(crate) struct KeySchemes {
+    /// Schemes of which it is a member key.
     pub(crate) member: u32,
+    /// Schemes of which it is an owner label.
     pub(crate) owner: u32,
-    /// Whether the key is kept when metadata is trimmed.
-    kept: bool,
+    /// True if annotations with this key are kept, and managedFields for it, when metadata is trimmed.
+    is_kept: bool,
 }
 
-/// Labels that half the cluster carries and nothing but `helm` or a release record reads: not worth decoding
-/// managedFields for. Labels are never trimmed, so nothing is lost.
-const COMMON: [&str; 2] = ["owner", "app.kubernetes.io/managed-by"];
+type Bucket = Vec<(&'static str, KeySchemes)>;
 
-static TABLE: LazyLock<Vec<Vec<(&'static str, Meaning)>>> = LazyLock::new(|| {
-    let mut table: Vec<Vec<(&'static str, Meaning)>> = vec![vec![]; LONGEST + 1];
-    let mut enter = |key: &'static str, member: u32, owner: u32| {
-        assert!(key.len() <= LONGEST, "{key} is longer than the table");
-        let bucket = &mut table[key.len()];
-        let at = bucket.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
-            bucket.push((key, Meaning::default()));
-            bucket.len() - 1
-        });
-        let meaning = &mut bucket[at].1;
-        meaning.member |= member;
-        meaning.owner |= owner;
-        meaning.kept = !COMMON.contains(&key);
-    };
+static TABLE: LazyLock<Vec<Bucket>> = LazyLock::new(|| {
+    let mut table = vec![vec![]; LONGEST + 1];
     for (n, scheme) in SCHEMES.iter().enumerate() {
-        scheme.member_keys.iter().for_each(|key| enter(key.name(), 1 << n, 0));
-        scheme.owner_labels.iter().for_each(|key| enter(key, 0, 1 << n));
-        scheme.other_marks.iter().for_each(|key| enter(key, 0, 0));
+        scheme.member_keys.iter().for_each(|key| entry(&mut table, key.name()).member |= 1 << n);
+        scheme.owner_labels.iter().for_each(|key| entry(&mut table, key).owner |= 1 << n);
+        scheme.other_keys.iter().for_each(|key| _ = entry(&mut table, key));
     }
-    protection::keys().chain(system_objects::ANNOTATIONS).chain(suspension::KEYS).for_each(|key| enter(key, 0, 0));
+    protection_keys()
+        .map(|known| known.key)
+        .chain(system_objects::ANNOTATIONS)
+        .for_each(|key| _ = entry(&mut table, key));
+    for key in SCHEMES.iter().flat_map(|scheme| scheme.common_labels) {
+        entry(&mut table, key).is_kept = false;
+    }
     table
 });
 
-fn meaning(key: &str) -> Option<Meaning> {
+/// Returns the entry of a key, which is added if it is new.
+fn entry<'t>(table: &'t mut [Bucket], key: &'static str) -> &'t mut KeySchemes {
+    assert!(key.len() <= LONGEST, "{key} is longer than the table");
+    let bucket = &mut table[key.len()];
+    let at = bucket.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+        bucket.push((key, KeySchemes { is_kept: true, ..KeySchemes::default() }));
+        bucket.len() - 1
+    });
+    &mut bucket[at].1
+}
+
+fn find(key: &str) -> Option<KeySchemes> {
     let bucket = TABLE.get(key.len())?;
-    bucket.iter().find(|(known, _)| *known == key).map(|(_, meaning)| *meaning)
+    bucket.iter().find(|(known, _)| *known == key).map(|(_, schemes)| *schemes)
 }
 
-/// Whether a scheme, a keep mark or a suspension speaks of a label or annotation key. When metadata is trimmed, only
-/// such annotations are kept, and managedFields are reduced to such keys.
+/// Returns true if a label or annotation key matters to a scheme or a protection. Of annotations and managedFields, only
+/// such keys are kept when metadata is trimmed.
 ///
-/// The keys under which [`super::derive_identity`] stores its results are none: on a live object they would be forged.
-pub fn is_mark(key: &str) -> bool {
-    meaning(key).is_some_and(|meaning| meaning.kept)
+/// False for the keys under which [`derive_annotation`] stores its results: on a live object they would be forged.
+pub fn is_ownership_key(key: &str) -> bool {
+    find(key).is_some_and(|schemes| schemes.is_kept)
 }
 
-/// The schemes of which an object carries a member key or an owner label.
-pub(crate) fn schemes_of(object: &ObjectMetadata) -> Meaning {
-    let mut all = Meaning::default();
-    for (key, _) in object.labels.iter() {
-        if let Some(found) = meaning(key) {
-            all.member |= found.member;
-            all.owner |= found.owner;
-        }
+/// Returns the key and value to store in place of an annotation that is too large or too sensitive to keep: the identity
+/// in a last-applied annotation. `None` for other annotations and for values that cannot be read.
+///
+/// Call it only for objects with an ownership key: it parses manifests.
+pub fn derive_annotation(key: &str, value: &str) -> Option<(&'static str, String)> {
+    let derived = last_applied::derive_kubectl(key, value);
+    derived.or_else(|| SCHEMES.iter().find_map(|scheme| (scheme.derive_annotation)(key, value)))
+}
+
+/// Returns the schemes of which an object carries a member key or an owner label.
+pub(crate) fn schemes_of(object: &ObjectMetadata) -> KeySchemes {
+    let mut all = KeySchemes::default();
+    for schemes in object.labels.iter().filter_map(|(key, _)| find(key)) {
+        all.member |= schemes.member;
+        all.owner |= schemes.owner;
     }
-    for (key, _) in object.annotations.iter() {
-        if let Some(found) = meaning(key) {
-            all.member |= found.member;
-        }
+    for schemes in object.annotations.iter().filter_map(|(key, _)| find(key)) {
+        all.member |= schemes.member;
     }
     all
 }
 
-/// The numbers of the bits that are set.
+/// Returns the numbers of the bits that are set.
 pub(crate) fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let next = (set != 0).then_some(set.trailing_zeros() as usize)?;
@@ -90,29 +102,35 @@ pub(crate) fn bits(mut set: u32) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ownership::schemes::qbec;
 
     #[test]
-    fn every_key_of_every_scheme_and_keep_mark_is_kept() {
-        for scheme in &SCHEMES {
-            for key in scheme.member_keys {
-                assert!(is_mark(key.name()), "{}", key.name());
-            }
+    fn every_key_of_every_scheme_and_protection_is_kept() {
+        for key in SCHEMES.iter().flat_map(|scheme| scheme.member_keys) {
+            assert!(is_ownership_key(key.name()), "{}", key.name());
         }
-        for key in ["kor/used", "reconcile.fluxcd.io/suspended", "helm.sh/hook", "applyset.kubernetes.io/tooling"] {
-            assert!(is_mark(key), "{key}");
+        for key in ["kor/used", "helm.sh/hook", "applyset.kubernetes.io/tooling"] {
+            assert!(is_ownership_key(key), "{key}");
         }
-        assert!(SCHEMES.len() <= 32);
     }
 
     #[test]
     fn content_and_common_labels_are_not_kept() {
         let secretive = ["qbec.io/last-applied", "kubectl.kubernetes.io/last-applied-configuration"];
         let common = ["app", "owner", "app.kubernetes.io/managed-by", "app.kubernetes.io/instance", ""];
-        let forged = [crate::ownership::identity::QBEC, crate::ownership::identity::KUBECTL];
+        let forged = [qbec::LAST_APPLIED, last_applied::KUBECTL];
         for key in secretive.into_iter().chain(common).chain(forged) {
-            assert!(!is_mark(key), "{key}");
+            assert!(!is_ownership_key(key), "{key}");
         }
-        assert!(!is_mark(&"x".repeat(500)));
+        assert!(!is_ownership_key(&"x".repeat(500)));
+    }
+
+    #[test]
+    fn only_last_applied_annotations_are_derived() {
+        let manifest = r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"shop"}}"#;
+        let derived = derive_annotation("kubectl.kubernetes.io/last-applied-configuration", manifest);
+        assert_eq!(derived, Some((last_applied::KUBECTL, "/Secret/shop/s".to_owned())));
+        assert_eq!(derive_annotation("other", manifest), None);
     }
 
     #[test]

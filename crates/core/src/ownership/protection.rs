@@ -1,73 +1,33 @@
-//! Keep marks: every label or annotation by which a person protected an object, whatever system it is for.
-//!
-//! Source: reference ownership-and-prune 2.3. Unknown values protect: a typo in a protection must not delete.
+//! Protections of an object under the rules of every system, and of tools that own nothing but protect.
 
-use super::Protection;
+use super::scheme::protection::{Protection, ProtectionKey};
+use super::schemes::registry::SCHEMES;
 use crate::kubernetes::object::ObjectMetadata;
 
-/// How the value of a keep mark is read.
-enum Rule {
-    /// Any value protects.
-    Any,
-    /// Any value but these protects, compared without case.
-    Not(&'static [&'static str]),
-    /// Protects when one comma-separated item starts with one of these, compared without case.
-    Item(&'static [&'static str]),
-}
+/// Key of this tool, for objects that no other protection fits.
+const OWN: ProtectionKey = ProtectionKey::except("kubectl-gitops/keep", &["false"]);
 
-/// Keys (label or annotation) and their rules.
-const MARKS: [(&str, Rule); 23] = [
-    ("kubectl-gitops/keep", Rule::Not(&["false"])),
-    (
-        "argocd.argoproj.io/sync-options",
-        Rule::Item(&["prune=false", "prune=confirm", "delete=false", "delete=confirm"]),
-    ),
-    ("helm.sh/resource-policy", Rule::Any),
-    ("cli-utils.sigs.k8s.io/on-remove", Rule::Any),
-    ("client.lifecycle.config.k8s.io/deletion", Rule::Any),
-    ("kustomize.toolkit.fluxcd.io/prune", Rule::Not(&["enabled"])),
-    ("kustomize.toolkit.fluxcd.io/reconcile", Rule::Not(&["enabled"])),
-    ("kustomize.toolkit.fluxcd.io/ssa", Rule::Not(&["merge", "override", "ifnotpresent"])),
-    ("helm.toolkit.fluxcd.io/prune", Rule::Not(&["enabled"])),
-    ("helm.toolkit.fluxcd.io/reconcile", Rule::Not(&["enabled"])),
-    ("fluxcd.controlplane.io/prune", Rule::Not(&["enabled"])),
-    ("fluxcd.controlplane.io/reconcile", Rule::Not(&["enabled"])),
-    ("kapp.k14s.io/delete-strategy", Rule::Not(&[""])),
-    ("kapp.k14s.io/orphaned", Rule::Any),
-    ("kapp.k14s.io/noop", Rule::Any),
-    ("kapp.k14s.io/exists", Rule::Any),
-    ("directives.qbec.io/delete-policy", Rule::Not(&["default", ""])),
-    ("configmanagement.gke.io/managed", Rule::Not(&["enabled"])),
-    ("fluxcd.io/ignore", Rule::Not(&["false"])),
-    ("flux.weave.works/ignore", Rule::Not(&["false"])),
-    ("kor/used", Rule::Not(&["false"])),
-    ("k-rail.crd.protect", Rule::Any),
-    ("policy.kruise.io/delete-protection", Rule::Any),
+/// Keys of tools that are no ownership systems.
+const OTHER_TOOLS: &[ProtectionKey] = &[
+    ProtectionKey::except("kor/used", &["false"]),
+    ProtectionKey::any("k-rail.crd.protect"),
+    ProtectionKey::any("policy.kruise.io/delete-protection"),
 ];
 
-/// The first keep mark of an object, in the order of the table.
-pub fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    MARKS.iter().find_map(|(key, rule)| super::first_mark(object, &[key], |value| protects(rule, value)))
+/// Returns every key that can protect an object: of this tool, of the systems in the order of the registry, of others.
+pub(crate) fn protection_keys() -> impl Iterator<Item = &'static ProtectionKey> {
+    let schemes = SCHEMES.iter().flat_map(|scheme| scheme.protections);
+    std::iter::once(&OWN).chain(schemes).chain(OTHER_TOOLS)
 }
 
-/// Every keep mark of an object, in the order of the table.
-pub fn keep_marks(object: &ObjectMetadata) -> Vec<Protection> {
-    let found = |(key, rule): &(&'static str, Rule)| super::first_mark(object, &[key], |value| protects(rule, value));
-    MARKS.iter().filter_map(found).collect()
+/// Returns the first protection of an object.
+pub fn find_protection(object: &ObjectMetadata) -> Option<Protection> {
+    protection_keys().find_map(|key| key.find(object))
 }
 
-/// The keys that can protect an object.
-pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
-    MARKS.iter().map(|(key, _)| *key)
-}
-
-fn protects(rule: &Rule, value: &str) -> bool {
-    let value = value.trim().to_lowercase();
-    match rule {
-        Rule::Any => true,
-        Rule::Not(harmless) => !harmless.contains(&value.as_str()),
-        Rule::Item(items) => value.split(',').any(|item| items.iter().any(|start| item.trim().starts_with(start))),
-    }
+/// Returns every protection of an object.
+pub fn find_protections(object: &ObjectMetadata) -> Vec<Protection> {
+    protection_keys().filter_map(|key| key.find(object)).collect()
 }
 
 #[cfg(test)]
@@ -94,20 +54,28 @@ mod tests {
             ("kapp.k14s.io/delete-strategy", "", false),
             ("unknown/key", "true", false),
         ];
-        for (key, value, kept) in rows {
-            for marked in
-                [object("", "Pod", "a", "b").label(key, value), object("", "Pod", "a", "b").annotation(key, value)]
-            {
-                assert_eq!(keep_mark(&marked).is_some(), kept, "{key}={value}");
+        for (key, value, protects) in rows {
+            let pod = object("", "Pod", "a", "b");
+            for protected in [pod.clone().label(key, value), pod.annotation(key, value)] {
+                assert_eq!(find_protection(&protected).is_some(), protects, "{key}={value}");
             }
         }
     }
 
     #[test]
-    fn all_marks_are_told() {
-        let marked =
+    fn every_protection_is_listed() {
+        let protected =
             object("", "Pod", "a", "b").annotation("helm.sh/resource-policy", "keep").label("kor/used", "true");
-        let keys: Vec<String> = keep_marks(&marked).into_iter().map(|mark| mark.key).collect();
+        let keys: Vec<String> = find_protections(&protected).into_iter().map(|found| found.key).collect();
         assert_eq!(keys, ["helm.sh/resource-policy", "kor/used"]);
+    }
+
+    #[test]
+    fn no_key_is_listed_twice() {
+        let mut keys: Vec<&str> = protection_keys().map(|known| known.key).collect();
+        let all = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), all);
     }
 }

@@ -1,24 +1,24 @@
-//! The cluster's own objects: what Kubernetes itself makes and keeps in every cluster. They are no one's to manage, so
-//! they are not called unmanaged.
+//! Objects that Kubernetes itself creates, and records that systems keep of themselves. They are not called unmanaged.
 //!
-//! The rules, in order; each is the text that the output gives:
+//! Rules in order; the output names the rule:
 //! - label `kubernetes.io/bootstrapping=rbac-defaults`: RBAC that the API server restores at every start;
 //! - label `kube-aggregator.kubernetes.io/automanaged`: APIServices of the API server's own groups and of CRDs;
 //! - annotation `apf.kubernetes.io/autoupdate-spec=true`: flow control defaults;
-//! - annotation `pv.kubernetes.io/provisioned-by`: volumes made by a provisioner for a claim;
+//! - annotation `pv.kubernetes.io/provisioned-by`: volumes that a provisioner created for a claim;
 //! - namespaces `default` and `kube-*`; ServiceAccount `default`; ConfigMap `kube-root-ca.crt`;
 //!   Service, Endpoints and EndpointSlice `default/kubernetes`; ServiceCIDR `kubernetes`;
 //!   the ConfigMaps by which the API server publishes itself in kube-system; PriorityClasses `system-*-critical`;
 //! - Endpoints of a Service of the same name, EndpointSlices that a controller labelled as its own;
 //! - ServiceAccounts in kube-system that bootstrap RBAC has the role `system:controller:NAME` for: a
-//!   kube-controller-manager with `--use-service-account-credentials`, so that of kubeadm, makes one per controller;
+//!   kube-controller-manager with `--use-service-account-credentials`, such as kubeadm's, creates one per controller;
 //! - kinds that only running components write: Event, Lease, LeaseCandidate, Node, CSINode, IPAddress, StorageVersion,
 //!   VolumeAttachment, ComponentStatus, and everything in `metrics.k8s.io`;
-//! - records that owners keep: Helm revisions, kapp apps and their changes, ApplySet parents, cli-utils inventories.
+//! - records of ownership systems ([`super::Scheme::bookkeeping`]).
 
+use super::schemes::registry::SCHEMES;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
-/// Annotations that the rules read.
+/// Annotations that the rules depend on.
 pub(crate) const ANNOTATIONS: [&str; 2] = [AUTO_UPDATE, PROVISIONED];
 const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 const PROVISIONED: &str = "pv.kubernetes.io/provisioned-by";
@@ -51,27 +51,16 @@ const FIXED: [(&str, &str, &str, &str); 10] = [
     ("scheduling.k8s.io", "PriorityClass", "", "system-cluster-critical"),
 ];
 
-/// Labels of records that owners keep of themselves.
-const RECORDS: [(&str, &str); 6] = [
-    ("applyset.kubernetes.io/id", "the record of an ApplySet"),
-    ("applyset.k8s.io/id", "the record of an ApplySet"),
-    ("kapp.k14s.io/is-app", "the record of a kapp app"),
-    ("kapp.k14s.io/is-app-change", "the record of a kapp change"),
-    ("cli-utils.sigs.k8s.io/inventory-id", "an inventory"),
-    ("kpt.dev/inventory-id", "an inventory"),
-];
-
-/// The rule by which an object is the cluster's own. `find` finds the other objects of the cluster.
+/// Returns the rule by which an object is not unmanaged, if there is one. `find` returns other objects of the cluster.
 pub fn rule<'a>(
     object: &ObjectMetadata,
     find: impl Fn(&ObjectId) -> Option<&'a ObjectMetadata>,
 ) -> Option<&'static str> {
     let id = &object.id;
-    let label = |key: &str| object.labels.get(key);
     if is_bootstrap(object) {
         return Some("bootstrap RBAC");
     }
-    if label("kube-aggregator.kubernetes.io/automanaged").is_some() {
+    if object.labels.get("kube-aggregator.kubernetes.io/automanaged").is_some() {
         return Some("managed by the API server");
     }
     if object.annotations.get(AUTO_UPDATE) == Some("true") {
@@ -83,36 +72,34 @@ pub fn rule<'a>(
     if RUNTIME_KINDS.iter().any(|(group, kind)| id.is(group, kind)) || &*id.group == "metrics.k8s.io" {
         return Some("written by running components");
     }
-    let fixed = |(group, kind, namespace, name): &(&str, &str, &str, &str)| {
+    if FIXED.iter().any(|(group, kind, namespace, name)| {
         id.is(group, kind) && *name == &*id.name && (*namespace == "*" || *namespace == &*id.namespace)
-    };
-    if FIXED.iter().any(fixed) {
-        return Some("in every cluster");
+    }) {
+        return Some("present in every cluster");
     }
     if id.is("", "Namespace") && id.name.starts_with("kube-") {
-        return Some("a namespace of the cluster itself");
+        return Some("a namespace of Kubernetes itself");
     }
     if id.is("scheduling.k8s.io", "PriorityClass") && &*id.name == "system-node-critical" {
-        return Some("in every cluster");
+        return Some("present in every cluster");
     }
-    if id.is("discovery.k8s.io", "EndpointSlice") && label("endpointslice.kubernetes.io/managed-by").is_some() {
-        return Some("made for a Service");
+    if id.is("discovery.k8s.io", "EndpointSlice")
+        && object.labels.get("endpointslice.kubernetes.io/managed-by").is_some()
+    {
+        return Some("created for a Service");
     }
     if id.is("", "Endpoints") && find(&ObjectId::new("", "Service", &id.namespace, &id.name)).is_some() {
-        return Some("made for a Service");
+        return Some("created for a Service");
     }
     if id.is("", "ServiceAccount") && &*id.namespace == "kube-system" {
-        let role = format!("system:controller:{}", id.name);
-        let role = |kind, namespace| ObjectId::new("rbac.authorization.k8s.io", kind, namespace, &role);
-        let roles = [role("ClusterRole", ""), role("Role", "kube-system")];
+        let name = format!("system:controller:{}", id.name);
+        let roles = [("ClusterRole", ""), ("Role", "kube-system")]
+            .map(|(kind, namespace)| ObjectId::new("rbac.authorization.k8s.io", kind, namespace, &name));
         if roles.iter().any(|role| find(role).is_some_and(is_bootstrap)) {
-            return Some("made for a controller of the cluster");
+            return Some("created for a controller of Kubernetes");
         }
     }
-    if label("owner") == Some("helm") && id.name.starts_with("sh.helm.release.v1.") {
-        return Some("the record of a Helm release");
-    }
-    RECORDS.iter().find(|(key, _)| label(key).is_some()).map(|(_, rule)| *rule)
+    SCHEMES.iter().find_map(|scheme| (scheme.bookkeeping)(object))
 }
 
 fn is_bootstrap(object: &ObjectMetadata) -> bool {
@@ -125,7 +112,7 @@ mod tests {
     use crate::testing::{Make, object};
 
     #[test]
-    fn the_clusters_own_and_nothing_else() {
+    fn objects_of_kubernetes_itself_and_no_others() {
         let automanaged = ("kube-aggregator.kubernetes.io/automanaged", "onstart");
         let rows = [
             (
@@ -159,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_object_of_the_cluster() {
+    fn objects_that_follow_from_another_object() {
         let role = |kind, namespace, name| object("rbac.authorization.k8s.io", kind, namespace, name);
         let bootstrap = |role: ObjectMetadata| role.label("kubernetes.io/bootstrapping", "rbac-defaults");
         let others = [

@@ -51,7 +51,7 @@ fn with_children(plan: &Plan, is_wanted: &dyn Fn(&OwnerId) -> bool, index: &Inde
 /// Returns the owner that manages the object of an owner.
 fn parent(child: &OwnerId, index: &Index<'_>) -> Option<OwnerId> {
     let object = index.owner(child)?.object?;
-    match index.standing(object) {
+    match index.status(object) {
         OwnershipStatus::Managed(owner) => Some(owner),
         _ => index.claims(object).into_iter().next().map(|claim| claim.owner),
     }

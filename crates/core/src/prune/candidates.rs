@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
-use crate::ownership::protection::keep_mark;
+use crate::ownership::protection::find_protection;
 use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 
@@ -71,7 +71,7 @@ pub fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, reason: impl In
 
 /// Returns the row of an object that a cascade deletes.
 pub fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change {
-    let owner = match index.standing(cascaded.object) {
+    let owner = match index.status(cascaded.object) {
         OwnershipStatus::Managed(owner) => Some(owner),
         OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => Some(claim.owner),
         _ => None,
@@ -94,7 +94,7 @@ fn blocking_object(
 }
 
 fn reason_to_stay(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectId>) -> Option<String> {
-    if let Some(mark) = keep_mark(object) {
+    if let Some(mark) = find_protection(object) {
         return Some(format!("which {}={} protects", mark.key, mark.value));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
@@ -103,13 +103,13 @@ fn reason_to_stay(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<
     if planned.contains(&object.id) {
         return None;
     }
-    match index.standing(object) {
+    match index.status(object) {
         OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => {
             Some(format!("which claims {}", claim.owner))
         }
         OwnershipStatus::Managed(owner) => Some(format!("which {owner} manages")),
         OwnershipStatus::Conflict(owners) => Some(format!("which {} owners claim", owners.len())),
-        OwnershipStatus::Unjudged(claim, why) => Some(format!("which claims {}: {why}", claim.owner)),
+        OwnershipStatus::Unknown(claim, why) => Some(format!("which claims {}: {why}", claim.owner)),
         OwnershipStatus::Unmanaged | OwnershipStatus::Copied(_) => {
             Some("which no owner in this plan manages".to_owned())
         }

@@ -7,7 +7,7 @@ use super::candidates::{Candidate, apply_cascade_rules, keep_row};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::ownership::protection::keep_mark;
+use crate::ownership::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
 use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 
@@ -88,13 +88,13 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
     if object.deleting.is_some() {
         return Some(Reason::new(ReasonCode::Terminating, terminating_detail(object)));
     }
-    if let Some(mark) = keep_mark(object) {
+    if let Some(mark) = find_protection(object) {
         return Some(Reason::new(ReasonCode::Protected, format!("{}={}", mark.key, mark.value)));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
         return Some(Reason::new(ReasonCode::Recorded, format!("{owner} lists it")));
     }
-    if let Some(why) = index.distrust(object, claim) {
+    if let Some(why) = index.untrusted_reason(object, claim) {
         return Some(Reason::new(ReasonCode::OwnerUntrusted, format!("{}: {why}", claim.owner)));
     }
     if index.owner(&claim.owner).is_none() {
@@ -126,7 +126,7 @@ pub fn plan(index: &Index<'_>, options: &PruneOptions) -> Plan {
     let snapshot: &Snapshot = index.snapshot();
     let mut kept = vec![];
     let mut candidates = vec![];
-    for (object, status) in index.standings() {
+    for (object, status) in index.statuses() {
         let Some((claim, decision)) = evaluate(index, object, &status, options) else { continue };
         if !options.includes(&claim.owner) {
             continue;
@@ -139,7 +139,7 @@ pub fn plan(index: &Index<'_>, options: &PruneOptions) -> Plan {
     let mut plan = Plan::new(snapshot.cluster.clone());
     plan.add_gaps(snapshot.gaps.iter().cloned());
     let owners = index.owners().filter(|owner| options.includes(&owner.id));
-    plan.add_owners(owners.map(|owner| outcome(&owner.id, &owner.state)));
+    plan.add_owners(owners.map(|owner| outcome(&owner.id, &owner.status)));
     plan.add_changes(apply_cascade_rules(index, candidates, kept));
     plan
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::AppliedObject;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 
-/// Returns the manifest with owner labels, without status, and with `data` alone in a Secret. Common metadata is added
-/// last and overwrites.
+/// Returns the manifest with owner labels, without status, and with `data` alone in a Secret. Common metadata overwrites
+/// the labels and annotations of the manifest.
 pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
     let AppliedObject { owner, spec, id, built } = applied;
     let mut manifest = built.manifest.clone();

@@ -19,7 +19,7 @@ const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
 /// An object that a Kustomization applies.
 #[derive(Clone, Debug)]
 pub struct AppliedObject {
-    /// The Kustomization.
+    /// Kustomization that applies the object.
     pub owner: NamespacedName,
     /// Spec of the Kustomization.
     pub spec: KustomizationSpec,

@@ -30,8 +30,8 @@ pub struct Update {
     pub diff: String,
 }
 
-/// Compares the live object with the answer to the dry-run of its apply. Returns `None` if nothing changes that the
-/// controller compares.
+/// Compares the live object with the answer to the dry-run of its apply. Returns `None` if nothing changes in the parts
+/// that the controller compares.
 pub fn compare(applied: &AppliedObject, seen: Option<&ObjectMetadata>, live: &Value, merged: &Value) -> Option<Update> {
     let mut result = merged.clone();
     let mut taken_over = vec![];
@@ -61,8 +61,7 @@ pub fn compare(applied: &AppliedObject, seen: Option<&ObjectMetadata>, live: &Va
     })
 }
 
-/// Returns `drift` for fields of other managers that the apply overwrites, `taken-over` for removed fields of kubectl, or
-/// `changed`.
+/// Returns `drift` for overwritten fields of other managers, `taken-over` for removed fields of kubectl, or `changed`.
 fn reason(taken_over: &[OwnedField], overwritten: &[OwnedField]) -> Reason {
     let drift = list_fields(overwritten, "was set by");
     let removed = list_fields(taken_over, "is removed, it was set by");
@@ -79,8 +78,8 @@ fn list_fields(fields: &[OwnedField], verb: &str) -> String {
     join_limited(fields, NAMED_FIELDS)
 }
 
-/// Returns true for the annotations of kubectl itself. The controller removes them from every object, so no reason names
-/// them.
+/// Returns true for the annotations of kubectl itself. No reason names them: the controller removes them from every
+/// object that kubectl applied.
 fn is_kubectl_annotation(path: &[String]) -> bool {
     let [metadata, annotations, key @ ..] = path else { return false };
     let is_last_applied = key.first().is_none_or(|key| key.strip_prefix("f:") == Some(LAST_APPLIED));

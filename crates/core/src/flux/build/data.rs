@@ -13,20 +13,16 @@ use crate::flux::kustomize_controller;
 /// Reference to a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataRef {
-    /// `ConfigMap` or `Secret`.
+    /// Kind: `ConfigMap` or `Secret`.
     pub kind: String,
-    /// Namespace of the Kustomization.
     pub namespace: String,
-    /// `metadata.name` of the ConfigMap or Secret.
     pub name: String,
 }
 
 /// Result of reading a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// It exists and holds this data.
     Found(Data),
-    /// It does not exist.
     Missing,
     /// It could not be read; the reason. The controller may be able to read it.
     Unreadable(String),
@@ -58,7 +54,7 @@ impl Data {
 
     /// Returns the data after a manifest is applied.
     #[must_use]
-    pub fn after_apply(&self, manifest: &Value) -> Self {
+    pub(crate) fn after_apply(&self, manifest: &Value) -> Self {
         let mut values = self.values.clone();
         values.retain(|key, _| self.foreign_keys.contains(key));
         values.extend(Self::read(manifest).values);

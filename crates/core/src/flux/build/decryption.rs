@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::generator::GeneratedFile;
+use super::kustomization_file::{items, texts};
 use super::objects::BuiltObject;
 use super::undecrypted::{Undecrypted, UnknownName};
 use super::{kustomization_file, sops, yaml};
@@ -39,7 +40,7 @@ pub(super) fn macs_decrypted_before_build(artifact: &Artifact, generated: &Gener
             let text = String::from_utf8_lossy(bytes);
             macs.extend(sops::mac(&text).filter(|_| text.contains(file.marker)).map(str::to_owned));
         }
-        for reference in texts(content.get("resources")).chain(texts(content.get("components"))) {
+        for reference in texts(&content, "resources").chain(texts(&content, "components")) {
             let nested = path::resolve(&directory, reference).filter(|at| artifact.has_directory(at));
             if let Some(at) = nested
                 && let Some(content) = kustomization_file::read_in(artifact, &at)
@@ -62,8 +63,8 @@ pub(super) fn encrypted_patch(artifact: &Artifact, macs: &BTreeSet<String>) -> O
     patch.map(|(at, _)| at.to_owned())
 }
 
-/// Returns the part of a document of kustomize's output that is unknown without keys; `macs` are those of
-/// [`macs_decrypted_before_build`].
+/// Returns the part of a document of kustomize's output that is unknown without keys; `macs` comes from
+/// [`macs_decrypted_before_build`] for the same build.
 pub(super) fn undecrypted_part(document: &Value, macs: &BTreeSet<String>) -> Option<Undecrypted> {
     if sops::has_mac(document) && has_encrypted_identity(document) {
         return Some(Undecrypted::Identity);
@@ -90,14 +91,14 @@ pub(super) fn is_rejected(object: &BuiltObject, decrypts: bool) -> bool {
 
 fn encrypted_files(content: &Value) -> Vec<EncryptedFile<'_>> {
     let mut found = Vec::new();
-    for entry in items(content.get("secretGenerator")) {
-        for file in texts(entry.get("files")) {
+    for entry in items(content, "secretGenerator") {
+        for file in texts(entry, "files") {
             let (name, path) = file.split_once('=').unwrap_or((file, file));
             found.push(EncryptedFile { path, marker: marker(name, false) });
         }
-        found.extend(texts(entry.get("envs")).map(|path| EncryptedFile { path, marker: marker(path, true) }));
+        found.extend(texts(entry, "envs").map(|path| EncryptedFile { path, marker: marker(path, true) }));
     }
-    let patches = items(content.get("patches")).filter_map(|patch| patch.get("path")?.as_str());
+    let patches = items(content, "patches").iter().filter_map(|patch| patch.get("path")?.as_str());
     found.extend(patches.map(|path| EncryptedFile { path, marker: marker(path, false) }));
     found
 }
@@ -113,14 +114,6 @@ fn marker(name: &str, holds_variables: bool) -> &'static str {
         _ if holds_variables => "sops_mac=ENC[",
         _ => "\"mac\": \"ENC[",
     }
-}
-
-fn items(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten()
-}
-
-fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
-    items(value).filter_map(Value::as_str)
 }
 
 fn has_encrypted_identity(manifest: &Value) -> bool {
@@ -149,11 +142,16 @@ fn opts_out(manifest: &Value) -> bool {
 
 /// Returns true if `data` holds only base64 text, and `stringData` only text.
 fn is_valid_secret(manifest: &Value) -> bool {
-    let is_valid_map = |field: &str, is_valid: fn(&Value) -> bool| match manifest.get(field) {
-        Some(Value::Object(pairs)) => pairs.values().all(|value| value.is_null() || is_valid(value)),
+    is_map_of(manifest.get("data"), |value| sops::decoded(value).is_some())
+        && is_map_of(manifest.get("stringData"), Value::is_string)
+}
+
+/// Returns true if a field is missing or null, or if it is a map whose values are null or accepted by the predicate.
+fn is_map_of(field: Option<&Value>, accepts: fn(&Value) -> bool) -> bool {
+    match field {
+        Some(Value::Object(pairs)) => pairs.values().all(|value| value.is_null() || accepts(value)),
         other => other.is_none_or(Value::is_null),
-    };
-    is_valid_map("data", |value| sops::decoded(value).is_some()) && is_valid_map("stringData", Value::is_string)
+    }
 }
 
 #[cfg(test)]

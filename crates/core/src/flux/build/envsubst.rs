@@ -12,7 +12,7 @@ use crate::flux::source::glob;
 
 /// Reason why a text cannot be substituted; it fails the whole build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EnvsubstError {
+pub(super) enum EnvsubstError {
     /// A line with a `${` outside of the grammar.
     #[error("a substitution is malformed near {0:?}; write $${{ for a plain ${{")]
     Malformed(String),
@@ -26,12 +26,14 @@ enum Fragment {
     Call { name: String, operator: String, arguments: Vec<Fragment> },
 }
 
-/// Replaces every `${…}` of a text. `lookup` returns the value of a variable; without `strict`, a variable that is not set
-/// is empty.
-///
-/// # Errors
-/// [`EnvsubstError`], for the first malformed substitution or, in strict mode, the first unset variable.
-pub fn substitute(text: &str, lookup: impl Fn(&str) -> Option<String>, strict: bool) -> Result<String, EnvsubstError> {
+/// Replaces every `${…}` of a text. `lookup` returns the value of a variable.
+/// In strict mode, a variable must be set or have a default; otherwise it is empty.
+/// Fails for the first malformed substitution or, in strict mode, for the first unset variable.
+pub(super) fn substitute(
+    text: &str,
+    lookup: impl Fn(&str) -> Option<String>,
+    strict: bool,
+) -> Result<String, EnvsubstError> {
     let fragments = parse(text).ok_or_else(|| malformed(text))?;
     fragments.iter().map(|fragment| evaluate(fragment, &lookup, strict)).collect()
 }
@@ -74,8 +76,8 @@ impl EnvsubstParser<'_> {
         found
     }
 
-    /// Parses text up to `${` or a rejected character. `escapes` contains `$` if `$$` is `$`, and `\` if `\/` and `\\` are
-    /// escapes.
+    /// Parses text up to `${` or a rejected character.
+    /// `escapes` contains `$` if `$$` is an escape, and `\` if `\/` and `\\` are escapes.
     fn text(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> String {
         let mut text = String::new();
         while let Some(&c) = self.chars.peek() {

@@ -17,13 +17,10 @@ use crate::plan::Fidelity;
 /// The newest build in the status of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedBuild {
-    /// Kustomization that was built.
     pub owner: NamespacedName,
     /// Its spec, unchanged since the build.
     pub spec: KustomizationSpec,
-    /// Source of the revision.
     pub source: SourceId,
-    /// Commit of the revision.
     pub commit: String,
     /// Digest of the objects, `sha256:…`.
     digest: String,
@@ -62,5 +59,53 @@ impl RecordedBuild {
             Err(_) => false,
         };
         Some(if is_encrypted { Fidelity::Unknown } else { Fidelity::Unverified })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flux::build::needs::{Answers, Needs};
+    use crate::flux::kustomize_controller::Features;
+    use crate::testing::flux_object;
+    use serde_json::json;
+
+    fn status(observed: i64, newest: Value) -> Value {
+        json!({"observedGeneration": observed, "lastAppliedRevision": "main@sha1:abc", "history": [newest]})
+    }
+
+    fn read(status: Value) -> Option<RecordedBuild> {
+        let spec = json!({"sourceRef": {"kind": "GitRepository", "name": "repo"}});
+        RecordedBuild::read(&flux_object("Kustomization", json!({"spec": spec, "status": status}), &[]))
+    }
+
+    #[test]
+    fn the_newest_build_of_the_observed_spec_is_read() {
+        let newest = json!({"digest": "sha256:00", "metadata": {"revision": "main@sha1:abc"}});
+        let recorded = read(status(3, newest.clone())).unwrap();
+        assert_eq!((&*recorded.commit, &*recorded.digest), ("abc", "sha256:00"));
+        assert_eq!(recorded.source.to_string(), "GitRepository/shop/repo");
+        assert!(read(status(3, json!({"digest": "sha256:00"}))).is_some(), "older controllers record no revision");
+        assert_eq!(read(status(2, newest)), None, "the spec has changed since");
+        let other = json!({"digest": "sha256:00", "metadata": {"revision": "main@sha1:def"}});
+        assert_eq!(read(status(3, other)), None, "the newest build is of another revision");
+        assert_eq!(read(status(3, json!({}))), None, "there is no digest");
+    }
+
+    #[test]
+    fn a_build_is_verified_by_its_digest() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
+        let digest = Artifact::digest_of(text.as_bytes());
+        let artifact = Arc::new(Artifact::of_file("a.yaml", b""));
+        for (output, expected) in [(text, Fidelity::Verified), ("kind: Other\n", Fidelity::Unverified)] {
+            let recorded = read(status(3, json!({ "digest": digest }))).unwrap();
+            let (mut answers, mut needs) = (Answers::default(), Needs::default());
+            let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
+            assert_eq!(recorded.verify(&artifact, &mut context), None, "kustomize has not run");
+            needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
+            let mut needs = Needs::default();
+            let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
+            assert_eq!(recorded.verify(&artifact, &mut context), Some(expected));
+        }
     }
 }

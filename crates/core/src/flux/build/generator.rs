@@ -5,12 +5,9 @@
 use serde_json::{Map, Value, json};
 
 use super::kustomization_file;
+use super::kustomization_file::{items, texts};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
-
-/// Fields of a kustomization file that can add objects to a build.
-const OBJECT_FIELDS: [&str; 7] =
-    ["resources", "bases", "components", "configMapGenerator", "secretGenerator", "generators", "helmCharts"];
 
 /// Reason why there is nothing to build. The controller then neither applies nor prunes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,17 +30,11 @@ pub struct GeneratedFile {
     pub directory: String,
     /// Path of the file, below the artifact's root.
     pub file: String,
-    /// Content as a JSON object.
     pub content: Value,
-    /// Nothing in the file adds objects: the build is empty and everything is pruned.
-    pub is_empty: bool,
 }
 
 /// Generates the file for a Kustomization's spec. `whole_images` is true for controllers before 1.9.4, which replace an
 /// image entry as a whole.
-///
-/// # Errors
-/// [`GenerateError`].
 pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result<GeneratedFile, GenerateError> {
     let directory = path::secure_join(spec.get("path").and_then(Value::as_str).unwrap_or_default());
     if !artifact.has_directory(&directory) {
@@ -74,8 +65,7 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
     }
     // kubectl sorts by kind unless the file has sortOptions; the controller keeps the order of the files.
     content.entry("sortOptions").or_insert_with(|| json!({"order": "fifo"}));
-    let is_empty = OBJECT_FIELDS.iter().all(|field| list(&content, field).is_empty());
-    Ok(GeneratedFile { directory, file, content: Value::Object(content), is_empty })
+    Ok(GeneratedFile { directory, file, content: Value::Object(content) })
 }
 
 /// Returns the content of a new file: every manifest below a directory, and every directory that has its own file.
@@ -121,7 +111,7 @@ fn merge_components(
     spec: &Value,
 ) -> Result<(), GenerateError> {
     let ignore_missing = spec.get("ignoreMissingComponents").and_then(Value::as_bool).unwrap_or_default();
-    for component in items(spec, "components").iter().filter_map(Value::as_str) {
+    for component in texts(spec, "components") {
         if component.contains("://") || component.starts_with('/') || component.is_empty() {
             return Err(GenerateError::Component(component.to_owned()));
         }
@@ -136,10 +126,6 @@ fn merge_components(
 
 fn text_or_json(item: &Value) -> Value {
     item.as_str().map_or_else(|| item.to_string().into(), Value::from)
-}
-
-fn items<'a>(spec: &'a Value, key: &str) -> &'a [Value] {
-    spec.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn list<'a>(content: &'a Map<String, Value>, key: &str) -> &'a [Value] {
@@ -232,10 +218,17 @@ mod tests {
         assert_eq!(content(&files, json!({"path": "./p"}))["resources"], expected);
     }
 
+    /// The build is empty, and everything is pruned.
+    fn adds_no_objects(generated: &GeneratedFile) -> bool {
+        let fields =
+            ["resources", "bases", "components", "configMapGenerator", "secretGenerator", "generators", "helmCharts"];
+        fields.iter().all(|field| items(&generated.content, field).is_empty())
+    }
+
     #[test]
     fn a_path_without_manifests_is_empty_and_a_missing_path_is_an_error() {
         let made = generate(&artifact(&[("p/README.md", "")]), &json!({"path": "p"}), false).unwrap();
-        assert!(made.is_empty);
+        assert!(adds_no_objects(&made));
         assert_eq!(made.content["namespace"], "_placeholder");
         let missing = generate(&artifact(&[("p/README.md", "")]), &json!({"path": "q"}), false);
         assert_eq!(missing, Err(GenerateError::PathMissing("q".to_owned())));
@@ -246,7 +239,7 @@ mod tests {
         for text in ["", "# nothing\n", "resources: []\n"] {
             let files = [("p/kustomization.yaml", text), ("p/a.yaml", "")];
             let made = generate(&artifact(&files), &json!({"path": "p"}), false).unwrap();
-            assert!(made.is_empty, "{text:?}");
+            assert!(adds_no_objects(&made), "{text:?}");
             assert_eq!(made.content["buildMetadata"], json!(["originAnnotations"]), "{text:?}");
         }
     }

@@ -99,16 +99,24 @@ pub(super) fn find<'a>(artifact: &'a Artifact, directory: &str) -> Option<(Strin
     })
 }
 
+/// Returns the entries of a list in a file or a spec.
+pub(super) fn items<'a>(content: &'a Value, field: &str) -> &'a [Value] {
+    content.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Returns the texts in a list of a file or a spec.
+pub(super) fn texts<'a>(content: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+    items(content, field).iter().filter_map(Value::as_str)
+}
+
 /// Reads the kustomization file of a directory; `None` if there is none or if it cannot be read.
 pub(super) fn read_in(artifact: &Artifact, directory: &str) -> Option<Map<String, Value>> {
     read(find(artifact, directory)?.1).ok()
 }
 
 /// Reads a kustomization file.
-///
-/// # Errors
-/// The parser's message, or the name of a field with an invalid value.
-pub fn read(text: &[u8]) -> Result<Map<String, Value>, String> {
+/// The error is the parser's message, or names a field with a value of the wrong type.
+pub(super) fn read(text: &[u8]) -> Result<Map<String, Value>, String> {
     let mut document: serde_yaml::Value = serde_yaml::from_slice(text).map_err(|error| error.to_string())?;
     document.apply_merge().map_err(|error| error.to_string())?;
     let mut file = match serde_json::to_value(&document).map_err(|error| error.to_string())? {

@@ -4,20 +4,20 @@
 //! Source of the order of the steps: docs/reference/kustomize-controller.md 3.2 to 3.6 and 4.1.
 
 pub mod data;
-pub mod decryption;
-pub mod envsubst;
+mod decryption;
+mod envsubst;
 pub mod fidelity;
 pub mod generator;
-pub mod kustomization_file;
-pub mod needs;
+mod kustomization_file;
+mod needs;
 pub mod objects;
 pub mod references;
-pub mod resolve_names;
-pub mod run;
-pub mod sops;
-pub mod substitute;
+pub(crate) mod resolve_names;
+mod run;
+mod sops;
+pub(crate) mod substitute;
 pub mod undecrypted;
-pub mod yaml;
+mod yaml;
 
 pub use needs::{Answers, BuildContext, DataOverrides, Needs, Run};
 pub use run::{BuildError, build, build_text};

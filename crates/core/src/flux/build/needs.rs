@@ -24,14 +24,12 @@ pub struct Run {
 /// I/O that must be done before the builds can continue.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
-    /// Runs of kustomize by key.
     pub runs: BTreeMap<String, Run>,
     /// ConfigMaps and Secrets to read.
     pub data: BTreeSet<DataRef>,
 }
 
 impl Needs {
-    /// Returns true if nothing is needed.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.data.is_empty()
     }

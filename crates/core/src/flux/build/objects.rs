@@ -22,12 +22,12 @@ pub struct BuiltObject {
 
 impl BuiltObject {
     /// Returns true if a label or annotation of the manifest has this value, compared without case.
-    pub fn has_label_or_annotation(&self, key: &str, value: &str) -> bool {
+    pub(crate) fn has_label_or_annotation(&self, key: &str, value: &str) -> bool {
         manifest_has(&self.manifest, key, |found| found.eq_ignore_ascii_case(value))
     }
 
     /// Returns true if the identity in the cluster is unknown.
-    pub fn has_unknown_identity(&self) -> bool {
+    pub(crate) fn has_unknown_identity(&self) -> bool {
         matches!(self.undecrypted, Some(Undecrypted::Name(_) | Undecrypted::Identity))
     }
 }
@@ -40,9 +40,9 @@ pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -
     })
 }
 
-/// Returns the objects of a manifest. Lists are flattened; entries without version, kind or name are dropped, as are
-/// kustomization files.
-pub fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec<BuiltObject> {
+/// Returns the objects of a manifest. Lists are flattened.
+/// Kustomization files and entries without version, kind or name are dropped.
+pub(crate) fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec<BuiltObject> {
     let kind = manifest.get("kind").and_then(Value::as_str).unwrap_or_default();
     if let Some(Value::Array(items)) = manifest.get("items").filter(|_| kind.ends_with("List")) {
         return items.iter().flat_map(|item| objects(item.clone(), undecrypted)).collect();
@@ -60,7 +60,7 @@ pub fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec<BuiltO
 }
 
 /// Returns the group and kind that a CustomResourceDefinition defines, and true if the kind is namespaced.
-pub fn defined_kind(built: &BuiltObject) -> Option<(GroupKind, bool)> {
+pub(crate) fn defined_kind(built: &BuiltObject) -> Option<(GroupKind, bool)> {
     if !built.id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         return None;
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::generator::GeneratedFile;
 use super::kustomization_file;
+use super::kustomization_file::{items, texts};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
@@ -106,29 +107,21 @@ fn has_other_parent_path(content: &Value, named: &[String]) -> bool {
 
 /// Returns every file, directory and URL that a kustomization file names.
 fn named_paths(content: &Value) -> Vec<String> {
-    let mut found: Vec<&str> = REFERENCES.iter().flat_map(|field| texts(content.get(field))).collect();
+    let mut found: Vec<&str> = REFERENCES.iter().flat_map(|field| texts(content, field)).collect();
     // Inline YAML is not a path.
     found.retain(|reference| !reference.contains('\n') && !reference.trim_start().starts_with('{'));
     for field in ["patches", "patchesJson6902", "replacements"] {
-        found.extend(items(content.get(field)).iter().filter_map(|entry| entry.get("path")?.as_str()));
+        found.extend(items(content, field).iter().filter_map(|entry| entry.get("path")?.as_str()));
     }
     for field in ["configMapGenerator", "secretGenerator"] {
-        for entry in items(content.get(field)) {
-            found.extend(texts(entry.get("files")).map(|file| file.split_once('=').map_or(file, |(_, path)| path)));
-            found.extend(texts(entry.get("envs")));
+        for entry in items(content, field) {
+            found.extend(texts(entry, "files").map(|file| file.split_once('=').map_or(file, |(_, path)| path)));
+            found.extend(texts(entry, "envs"));
             found.extend(entry.get("env").and_then(Value::as_str));
         }
     }
     found.extend(content.pointer("/openapi/path").and_then(Value::as_str));
     found.into_iter().map(str::to_owned).collect()
-}
-
-fn items(value: Option<&Value>) -> &[Value] {
-    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
-    items(value).iter().filter_map(Value::as_str)
 }
 
 fn is_remote(reference: &str) -> bool {

@@ -15,7 +15,7 @@ use crate::kubernetes::object::ObjectId;
 
 /// Gives the objects of a build the identities that they have in the cluster where these are certain, and placeholders
 /// elsewhere. `last_applied` is the build of the last applied revision, `inventory` the objects that it created.
-pub fn resolve_names(
+pub(crate) fn resolve_names(
     built: Vec<BuiltObject>,
     last_applied: Option<&[BuiltObject]>,
     inventory: &BTreeSet<ObjectId>,
@@ -210,23 +210,27 @@ mod tests {
         }
     }
 
+    fn with_encrypted_name(content: &str) -> BuiltObject {
+        built("Secret", "ENC[AES256_GCM,data:x]", json!({"k": content}), Some(Undecrypted::Identity))
+    }
+
+    fn names(objects: Vec<BuiltObject>) -> Vec<(String, Option<Undecrypted>)> {
+        objects.into_iter().map(|object| (object.id.name.to_string(), object.undecrypted)).collect()
+    }
+
     #[test]
     fn encrypted_identities_are_the_unclaimed_objects_while_their_text_is_the_same() {
-        let cipher = "ENC[AES256_GCM,data:x]";
-        let whole = |text: &str| built("Secret", cipher, json!({"k": text}), Some(Undecrypted::Identity));
-        let plain = || built("ConfigMap", "plain", json!({}), None);
+        let plain = built("ConfigMap", "plain", json!({}), None);
         let inventory = BTreeSet::from([id("ConfigMap", "plain"), id("Secret", "it")]);
-        let names = |objects: Vec<BuiltObject>| -> Vec<(String, Option<Undecrypted>)> {
-            objects.into_iter().map(|object| (object.id.name.to_string(), object.undecrypted)).collect()
-        };
-        let same = resolve_names(vec![whole("x")], Some(&[whole("x"), plain()]), &inventory);
+        let before = [with_encrypted_name("x"), plain.clone()];
+        let same = resolve_names(vec![with_encrypted_name("x")], Some(&before), &inventory);
         assert_eq!(names(same), [("it".to_owned(), Some(Undecrypted::Content))]);
-        let other = resolve_names(vec![whole("y")], Some(&[whole("x"), plain()]), &inventory);
+        let other = resolve_names(vec![with_encrypted_name("y")], Some(&before), &inventory);
         let hidden = Some(Undecrypted::Identity);
         assert_eq!(names(other), [("it".to_owned(), hidden.clone()), (UNKNOWN.to_owned(), hidden.clone())]);
-        let alone = resolve_names(vec![whole("y"), plain()], None, &inventory);
+        let alone = resolve_names(vec![with_encrypted_name("y"), plain], None, &inventory);
         assert_eq!(names(alone)[1..], [("it".to_owned(), hidden.clone()), (UNKNOWN.to_owned(), hidden.clone())]);
-        let more_candidates = resolve_names(vec![whole("y")], None, &inventory);
+        let more_candidates = resolve_names(vec![with_encrypted_name("y")], None, &inventory);
         assert_eq!(names(more_candidates), [(UNKNOWN.to_owned(), hidden)], "at most one of two is in the build");
     }
 }

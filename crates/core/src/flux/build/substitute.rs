@@ -14,14 +14,14 @@ pub(super) const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
 
 /// Variables of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variables {
+pub(crate) struct Variables {
     values: BTreeMap<String, String>,
     strict: bool,
 }
 
-/// Reason why variables cannot be resolved; each fails the whole build.
+/// Reason why variables cannot be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SubstituteError {
+pub(crate) enum SubstituteError {
     /// A ConfigMap or Secret that is not optional does not exist.
     #[error("substituteFrom {0} does not exist")]
     Missing(String),
@@ -35,24 +35,24 @@ pub enum SubstituteError {
 
 /// An entry of `spec.postBuild.substituteFrom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VariableSource<'a> {
-    /// `ConfigMap` or `Secret`.
-    pub kind: &'a str,
+pub(crate) struct VariableSource<'a> {
+    /// Kind: `ConfigMap` or `Secret`.
+    pub(crate) kind: &'a str,
     /// Name, in the Kustomization's namespace.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// The ConfigMap or Secret may be missing.
-    pub optional: bool,
+    pub(crate) optional: bool,
 }
 
 impl VariableSource<'_> {
     /// Returns a reference to the ConfigMap or Secret in the Kustomization's namespace.
-    pub fn reference(&self, namespace: &str) -> DataRef {
+    pub(crate) fn reference(&self, namespace: &str) -> DataRef {
         DataRef { kind: self.kind.to_owned(), namespace: namespace.to_owned(), name: self.name.to_owned() }
     }
 }
 
 /// Returns the entries of `spec.postBuild.substituteFrom` in order.
-pub fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSource<'_>> {
+pub(crate) fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSource<'_>> {
     let entries = spec.pointer("/postBuild/substituteFrom").and_then(Value::as_array).into_iter().flatten();
     entries.map(|entry| VariableSource {
         kind: entry.get("kind").and_then(Value::as_str).unwrap_or_default(),
@@ -63,10 +63,8 @@ pub fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSource<'_>
 
 /// Resolves the variables of a Kustomization's spec; `None` if nothing is substituted. `found` holds the data of every
 /// [`variable_sources`] entry; `strict` is the controller's rule for variables that are not set.
-///
-/// # Errors
-/// [`SubstituteError`].
-pub fn resolve_variables(
+/// Every error fails the whole build.
+pub(crate) fn resolve_variables(
     spec: &Value,
     found: &[(VariableSource<'_>, &Lookup)],
     strict: bool,
@@ -104,10 +102,8 @@ fn is_variable_name(name: &str) -> bool {
 
 impl Variables {
     /// Substitutes the variables in the YAML text of one object.
-    ///
-    /// # Errors
-    /// If a substitution is malformed or, in strict mode, a variable is not set.
-    pub fn substitute(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
+    /// Fails if a substitution is malformed or, in strict mode, a variable is not set.
+    pub(super) fn substitute(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
         envsubst::substitute(text, |name| self.values.get(name).cloned(), self.strict)
     }
 }

@@ -3,7 +3,7 @@
 use crate::kubernetes::object::ObjectId;
 
 /// Placeholder for an unknown hash or an encrypted part of an identity; no name in a cluster can contain it.
-pub const UNKNOWN: &str = "??????????";
+pub(crate) const UNKNOWN: &str = "??????????";
 
 /// The largest part of an object that is unknown.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,14 +14,14 @@ pub enum Undecrypted {
     Reference,
     /// Its content and the hash in its name.
     Name(UnknownName),
-    /// Its kind, namespace or name is encrypted. After [`super::resolve_names`], also a live object that may be such an
-    /// object.
+    /// Its kind, namespace or name is encrypted.
+    /// After [`super::resolve_names`], this also marks live objects that may be such an object.
     Identity,
 }
 
 impl Undecrypted {
     /// Returns the reason why the object cannot be compared with the live one.
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Content | Self::Name(_) | Self::Identity => "its content is encrypted: not compared",
             Self::Reference => "it refers to a name with a hash of encrypted content: not compared",

@@ -5,18 +5,16 @@ use serde_json::Value;
 
 /// One document of kustomize's output.
 #[derive(Clone, Debug, PartialEq)]
-pub struct YamlDocument {
+pub(super) struct YamlDocument {
     /// Text as kustomize wrote it.
-    pub text: String,
+    pub(super) text: String,
     /// Value of the text.
-    pub value: Value,
+    pub(super) value: Value,
 }
 
 /// Splits a stream of YAML documents.
-///
-/// # Errors
-/// The parser's message for the first document that is not YAML.
-pub fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
+/// The error is the parser's message for the first document that is not YAML.
+pub(super) fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
     let mut documents = Vec::new();
     let mut current = String::new();
     for line in text.lines().chain(std::iter::once("---")) {
@@ -32,10 +30,8 @@ pub fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
 }
 
 /// Parses one YAML document.
-///
-/// # Errors
-/// The parser's message.
-pub fn parse(text: &str) -> Result<Value, String> {
+/// The error is the parser's message.
+pub(super) fn parse(text: &str) -> Result<Value, String> {
     let document = serde_yaml::Deserializer::from_str(text);
     Value::deserialize(document).map_err(|error| error.to_string())
 }
@@ -43,10 +39,7 @@ pub fn parse(text: &str) -> Result<Value, String> {
 /// Parses an object as the controller does after substitution: as YAML 1.1, where plain `yes` and `0123` are not strings.
 /// A name or namespace that is not a string becomes null. The controller drops an object without a name, and prunes it
 /// if it exists (observed).
-///
-/// # Errors
-/// The parser's message.
-pub fn parse_substituted(text: &str) -> Result<Value, String> {
+pub(super) fn parse_substituted(text: &str) -> Result<Value, String> {
     let mut manifest = parse(text)?;
     for key in ["name", "namespace"] {
         let is_string = metadata_scalar(text, key).is_none_or(is_string_in_yaml_1_1);

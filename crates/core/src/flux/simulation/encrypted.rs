@@ -14,7 +14,7 @@ use crate::flux::build::undecrypted::{Undecrypted, UnknownName};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_kustomization::inventory_members;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::plan::{Action, Actor, Certainty, Change, Reason, ReasonCode};
 use crate::text::pluralize;
 

@@ -9,8 +9,8 @@ use super::outcomes::PossibleOutcomes;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, helm_chart, is_record};
-use crate::ownership::schemes::flux_kustomization::inventory_members;
 
 impl<'a> Preview<'a> {
     /// The objects of every release that goes, unless it is suspended or lives elsewhere. What `helm.sh/resource-policy`

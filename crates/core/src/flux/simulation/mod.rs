@@ -31,7 +31,7 @@ use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_kustomization;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Fidelity, Plan};
 use explore::Graph;
@@ -215,7 +215,7 @@ impl<'a> Preview<'a> {
         };
         let spec = KustomizationSpec::of(live);
         let leaves = spec.finalizer_deletes(self.world.features.deletion_policy);
-        let unreadable = match flux_kustomization::inventory_members(&live.content) {
+        let unreadable = match inventory_members(&live.content) {
             Members::Unreadable(why) => Some(why),
             _ => None,
         };

@@ -12,7 +12,7 @@ use crate::flux::build::{Answers, BuildContext, BuildError, DataOverrides, Needs
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_kustomization;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
 use crate::plan::{Reason, ReasonCode};
 
@@ -103,7 +103,7 @@ impl Preview<'_> {
         if object.deleting.is_some() {
             passes.clear();
         }
-        let (inventory, unreadable) = match flux_kustomization::inventory_members(&live.content) {
+        let (inventory, unreadable) = match inventory_members(&live.content) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),
             Members::Unreadable(why) => (BTreeSet::new(), Some(why)),
             _ => (BTreeSet::new(), None),

@@ -51,17 +51,15 @@ impl Artifact {
         Self { files, directories, digest }
     }
 
-    /// Returns an artifact of one file.
-    pub fn of_file(at: &str, content: &[u8]) -> Self {
+    pub(crate) fn of_file(at: &str, content: &[u8]) -> Self {
         Self::new([(at.to_owned(), content.into())].into(), BTreeSet::new())
     }
 
     /// Returns the digest of some bytes as the controllers write it, `sha256:…`.
-    pub fn digest_of(bytes: &[u8]) -> String {
+    pub(crate) fn digest_of(bytes: &[u8]) -> String {
         format!("sha256:{}", hex(&Sha256::digest(bytes)))
     }
 
-    /// Returns the content of a file.
     pub fn file(&self, at: &str) -> Option<&[u8]> {
         self.files.get(at).map(|content| &**content)
     }
@@ -82,7 +80,7 @@ impl Artifact {
     }
 
     /// Returns a digest of some files and directories, directories with everything below them.
-    pub fn digest_below(&self, paths: &BTreeSet<String>) -> String {
+    pub(crate) fn digest_below(&self, paths: &BTreeSet<String>) -> String {
         let mut files = Vec::new();
         let mut directories = Vec::new();
         for at in paths {

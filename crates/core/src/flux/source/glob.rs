@@ -4,7 +4,7 @@
 
 /// Error for a pattern that ends inside a character class or after a backslash; callers let it match nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadPattern;
+pub(crate) struct BadPattern;
 
 enum GlobPart {
     Literal(char),
@@ -14,10 +14,8 @@ enum GlobPart {
 }
 
 /// Returns true if a pattern matches a whole text.
-///
-/// # Errors
-/// [`BadPattern`] for an unclosed class or a trailing backslash.
-pub fn matches(pattern: &str, text: &str) -> Result<bool, BadPattern> {
+/// Fails for an unclosed class or a trailing backslash.
+pub(crate) fn matches(pattern: &str, text: &str) -> Result<bool, BadPattern> {
     let parts = parse(pattern)?;
     let text: Vec<char> = text.chars().collect();
     let (mut part, mut at) = (0, 0);

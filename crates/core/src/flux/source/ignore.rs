@@ -44,11 +44,11 @@ struct Pattern {
 
 /// The patterns of a source, in order of priority; the last has the highest.
 #[derive(Clone, Debug, Default)]
-pub struct Patterns(Vec<Pattern>);
+pub(super) struct Patterns(Vec<Pattern>);
 
 impl Patterns {
     /// Adds the lines of an ignore file in a directory (empty for the root).
-    pub fn add(&mut self, directory: &str, lines: &str) {
+    pub(super) fn add(&mut self, directory: &str, lines: &str) {
         let patterns = lines.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
         self.0.extend(patterns.map(|line| Pattern::parse(directory, line)));
     }
@@ -56,14 +56,14 @@ impl Patterns {
     /// Adds the patterns of source-controller: always the version-control names, and its other defaults if there is no
     /// pattern in the whole source.
     #[must_use]
-    pub fn with_defaults(self) -> Self {
+    pub(super) fn with_defaults(self) -> Self {
         let defaults: &[&str] = if self.0.is_empty() { &DEFAULTS } else { &[] };
         let builtin = VCS.iter().chain(defaults).map(|line| Pattern::parse("", line));
         Self(builtin.chain(self.0.iter().cloned()).collect())
     }
 
     /// Returns true if the file or directory at this path is excluded.
-    pub fn excludes(&self, path: &str, directory: bool) -> bool {
+    pub(super) fn excludes(&self, path: &str, directory: bool) -> bool {
         let segments: Vec<&str> = path.split('/').collect();
         let last = self.0.iter().rev().find(|pattern| pattern.matches(&segments, directory));
         last.is_some_and(|pattern| !pattern.includes)

@@ -13,7 +13,7 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Result of comparing a GitRepository with a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckoutMatch {
+pub(crate) enum CheckoutMatch {
     /// The checkout becomes the content of the source when it is merged.
     Same,
     /// The URL is none of the checkout's remotes.
@@ -60,7 +60,7 @@ pub fn sources_in_use(snapshot: &Snapshot) -> BTreeSet<SourceId> {
 
 /// Compares a GitRepository with a checkout. Of the fields of `spec.ref`, source-controller uses the first that is set
 /// of commit, name, semver, tag and branch; without any it uses the branch `master`.
-pub fn match_checkout(source: &Resource, remotes: &[String], branch: &str) -> CheckoutMatch {
+pub(crate) fn match_checkout(source: &Resource, remotes: &[String], branch: &str) -> CheckoutMatch {
     let url = normalise_url(source.text("/spec/url").unwrap_or_default());
     if !remotes.iter().any(|remote| normalise_url(remote) == url) {
         return CheckoutMatch::OtherUrl;
@@ -81,7 +81,7 @@ pub fn match_checkout(source: &Resource, remotes: &[String], branch: &str) -> Ch
 }
 
 /// Returns one spelling for a repository: `host/path` without scheme, user, default port, `.git` or trailing slash.
-pub fn normalise_url(url: &str) -> String {
+pub(crate) fn normalise_url(url: &str) -> String {
     let trimmed = url.trim().trim_end_matches('/');
     let without_suffix = trimmed.strip_suffix(".git").unwrap_or(trimmed);
     let (is_scp, address) = match without_suffix.split_once("://") {
@@ -104,7 +104,7 @@ pub fn normalise_url(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::flux_object;
+    use crate::testing::{flux_object, snapshot};
     use serde_json::json;
 
     #[test]
@@ -145,5 +145,26 @@ mod tests {
             assert_eq!(match_checkout(&source, &remotes, "main"), expected, "{reference}");
             assert_eq!(match_checkout(&source, &[], "main"), CheckoutMatch::OtherUrl);
         }
+    }
+
+    #[test]
+    fn the_sources_of_a_checkout_and_those_in_use_are_found() {
+        let mut full = Vec::new();
+        for (name, branch) in [("same", "main"), ("other", "dev")] {
+            let spec = json!({"spec": {"url": "https://example.com/org/repo", "ref": {"branch": branch}}});
+            let mut source = flux_object("GitRepository", spec, &[]);
+            source.object.id.name = name.into();
+            full.push(source);
+        }
+        let used = json!({"spec": {"sourceRef": {"kind": "GitRepository", "name": "same"}}});
+        full.push(flux_object("Kustomization", used, &[]));
+        let snapshot = snapshot(vec![], full);
+        let [same, other] =
+            ["same", "other"].map(|name| SourceId::parse(&format!("GitRepository/shop/{name}")).unwrap());
+        let found = CheckoutSources::find(&snapshot, &["git@example.com:org/repo".to_owned()], "main");
+        assert_eq!(found.same, BTreeSet::from([same.clone()]));
+        assert_eq!(found.other_ref, BTreeMap::from([(other.clone(), "branch dev".to_owned())]));
+        assert_eq!(sources_in_use(&snapshot), BTreeSet::from([same]));
+        assert!(source(&snapshot, &other).is_some());
     }
 }

@@ -1,8 +1,8 @@
 //! Paths inside an artifact: relative to its root, `/`-separated, without leading or trailing slash, empty for the root.
 
-/// Joins a path to the artifact's root as `SecureJoin` does: absolute paths and `..` are clamped at the root.
-/// Source: docs/reference/kustomize-controller.md 3.2.
-pub fn secure_join(path: &str) -> String {
+/// Joins a path to the artifact's root as `SecureJoin` does (docs/reference/kustomize-controller.md 3.2):
+/// absolute paths and `..` are clamped at the root.
+pub(crate) fn secure_join(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
         match segment {
@@ -17,7 +17,7 @@ pub fn secure_join(path: &str) -> String {
 }
 
 /// Resolves a reference in a kustomization file of `directory`; `None` if it leaves the artifact.
-pub fn resolve(directory: &str, reference: &str) -> Option<String> {
+pub(crate) fn resolve(directory: &str, reference: &str) -> Option<String> {
     if reference.starts_with('/') {
         return None;
     }
@@ -35,17 +35,17 @@ pub fn resolve(directory: &str, reference: &str) -> Option<String> {
 }
 
 /// Returns the directory of a path; empty for a path in the root.
-pub fn parent(path: &str) -> &str {
+pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// Returns every directory above a path except the root, the nearest first.
-pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     path.rmatch_indices('/').map(|(end, _)| &path[..end])
 }
 
 /// Joins a directory and a name.
-pub fn join(directory: &str, name: &str) -> String {
+pub(crate) fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 

@@ -21,7 +21,6 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Adds or replaces the file at a path.
     pub fn insert(&mut self, path: impl Into<String>, file: File) {
         self.files.insert(path.into(), file);
     }
@@ -52,7 +51,6 @@ impl Tree {
 }
 
 impl<P: Into<String>, C: AsRef<[u8]>> FromIterator<(P, C)> for Tree {
-    /// Collects paths and contents into a tree of regular files.
     fn from_iter<I: IntoIterator<Item = (P, C)>>(files: I) -> Self {
         let files = files.into_iter();
         Self { files: files.map(|(path, content)| (path.into(), File::Regular(content.as_ref().into()))).collect() }

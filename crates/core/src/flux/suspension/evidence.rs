@@ -1,177 +1,179 @@
-//! Evidence that an object was reconciled although an annotation suspends it.
+//! Evidence that a controller reconciled an object although the annotation suspends it.
 //!
-//! Source: reference flux 4.2. What a controller writes without reconciling (`lastHandledReconcileAt`,
-//! `observedGeneration`) never counts, and a run that was under way when the object was suspended may end. Nothing is
-//! provoked: asking for a reconcile to see whether it happens would cause the very apply that the user wants to avoid.
+//! Source: docs/reference/flux.md 5. Fields that a controller writes without a reconciliation (`lastHandledReconcileAt`,
+//! `observedGeneration`) are no evidence, nor is a run that began before the suspension. No reconciliation is requested
+//! for a test: it would cause the very apply that the user wants to prevent.
 
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
-use serde_json::Value;
 
-use super::{By, REQUESTED_AT};
+use super::{Mechanism, REQUESTED_AT, Suspension};
 use crate::flux::kinds::{FluxKind, Trace};
 use crate::kubernetes::duration::parse as parse_duration;
 use crate::kubernetes::object::{ManagedFieldsEntry, Resource, parse_time};
 
-/// How far the clocks of a controller and the API server may differ, the API server's whole seconds included.
-const TOLERANCE: TimeDelta = TimeDelta::seconds(5);
+/// Allowed difference between the clocks of a controller and of the API server, which writes whole seconds.
+const CLOCK_TOLERANCE: TimeDelta = TimeDelta::seconds(5);
 
-/// Whether a suspension is honoured.
+/// Result of the check that controllers honour a suspension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum HonourVerdict {
-    /// Every controller honours it: `spec.suspend` or the kind's own switch.
+    /// Every controller honours it: `spec.suspend` or the switch of the kind.
     Honoured,
     /// A run began after the suspension.
     NotHonoured(Evidence),
-    /// Only the annotation suspends, and no run has been seen since. No released Flux controller honours it.
+    /// Only the annotation suspends, and no run is known since. No released Flux controller honours it.
     NoEvidence,
-    /// Only the annotation suspends, and nothing could ever tell of a run.
-    Unverifiable {
-        /// Why not.
-        reason: &'static str,
-    },
+    /// Only the annotation suspends, and the object never shows a run.
+    Unverifiable { reason: &'static str },
 }
 
-/// What proves a run.
+/// Evidence of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// When it happened, by the clock of whoever wrote it.
+    /// Time by the clock of the component that wrote it.
     pub at: DateTime<Utc>,
-    /// What it is and where it stands. Parts were written by others: escape before it reaches a terminal.
+    /// Description and source. Parts were written by others: escape it for a terminal.
     pub what: String,
 }
 
-/// An Event about an object, as far as it is evidence.
+/// Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct ObjectEvent {
     /// Uid of the object.
     pub uid: Box<str>,
-    /// When it happened last.
+    /// Time of the last occurrence.
     pub at: DateTime<Utc>,
-    /// Machine-readable reason.
     pub reason: String,
-    /// Name of the controller.
+    /// Name of the controller that sent it.
     pub reporter: String,
 }
 
-/// Judges a suspension from what the object and the Events about it tell.
-pub fn verdict(full: &Resource, events: &[Sighting]) -> HonourVerdict {
-    let Some(suspension) = super::read(full).filter(|suspension| suspension.by == By::Annotation) else {
-        return HonourVerdict::Honoured;
-    };
-    let Some(kind) = FluxKind::of(full).filter(|kind| !kind.is_static(full)) else {
-        return HonourVerdict::Unverifiable { reason: "objects of this kind never tell of a run" };
-    };
-    let Some(since) = suspension.since else {
-        return HonourVerdict::Unverifiable { reason: "nobody recorded when it was suspended" };
-    };
-    let case = Case { full, kind, since, events };
-    let found = kind.traces.iter().find_map(|trace| case.evidence(*trace));
-    found.map_or(HonourVerdict::NoEvidence, HonourVerdict::NotHonoured)
+impl HonourVerdict {
+    /// Checks a suspended object and the Events about it.
+    pub fn of(full: &Resource, events: &[ObjectEvent]) -> Self {
+        let Some(suspension) = Suspension::of(full).filter(|found| found.by == Mechanism::Annotation) else {
+            return Self::Honoured;
+        };
+        let Some(kind) = FluxKind::of(full).filter(|kind| !kind.is_static(full)) else {
+            return Self::Unverifiable { reason: "objects of this kind never show a run" };
+        };
+        let Some(since) = suspension.since else {
+            return Self::Unverifiable { reason: "the time of the suspension is not recorded" };
+        };
+        let status_entry = controller_status_entry(full, kind);
+        let check = Check { full, kind, since, events, status_entry };
+        kind.traces.iter().find_map(|trace| check.evidence(*trace)).map_or(Self::NoEvidence, Self::NotHonoured)
+    }
 }
 
-struct Case<'a> {
+/// Returns the managedFields entry of the controller's last write of the status.
+pub(super) fn controller_status_entry<'a>(full: &'a Resource, kind: &FluxKind) -> Option<&'a ManagedFieldsEntry> {
+    let entries = full.object.writers.iter();
+    entries
+        .filter(|entry| &*entry.subresource == "status" && entry.manager.ends_with(kind.controller))
+        .max_by_key(|entry| entry.time)
+}
+
+/// Object suspended by the annotation alone, and the evidence about it.
+struct Check<'a> {
     full: &'a Resource,
     kind: &'static FluxKind,
     since: DateTime<Utc>,
-    events: &'a [Sighting],
+    events: &'a [ObjectEvent],
+    status_entry: Option<&'a ManagedFieldsEntry>,
 }
 
-impl Case<'_> {
+impl Check<'_> {
     fn evidence(&self, trace: Trace) -> Option<Evidence> {
         match trace {
             Trace::Runs(pointer) => {
-                let start = self.last_start(pointer)?;
-                self.after(start, Duration::ZERO, || format!("a run started, by {}", dotted(pointer)))
+                let what = format!("a run started, by {}", field_path(pointer));
+                self.if_after(self.last_run_start(pointer)?, Duration::ZERO, what)
             }
             Trace::Started(pointer) => {
-                self.after(self.time(pointer)?, Duration::ZERO, || format!("a run started, by {}", dotted(pointer)))
+                let what = format!("a run started, by {}", field_path(pointer));
+                self.if_after(self.time(pointer)?, Duration::ZERO, what)
             }
             Trace::During(pointer) => {
-                self.after(self.time(pointer)?, self.in_flight(), || format!("{} was written", dotted(pointer)))
+                let what = format!("{} was written", field_path(pointer));
+                self.if_after(self.time(pointer)?, self.longest_run(), what)
             }
             Trace::Starting(condition) => {
                 let changed = self.full.condition(condition)?.changed?;
-                self.after(changed, Duration::ZERO, || format!("condition {condition} was set"))
+                self.if_after(changed, Duration::ZERO, format!("condition {condition} was set"))
             }
             Trace::Ending(condition) => {
                 let changed = self.full.condition(condition)?.changed?;
-                self.after(changed, self.in_flight(), || format!("condition {condition} changed"))
+                self.if_after(changed, self.longest_run(), format!("condition {condition} changed"))
             }
             Trace::StatusWrite => {
-                let writer = self.status_writer().filter(|_| !self.was_asked())?;
-                self.after(writer.time?, self.in_flight(), || format!("{} wrote the status", writer.manager))
+                let entry = self.status_entry.filter(|_| !self.was_requested())?;
+                self.if_after(entry.time?, self.longest_run(), format!("{} wrote the status", entry.manager))
             }
             Trace::Event => {
                 let events = self.events.iter().filter(|event| event.uid == self.full.object.uid);
                 let of_controller = events.filter(|event| event.reporter.ends_with(self.kind.controller));
-                let last = of_controller.max_by_key(|event| event.at).filter(|_| !self.was_asked())?;
-                self.after(last.at, self.in_flight(), || format!("{} sent the event {}", last.reporter, last.reason))
+                let last = of_controller.max_by_key(|event| event.at).filter(|_| !self.was_requested())?;
+                let what = format!("{} sent the event {}", last.reporter, last.reason);
+                self.if_after(last.at, self.longest_run(), what)
             }
         }
     }
 
-    /// The evidence, when its time is later than a run could be that was under way at the suspension.
+    /// Returns the evidence if it is too late for a run that began before the suspension.
     ///
-    /// A controller's clock may be minutes ahead; a status that the API server saw written before the suspension tells
-    /// of no run after it, whatever times it holds.
-    fn after(&self, at: DateTime<Utc>, grace: Duration, what: impl FnOnce() -> String) -> Option<Evidence> {
-        let grace = TimeDelta::from_std(grace).ok()?;
-        let written = self.status_writer().and_then(|writer| writer.time);
-        let by_event = self.events.iter().any(|event| event.at == at);
-        let possible = by_event || written.is_none_or(|written| written > self.since);
-        (possible && at > self.since + TOLERANCE + grace).then(|| Evidence { at, what: what() })
+    /// The clock of a controller may be minutes ahead: a status that the API server stored before the suspension is no
+    /// evidence, whatever times it has.
+    fn if_after(&self, at: DateTime<Utc>, longest_run: Duration, what: String) -> Option<Evidence> {
+        let longest_run = TimeDelta::from_std(longest_run).ok()?;
+        let status_written = self.status_entry.and_then(|entry| entry.time);
+        let is_event = self.events.iter().any(|event| event.at == at);
+        let is_possible = is_event || status_written.is_none_or(|written| written > self.since);
+        (is_possible && at > self.since + CLOCK_TOLERANCE + longest_run).then_some(Evidence { at, what })
     }
 
-    /// The controller's own entry among those who wrote the status.
-    fn status_writer(&self) -> Option<&ManagedFieldsEntry> {
-        let writes_status = |writer: &&ManagedFieldsEntry| &*writer.subresource == "status";
-        let by_controller = |writer: &&ManagedFieldsEntry| writer.manager.ends_with(self.kind.controller);
-        self.full.object.writers.iter().filter(writes_status).filter(by_controller).max_by_key(|writer| writer.time)
+    /// Returns true if a reconciliation was requested after the suspension: a controller may answer a request without a
+    /// reconciliation, in the status alone.
+    fn was_requested(&self) -> bool {
+        let requested = self.full.object.annotations.get(REQUESTED_AT);
+        requested.is_some_and(|time| parse_time(time).is_none_or(|time| time > self.since - CLOCK_TOLERANCE))
     }
 
-    /// Whether somebody asked for a reconcile after the suspension: a controller may answer that in the status without
-    /// reconciling.
-    fn was_asked(&self) -> bool {
-        let Some(asked) = self.full.object.annotations.get(REQUESTED_AT) else {
-            return false;
-        };
-        parse_time(asked).is_none_or(|asked| asked > self.since - TOLERANCE)
-    }
-
-    /// The start of the run that started last.
-    fn last_start(&self, pointer: &str) -> Option<DateTime<Utc>> {
-        let runs = self.full.at(pointer)?.as_array()?;
-        let text = |run: &Value, key: &str| run.get(key).and_then(Value::as_str).map(str::to_owned);
-        let starts = runs.iter().filter_map(|run| {
-            let end = text(run, "lastReconciled").as_deref().and_then(parse_time)?;
-            let took = text(run, "lastReconciledDuration").as_deref().and_then(parse_duration)?;
-            Some(end - TimeDelta::from_std(took).ok()?)
-        });
-        starts.max()
+    /// Returns the latest start in an array of runs.
+    fn last_run_start(&self, pointer: &str) -> Option<DateTime<Utc>> {
+        let mut last = None;
+        for run in self.full.at(pointer)?.as_array()? {
+            let end = run.get("lastReconciled").and_then(|end| parse_time(end.as_str()?));
+            let duration = run
+                .get("lastReconciledDuration")
+                .and_then(|duration| TimeDelta::from_std(parse_duration(duration.as_str()?)?).ok());
+            last = last.max(end.zip(duration).map(|(end, duration)| end - duration));
+        }
+        last
     }
 
     fn time(&self, pointer: &str) -> Option<DateTime<Utc>> {
         self.full.text(pointer).and_then(parse_time)
     }
 
-    /// How long a run may still take that was under way at the suspension.
-    fn in_flight(&self) -> Duration {
+    /// Returns the longest time that a run may take that began before the suspension.
+    fn longest_run(&self) -> Duration {
         self.full.text("/spec/timeout").and_then(parse_duration).unwrap_or(self.kind.timeout)
     }
 }
 
-/// `/status/history/0` as people write it: `status.history.0`.
-fn dotted(pointer: &str) -> String {
+/// Returns a JSON pointer for people: `status.history.0`.
+fn field_path(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".")
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::flux::suspension::{ANNOTATION, FIELD_MANAGER};
@@ -185,7 +187,7 @@ mod tests {
         ManagedFieldsEntry { subresource: "status".into(), ..owner_of(manager, false, seconds, &[]) }
     }
 
-    /// An object suspended by annotation at noon, whose status was written last at so many seconds after noon.
+    /// Returns an object suspended by annotation at noon, with a status written `written` seconds after noon.
     fn suspended(kind: &str, content: Value, written: i64) -> Resource {
         let mut full = flux_object(kind, content, &[(ANNOTATION, "drill")]);
         let controller = FluxKind::of(&full).unwrap().controller;
@@ -223,7 +225,7 @@ mod tests {
             ("an artifact of a run under way", suspended("GitRepository", artifact(20), 20), None),
         ] {
             let expected = expected.map(|seconds| noon() + TimeDelta::seconds(seconds));
-            let found = match verdict(&full, &[]) {
+            let found = match HonourVerdict::of(&full, &[]) {
                 HonourVerdict::NotHonoured(evidence) => Some(evidence.at),
                 HonourVerdict::NoEvidence => None,
                 other => panic!("{name}: {other:?}"),
@@ -233,22 +235,26 @@ mod tests {
     }
 
     #[test]
-    fn what_a_controller_writes_without_reconciling_is_no_evidence() {
+    fn a_write_without_a_reconciliation_is_no_evidence() {
         let handled = json!({"status": {"lastHandledReconcileAt": at(90), "observedGeneration": 9}});
-        assert_eq!(verdict(&suspended("Kustomization", handled, 90), &[]), HonourVerdict::NoEvidence);
+        assert_eq!(HonourVerdict::of(&suspended("Kustomization", handled, 90), &[]), HonourVerdict::NoEvidence);
         let mut asked = suspended("HelmRelease", ready(-999), 90);
         asked.object.annotations =
             [(ANNOTATION.to_owned(), "drill".to_owned()), (REQUESTED_AT.to_owned(), at(80))].into_iter().collect();
-        assert_eq!(verdict(&asked, &[]), HonourVerdict::NoEvidence, "the write answers the request");
-        let mut stranger = suspended("HelmRelease", ready(-999), -30);
-        stranger.object.writers.push(status_write("somebody", 90));
-        assert_eq!(verdict(&stranger, &[]), HonourVerdict::NoEvidence, "only the controller's writes count");
+        assert_eq!(HonourVerdict::of(&asked, &[]), HonourVerdict::NoEvidence, "the write answers the request");
+        let mut other_manager = suspended("HelmRelease", ready(-999), -30);
+        other_manager.object.writers.push(status_write("somebody", 90));
+        assert_eq!(
+            HonourVerdict::of(&other_manager, &[]),
+            HonourVerdict::NoEvidence,
+            "only the controller's writes count"
+        );
     }
 
     #[test]
-    fn an_event_is_evidence_where_a_poll_writes_nothing() {
+    fn an_event_is_evidence_of_a_poll_without_changes() {
         let full = suspended("GitRepository", ready(-999), -999);
-        let event = |uid: &str, seconds: i64, reporter: &str| Sighting {
+        let event = |uid: &str, seconds: i64, reporter: &str| ObjectEvent {
             uid: uid.into(),
             at: noon() + TimeDelta::seconds(seconds),
             reason: "GitOperationSucceeded".to_owned(),
@@ -260,17 +266,17 @@ mod tests {
             ("of another object", event("v", 70, "source-controller"), false),
             ("of another controller", event("u", 70, "kustomize-controller"), false),
         ] {
-            assert_eq!(matches!(verdict(&full, &[event]), HonourVerdict::NotHonoured(_)), expected, "{name}");
+            assert_eq!(matches!(HonourVerdict::of(&full, &[event]), HonourVerdict::NotHonoured(_)), expected, "{name}");
         }
     }
 
     #[test]
-    fn where_nothing_can_tell_it_says_so() {
+    fn an_object_that_never_shows_a_run_is_unverifiable() {
         let oci = suspended("HelmRepository", json!({"spec": {"type": "oci"}}), 90);
         let mut undated = suspended("Kustomization", run(60, "2s"), 60);
         undated.object.writers.remove(0);
         for full in [suspended("Alert", json!({}), 90), suspended("Provider", json!({}), 90), oci, undated] {
-            assert!(matches!(verdict(&full, &[]), HonourVerdict::Unverifiable { .. }), "{}", full.object.id);
+            assert!(matches!(HonourVerdict::of(&full, &[]), HonourVerdict::Unverifiable { .. }), "{}", full.object.id);
         }
     }
 
@@ -278,6 +284,9 @@ mod tests {
     fn spec_and_switch_are_honoured() {
         let both = suspended("Kustomization", json!({"spec": {"suspend": true}}), 90);
         let switch = flux_object("ResourceSet", json!({}), &[("fluxcd.controlplane.io/reconcile", "disabled")]);
-        assert_eq!((verdict(&both, &[]), verdict(&switch, &[])), (HonourVerdict::Honoured, HonourVerdict::Honoured));
+        assert_eq!(
+            (HonourVerdict::of(&both, &[]), HonourVerdict::of(&switch, &[])),
+            (HonourVerdict::Honoured, HonourVerdict::Honoured)
+        );
     }
 }

@@ -1,26 +1,22 @@
-//! Which messages can be stored. A message is kept as it was given, line breaks included; whoever shows it escapes it.
+//! Limits of a suspension message. A message is stored unchanged, line breaks included, and escaped when it is shown.
 
 use crate::error::{Error, Hint, Result};
 
-/// How long a message may be, in bytes. The API server allows 256 KiB for all annotations of an object together; the
-/// rest is left to the others.
-pub const LONGEST: usize = 250 * 1024;
+/// Longest message in bytes. The API server allows 256 KiB for all annotations of an object together.
+pub const MAX_BYTES: usize = 250 * 1024;
 
-/// Checks a message before anything is sent.
-///
-/// # Errors
-/// An invalid message: it is empty, too long, or holds NUL, which no annotation survives.
-pub fn check(message: &str) -> Result<()> {
+/// Returns an error if a message is empty, too long, or has a NUL character, which no annotation can have.
+pub fn validate(message: &str) -> Result<()> {
     if message.trim().is_empty() {
         return Err(Error::invalid("the message is empty").hint(Hint::Message));
     }
-    if message.len() > LONGEST {
-        let (length, most) = (message.len().div_ceil(1024), LONGEST / 1024);
-        return Err(Error::invalid(format!("the message is too long: {length} KiB, at most {most} KiB fit"))
-            .hint("give a link to the long story"));
+    if message.len() > MAX_BYTES {
+        let (length, most) = (message.len().div_ceil(1024), MAX_BYTES / 1024);
+        return Err(Error::invalid(format!("the message is too long: {length} KiB, the limit is {most} KiB"))
+            .hint("write a shorter message with a link to the details"));
     }
     if message.contains('\0') {
-        return Err(Error::invalid("the message holds a NUL character, which cannot be stored"));
+        return Err(Error::invalid("the message has a NUL character, which an annotation cannot store"));
     }
     Ok(())
 }
@@ -30,9 +26,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_that_cannot_be_stored_are_refused_before_anything_is_sent() {
-        let long = "x".repeat(LONGEST + 1);
-        let longest = "x".repeat(LONGEST);
+    fn messages_that_an_annotation_cannot_store_are_errors() {
+        let long = "x".repeat(MAX_BYTES + 1);
+        let longest = "x".repeat(MAX_BYTES);
         for (name, message, refused) in [
             ("ordinary", "drill", false),
             ("several lines", "drill\nuntil noon", false),
@@ -43,7 +39,7 @@ mod tests {
             ("too long", long.as_str(), true),
             ("NUL", "a\0b", true),
         ] {
-            assert_eq!(check(message).is_err(), refused, "{name}");
+            assert_eq!(validate(message).is_err(), refused, "{name}");
         }
     }
 }

@@ -1,129 +1,164 @@
-//! The JSON merge patch that suspends or resumes one object, decided from the object as it was just read.
+//! JSON merge patch that suspends or resumes one object, computed from the object as it was read.
 //!
-//! Every patch carries the uid and the resourceVersion that were read, so that it changes nothing anybody changed in the
-//! meantime (design 3.2, reference flux 8).
+//! Every patch has the uid and the resourceVersion that were read, so that it fails if somebody changed the object in the
+//! meantime (docs/reference/flux.md 4.4).
+
+use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::{ANNOTATION, By, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, applier, effective, is_message, is_off};
+use super::{
+    ANNOTATION, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, declaring_controller, effective, is_message,
+};
 use crate::flux::kinds::{FluxKind, Suspends};
 use crate::kubernetes::object::Resource;
+use crate::ownership::schemes::flux::is_switched_off;
 
-/// How to suspend.
+/// Options of a suspension.
 #[derive(Clone, Debug, Default)]
-pub struct Suspend {
-    /// Why, if a reason was given.
+pub struct SuspendOptions {
     pub message: Option<String>,
-    /// Whether to set `spec.suspend` too.
+    /// True to set `spec.suspend` too.
     pub spec: bool,
-    /// Whether another message may be replaced.
+    /// True to replace another message.
     pub overwrite: bool,
-    /// Who suspends, where that is to be recorded.
+    /// User to record in [`SUSPENDED_BY`].
     pub user: Option<String>,
+    /// True if the controllers of the cluster honour the annotation.
+    pub annotation_honoured: bool,
 }
 
-/// What is to be done with one object.
+/// Action for one object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PatchStep {
-    /// Nothing: the object is as it should be.
+pub enum PatchDecision {
+    /// The object is as requested.
     Unchanged,
-    /// Send this patch.
-    Patch(MetadataChange),
-    /// The object must not be changed.
-    Refused {
-        /// Why; may hold text written by others.
-        reason: String,
-        /// What to do instead.
-        hint: String,
-    },
+    Patch(SuspensionPatch),
+    Refused(PatchRefusal),
 }
 
-/// A patch and what it must lead to.
+/// Reason not to change an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PatchRefusal {
+    /// No controller reconciles the kind.
+    NothingToSuspend { kind: String },
+    /// The object is suspended with this message. It was written by others: escape it for a terminal.
+    OtherMessage(String),
+}
+
+impl fmt::Display for PatchRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingToSuspend { kind } => write!(f, "an object of kind {kind} has nothing to suspend"),
+            Self::OtherMessage(message) => write!(f, "already suspended with another message: {message}"),
+        }
+    }
+}
+
+/// Patch of one object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MetadataChange {
-    /// The JSON merge patch.
+pub struct SuspensionPatch {
     pub body: Value,
-    /// By how much `metadata.generation` moves: 1 when `spec.suspend` changes, otherwise 0.
-    pub generation: i64,
+    /// Expected increase of `metadata.generation`: 1 if `spec.suspend` changes, otherwise 0.
+    pub generations: i64,
 }
 
-/// The step that suspends an object.
-pub fn suspend(full: &Resource, how: &Suspend) -> PatchStep {
+/// Computes the patch that suspends an object.
+pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     let Some(kind) = FluxKind::of(full).filter(|kind| kind.suspends != Suspends::Nothing) else {
-        let reason = format!("an object of kind {} has nothing to suspend", full.object.id.kind);
-        return PatchStep::Refused { reason, hint: "suspend what produces it".to_owned() };
+        return PatchDecision::Refused(PatchRefusal::NothingToSuspend { kind: full.object.id.kind.to_string() });
     };
-    let current = full.object.annotations.get(ANNOTATION);
-    let other =
-        current.filter(|current| is_message(current) && how.message.as_deref().is_some_and(|new| new != *current));
-    if let Some(other) = other.filter(|_| !how.overwrite) {
-        let reason = format!("already suspended with another message: {other}");
-        return PatchStep::Refused { reason, hint: "replace it with --overwrite".to_owned() };
+    let existing = &full.object.annotations;
+    let current = existing.get(ANNOTATION);
+    if let Some(current) = current
+        && is_message(current)
+        && options.message.as_deref().is_some_and(|new| new != current)
+        && !options.overwrite
+    {
+        return PatchDecision::Refused(PatchRefusal::OtherMessage(current.to_owned()));
     }
     let mut annotations = Map::new();
-    let value = how.message.as_deref().or(current).unwrap_or(NO_MESSAGE);
+    let value = options.message.as_deref().or(current).unwrap_or(NO_MESSAGE);
     if current != Some(value) {
         annotations.insert(ANNOTATION.to_owned(), json!(value));
     }
-    if let Some(switch) = kind.switch().filter(|key| !full.object.annotations.get(key).is_some_and(is_off)) {
+    if let Some(switch) = kind.switch().filter(|key| !existing.get(key).is_some_and(is_switched_off)) {
         annotations.insert(switch.to_owned(), json!("disabled"));
     }
-    // The first who suspended stays recorded, as in flux-operator, unless the message is replaced too.
-    let recorded = full.object.annotations.get(SUSPENDED_BY);
-    if let Some(user) = how.user.as_deref().filter(|user| recorded.is_none() || how.overwrite && recorded != Some(user))
+    // As in flux-operator, the first user stays recorded, unless the message is replaced too.
+    let recorded = existing.get(SUSPENDED_BY);
+    if let Some(user) = options.user.as_deref()
+        && (recorded.is_none() || (options.overwrite && recorded != Some(user)))
     {
         annotations.insert(SUSPENDED_BY.to_owned(), json!(user));
     }
-    let set_spec = how.spec && kind.suspends == Suspends::Spec && !full.flag("/spec/suspend");
-    step(full, annotations, set_spec.then_some(Value::Bool(true)))
+    let set_spec = options.spec && kind.suspends == Suspends::Spec && !full.flag("/spec/suspend");
+    merge_patch(full, annotations, set_spec.then_some(Value::Bool(true)))
 }
 
-/// The step that resumes an object; `token` is the time of the request, and tells the answer to it apart.
-pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchStep {
+/// Computes the patch that resumes an object and requests a reconciliation with this token.
+pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchDecision {
     let mut annotations = Map::new();
+    let existing = &full.object.annotations;
+    for key in [ANNOTATION, SUSPENDED_BY] {
+        if existing.get(key).is_some() {
+            annotations.insert(key.to_owned(), Value::Null);
+        }
+    }
     let switch = FluxKind::of(full).and_then(|kind| kind.switch());
-    let switched_off = switch.filter(|key| full.object.annotations.get(key).is_some_and(is_off));
-    let held = [ANNOTATION, SUSPENDED_BY].into_iter().filter(|key| full.object.annotations.get(key).is_some());
-    for key in held.chain(switched_off) {
-        annotations.insert(key.to_owned(), Value::Null);
+    if let Some(switch) = switch.filter(|key| existing.get(key).is_some_and(is_switched_off)) {
+        annotations.insert(switch.to_owned(), Value::Null);
     }
     let clear_spec = spec && full.flag("/spec/suspend");
     if !annotations.is_empty() || clear_spec {
         annotations.insert(REQUESTED_AT.to_owned(), json!(token));
     }
-    step(full, annotations, clear_spec.then_some(Value::Null))
+    merge_patch(full, annotations, clear_spec.then_some(Value::Null))
 }
 
-fn step(full: &Resource, annotations: Map<String, Value>, spec_suspend: Option<Value>) -> PatchStep {
+fn merge_patch(full: &Resource, annotations: Map<String, Value>, spec_suspend: Option<Value>) -> PatchDecision {
     if annotations.is_empty() && spec_suspend.is_none() {
-        return PatchStep::Unchanged;
+        return PatchDecision::Unchanged;
     }
     let object = &full.object;
     let mut body = json!({"metadata": {"uid": object.uid, "resourceVersion": object.resource_version}});
     if !annotations.is_empty() {
         body["metadata"]["annotations"] = Value::Object(annotations);
     }
-    let generation = i64::from(spec_suspend.is_some());
+    let generations = i64::from(spec_suspend.is_some());
     if let Some(value) = spec_suspend {
         body["spec"] = json!({"suspend": value});
     }
-    PatchStep::Patch(MetadataChange { body, generation })
+    PatchDecision::Patch(SuspensionPatch { body, generations })
 }
 
-/// What still suspends an object, or will again, after it was resumed; one clause for each cause, with what to do.
-pub fn remaining(before: &Resource, after: &Resource) -> Vec<String> {
-    let mut causes = vec![];
-    match effective(after) {
-        Some(By::Spec) => causes.push("spec.suspend is true; clear it with --spec".to_owned()),
-        Some(By::Both) => causes.push("spec.suspend and the annotation are set".to_owned()),
-        Some(By::Annotation) => causes.push("the annotation is set".to_owned()),
-        Some(By::Switch) => causes.push("its own reconcile switch is off".to_owned()),
-        None => {}
+/// Reason why an object is still suspended, or will be again, after it was resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemainingCause {
+    Suspended(Mechanism),
+    /// This controller applies the suspension from Git.
+    DeclaredInGit(String),
+}
+
+impl fmt::Display for RemainingCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Suspended(Mechanism::Spec) => f.write_str("spec.suspend is true"),
+            Self::Suspended(Mechanism::Both) => f.write_str("spec.suspend and the annotation are set"),
+            Self::Suspended(Mechanism::Annotation) => f.write_str("the annotation is set"),
+            Self::Suspended(Mechanism::Switch) => f.write_str("its own reconcile switch is off"),
+            Self::DeclaredInGit(controller) => {
+                write!(f, "{controller} applies the suspension from Git and will do so again; change it there")
+            }
+        }
     }
-    if let Some(applier) = effective(before).and_then(|by| applier(before, by)) {
-        causes.push(format!("{applier} applies the suspension from Git and will do so again; change it there"));
-    }
-    causes
+}
+
+/// Returns the reasons why an object is still suspended, or will be again, after it was resumed.
+pub fn remaining_causes(before: &Resource, after: &Resource) -> Vec<RemainingCause> {
+    let controller = effective(before).and_then(|by| declaring_controller(before, by));
+    let declared = controller.map(|controller| RemainingCause::DeclaredInGit(controller.to_owned()));
+    effective(after).map(RemainingCause::Suspended).into_iter().chain(declared).collect()
 }
 
 #[cfg(test)]
@@ -133,60 +168,60 @@ mod tests {
 
     const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
 
-    fn drill() -> Suspend {
-        Suspend { message: Some("drill".to_owned()), ..Suspend::default() }
+    fn drill() -> SuspendOptions {
+        SuspendOptions { message: Some("drill".to_owned()), ..SuspendOptions::default() }
     }
 
-    fn patched(step: PatchStep) -> (Value, i64) {
+    fn patched(step: PatchDecision) -> (Value, i64) {
         match step {
-            PatchStep::Patch(change) => (change.body, change.generation),
+            PatchDecision::Patch(change) => (change.body, change.generations),
             other => panic!("no patch: {other:?}"),
         }
     }
 
     #[test]
-    fn a_suspension_is_one_pinned_patch() {
+    fn a_suspension_is_one_patch_with_uid_and_resource_version() {
         let full = flux_object("Kustomization", json!({"spec": {"suspend": false}}), &[]);
         let (body, generation) = patched(suspend(&full, &drill()));
         let expected = json!({"metadata": {"uid": "u", "resourceVersion": "7", "annotations": {ANNOTATION: "drill"}}});
         assert_eq!((body, generation), (expected, 0));
-        let (body, generation) = patched(suspend(&full, &Suspend { spec: true, ..drill() }));
+        let (body, generation) = patched(suspend(&full, &SuspendOptions { spec: true, ..drill() }));
         assert_eq!((&body["spec"], generation), (&json!({"suspend": true}), 1));
         assert_eq!(body["metadata"]["annotations"], json!({ANNOTATION: "drill"}));
-        let (body, _) = patched(suspend(&full, &Suspend::default()));
+        let (body, _) = patched(suspend(&full, &SuspendOptions::default()));
         assert_eq!(body["metadata"]["annotations"], json!({ANNOTATION: "true"}));
     }
 
     #[test]
-    fn a_suspended_object_is_only_changed_where_it_differs() {
+    fn a_suspended_object_changes_only_where_it_differs() {
         let content = json!({"spec": {"suspend": true}});
         let with = |value: &str| flux_object("Kustomization", content.clone(), &[(ANNOTATION, value)]);
-        let spec = Suspend { spec: true, ..drill() };
-        let overwrite = Suspend { overwrite: true, ..drill() };
+        let spec = SuspendOptions { spec: true, ..drill() };
+        let overwrite = SuspendOptions { overwrite: true, ..drill() };
         for (name, full, how, expected) in [
             ("the same message", with("drill"), drill(), None),
-            ("no new message keeps the old one", with("other"), Suspend::default(), None),
+            ("no new message keeps the old one", with("other"), SuspendOptions::default(), None),
             ("both are set already", with("drill"), spec, None),
             ("a generic value gives way", with("true"), drill(), Some("drill")),
             ("an empty value gives way", with(""), drill(), Some("drill")),
-            ("another message is replaced when told to", with("other"), overwrite, Some("drill")),
+            ("another message is replaced with overwrite", with("other"), overwrite, Some("drill")),
         ] {
             let step = suspend(&full, &how);
             match expected {
-                None => assert_eq!(step, PatchStep::Unchanged, "{name}"),
+                None => assert_eq!(step, PatchDecision::Unchanged, "{name}"),
                 Some(message) => {
                     assert_eq!(patched(step).0["metadata"]["annotations"], json!({ANNOTATION: message}), "{name}");
                 }
             }
         }
         let refused = suspend(&with("other"), &drill());
-        assert!(matches!(refused, PatchStep::Refused { reason, .. } if reason.ends_with("message: other")));
+        assert!(matches!(refused, PatchDecision::Refused(refusal) if refusal.to_string().ends_with("message: other")));
     }
 
     #[test]
     fn kinds_with_a_switch_use_it_and_keep_the_message_beside_it() {
         let full = flux_object("ResourceSet", json!({}), &[]);
-        let (body, generation) = patched(suspend(&full, &Suspend { spec: true, ..drill() }));
+        let (body, generation) = patched(suspend(&full, &SuspendOptions { spec: true, ..drill() }));
         assert_eq!(body["metadata"]["annotations"], json!({ANNOTATION: "drill", SWITCH: "disabled"}));
         assert_eq!((body.get("spec"), generation), (None, 0), "there is no spec.suspend to set");
         let full = flux_object("ResourceSet", json!({}), &[(ANNOTATION, "drill"), (SWITCH, "disabled")]);
@@ -195,24 +230,24 @@ mod tests {
     }
 
     #[test]
-    fn an_external_artifact_has_nothing_to_suspend() {
+    fn an_external_artifact_cannot_be_suspended() {
         let full = flux_object("ExternalArtifact", json!({}), &[]);
-        assert!(matches!(suspend(&full, &drill()), PatchStep::Refused { .. }));
+        assert!(matches!(suspend(&full, &drill()), PatchDecision::Refused(_)));
     }
 
     #[test]
-    fn the_first_who_suspended_stays_recorded() {
-        let ada = Suspend { user: Some("ada".to_owned()), ..drill() };
+    fn the_first_user_stays_recorded() {
+        let ada = SuspendOptions { user: Some("ada".to_owned()), ..drill() };
         let (body, _) = patched(suspend(&flux_object("Alert", json!({}), &[]), &ada));
         assert_eq!(body["metadata"]["annotations"][SUSPENDED_BY], "ada");
         let full = flux_object("Alert", json!({}), &[(ANNOTATION, "drill"), (SUSPENDED_BY, "bob")]);
-        assert_eq!(suspend(&full, &ada), PatchStep::Unchanged);
-        let (body, _) = patched(suspend(&full, &Suspend { overwrite: true, ..ada }));
+        assert_eq!(suspend(&full, &ada), PatchDecision::Unchanged);
+        let (body, _) = patched(suspend(&full, &SuspendOptions { overwrite: true, ..ada }));
         assert_eq!(body["metadata"]["annotations"], json!({SUSPENDED_BY: "ada"}));
     }
 
     #[test]
-    fn resume_removes_and_asks_in_one_patch() {
+    fn resume_removes_the_suspension_and_requests_a_reconciliation_in_one_patch() {
         let full = flux_object("Kustomization", json!({}), &[(ANNOTATION, "drill"), (SUSPENDED_BY, "ada")]);
         let (body, generation) = patched(resume(&full, false, "now"));
         let annotations = json!({ANNOTATION: null, SUSPENDED_BY: null, REQUESTED_AT: "now"});
@@ -221,21 +256,22 @@ mod tests {
         let both = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
         let (body, generation) = patched(resume(&both, true, "now"));
         assert_eq!((&body["spec"], generation), (&json!({"suspend": null}), 1));
-        assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is left alone without being told");
+        assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is cleared only with spec");
         let free = flux_object("Kustomization", json!({}), &[]);
-        assert_eq!(resume(&free, true, "now"), PatchStep::Unchanged);
+        assert_eq!(resume(&free, true, "now"), PatchDecision::Unchanged);
     }
 
     #[test]
-    fn what_still_suspends_is_named() {
+    fn remaining_causes_are_named() {
         let both = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
         let spec = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[]);
         let free = flux_object("Kustomization", json!({}), &[]);
-        assert_eq!(remaining(&both, &free), Vec::<String>::new());
-        assert_eq!(remaining(&both, &spec), ["spec.suspend is true; clear it with --spec"]);
+        assert_eq!(remaining_causes(&both, &free), []);
+        assert_eq!(remaining_causes(&both, &spec), [RemainingCause::Suspended(Mechanism::Spec)]);
         let mut declared = both.clone();
         declared.object.writers = vec![owner_of("kustomize-controller", true, 0, &[ANNOTATION])];
-        let causes = remaining(&declared, &free);
-        assert!(causes.len() == 1 && causes[0].starts_with("kustomize-controller applies"), "{causes:?}");
+        let causes = remaining_causes(&declared, &free);
+        assert_eq!(causes, [RemainingCause::DeclaredInGit("kustomize-controller".to_owned())]);
+        assert!(causes[0].to_string().starts_with("kustomize-controller applies"), "{causes:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What `get` says of one object: a pure function of the object, of what stands above it, and of Events about it.
+//! Entry of an object in `get`: a pure function of the object, its owners and sources, and the Events about it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,171 +6,157 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Suspension;
-use super::evidence::{HonourVerdict, Sighting, verdict};
+use super::evidence::{Evidence, HonourVerdict, ObjectEvent, controller_status_entry};
+use super::{Suspension, effective};
 use crate::flux::kinds::{FluxKind, KINDS, Trace};
-use crate::flux::suspension;
 use crate::kubernetes::object::{ObjectId, Resource, parse_time};
+use crate::ownership::schemes::{flux_helmrelease, flux_kustomization, flux_operator};
 
-/// Labels by which a kind of Flux marks what it applied: the owner's group, kind, and its name and namespace labels.
-const OWNERS: [(&str, &str, &str, &str); 4] = [
+/// Owners that label the objects that they apply: group, kind, name label, namespace label.
+const OWNER_LABELS: [(&str, &str, &str, &str); 4] = [
+    (flux_kustomization::GROUP, flux_kustomization::KIND, flux_kustomization::NAME, flux_kustomization::NAMESPACE),
+    (flux_helmrelease::GROUP, flux_helmrelease::KIND, flux_helmrelease::NAME, flux_helmrelease::NAMESPACE),
     (
-        "kustomize.toolkit.fluxcd.io",
-        "Kustomization",
-        "kustomize.toolkit.fluxcd.io/name",
-        "kustomize.toolkit.fluxcd.io/namespace",
-    ),
-    ("helm.toolkit.fluxcd.io", "HelmRelease", "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"),
-    (
-        "fluxcd.controlplane.io",
+        flux_operator::GROUP,
         "ResourceSet",
         "resourceset.fluxcd.controlplane.io/name",
         "resourceset.fluxcd.controlplane.io/namespace",
     ),
-    ("fluxcd.controlplane.io", "FluxInstance", "fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"),
+    (flux_operator::GROUP, "FluxInstance", "fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"),
 ];
 
-/// One object as `get` shows it; an entry of `items` in `kubectl-gitops/get/v1`.
+/// An object of Flux; an entry of `items` in `kubectl-gitops/get/v1`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FluxObject<'a> {
-    /// Which object.
     pub object: &'a ObjectId,
-    /// Its uid.
     pub uid: &'a str,
-    /// The revision it is at.
+    /// Revision in the status.
     pub revision: Option<&'a str>,
-    /// What suspends it itself.
+    /// Suspension of the object itself.
     pub suspension: Option<Suspension<'a>>,
-    /// Whether that is honoured.
+    /// Result of the check that the suspension is honoured.
     pub honoured: Option<HonourVerdict>,
-    /// A suspended owner or source above it, the nearest.
+    /// Nearest suspended owner or source.
     pub suspended_above: Option<&'a ObjectId>,
-    /// Status of the Ready condition; `None` for kinds that never have one.
+    /// Status of the condition Ready; `None` for kinds without the condition.
     pub ready: Option<&'a str>,
-    /// Message of the Ready condition.
+    /// Message of the condition Ready.
     pub message: &'a str,
-    /// When a run is known to have ended last, or to have done something.
+    /// Latest known end or action of a run.
     pub last_reconciled: Option<DateTime<Utc>>,
-    /// Where its content comes from.
+    /// Sources that the spec references.
     pub sources: Vec<ObjectId>,
-    /// Creation time.
     pub created: Option<DateTime<Utc>>,
-    /// Deletion time; present while finalizers hold it.
+    /// Deletion time of an object that finalizers keep.
     pub deleting: Option<DateTime<Utc>>,
-    /// Whether it is gone; only a watch tells.
-    #[serde(skip_serializing_if = "is_false")]
+    /// True if a watch reported the deletion.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
 }
 
-fn is_false(value: &bool) -> bool {
-    !value
-}
+/// Objects by identity: the requested ones, their owners, and their sources.
+pub type ObjectsById<'a> = HashMap<&'a ObjectId, &'a Resource>;
 
-/// Objects by identity: what was asked for, and what stands above it.
-pub type Known<'a> = HashMap<&'a ObjectId, &'a Resource>;
-
-/// Reads one object.
-pub fn item<'a>(full: &'a Resource, known: &Known<'a>, events: &[Sighting]) -> FluxObject<'a> {
-    let kind = FluxKind::of(full);
-    let ready = full.condition("Ready");
-    let never_ready = kind.is_some_and(|kind| kind.is_static(full));
-    let suspension = suspension::read(full);
-    FluxObject {
-        object: &full.object.id,
-        uid: &full.object.uid,
-        revision: kind.and_then(|kind| kind.revision_of(full)),
-        honoured: suspension.as_ref().map(|_| verdict(full, events)),
-        suspension,
-        suspended_above: suspended_above(full, known),
-        ready: ready.map(|ready| ready.status).or((!never_ready).then_some("Unknown")),
-        message: ready.map(|ready| ready.message).unwrap_or_default(),
-        last_reconciled: last_reconciled(full),
-        sources: sources(full),
-        created: full.object.created,
-        deleting: full.object.deleting,
-        deleted: false,
-    }
-}
-
-/// What stands above an object: what applied it, and where its content comes from.
-pub fn above(full: &Resource) -> Vec<ObjectId> {
-    let label = |key: &str| full.object.labels.get(key);
-    let owners = OWNERS
-        .into_iter()
-        .filter_map(|(group, kind, name, namespace)| Some(ObjectId::new(group, kind, label(namespace)?, label(name)?)));
+/// Returns the owners by label, and the sources, of an object.
+pub fn owners_and_sources(full: &Resource) -> Vec<ObjectId> {
+    let labels = &full.object.labels;
+    let owners = OWNER_LABELS.into_iter().filter_map(|(group, kind, name, namespace)| {
+        Some(ObjectId::new(group, kind, labels.get(namespace)?, labels.get(name)?))
+    });
     let mut found: Vec<_> = owners.chain(sources(full)).filter(|id| *id != full.object.id).collect();
     found.dedup();
     found
 }
 
-/// The sources an object names.
+/// Returns the sources that the spec references.
 pub(crate) fn sources(full: &Resource) -> Vec<ObjectId> {
     let pointers = FluxKind::of(full).map_or(&[][..], |kind| kind.sources);
     let mut found = vec![];
-    for (pointer, default) in pointers {
+    for (pointer, default_kind) in pointers {
         let references: &[Value] = match full.at(pointer) {
             Some(Value::Array(several)) => several,
             Some(one) => std::slice::from_ref(one),
             None => &[],
         };
-        found.extend(references.iter().filter_map(|reference| referenced(reference, default, full)));
+        found.extend(references.iter().filter_map(|reference| referenced_source(reference, default_kind, full)));
     }
     found
 }
 
-/// The object that a reference means. It may leave out its namespace, and its group, which the kind tells.
-fn referenced(reference: &Value, default: &str, full: &Resource) -> Option<ObjectId> {
-    let text = |key: &str| reference.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let kind = text("kind").unwrap_or(default);
+/// Returns the identity in a reference. The namespace may be left out, and the group follows from the kind.
+fn referenced_source(reference: &Value, default_kind: &str, full: &Resource) -> Option<ObjectId> {
+    let kind = non_empty(reference, "kind").unwrap_or(default_kind);
     let known = KINDS.iter().find(|known| known.kind == kind)?;
-    Some(ObjectId::new(known.group, kind, text("namespace").unwrap_or(&full.object.id.namespace), text("name")?))
+    let namespace = non_empty(reference, "namespace").unwrap_or(&full.object.id.namespace);
+    Some(ObjectId::new(known.group, kind, namespace, non_empty(reference, "name")?))
 }
 
-/// The nearest suspended object above one, found breadth first; loops end.
-fn suspended_above<'a>(full: &'a Resource, known: &Known<'a>) -> Option<&'a ObjectId> {
+fn non_empty<'a>(reference: &'a Value, key: &str) -> Option<&'a str> {
+    reference.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Returns the nearest suspended owner or source, found breadth first. Loops end.
+fn nearest_suspended<'a>(full: &'a Resource, known: &ObjectsById<'a>) -> Option<&'a ObjectId> {
     let mut seen = HashSet::from([full.object.id.clone()]);
     let mut level = vec![full];
     while !level.is_empty() {
-        let ids: Vec<_> = level.iter().flat_map(|full| above(full)).filter(|id| seen.insert(id.clone())).collect();
+        let mut ids: Vec<_> = level.iter().flat_map(|full| owners_and_sources(full)).collect();
+        ids.retain(|id| seen.insert(id.clone()));
         level = ids.iter().filter_map(|id| known.get(id).copied()).collect();
-        if let Some(found) = level.iter().find(|full| suspension::effective(full).is_some()) {
+        if let Some(found) = level.iter().find(|full| effective(full).is_some()) {
             return Some(&found.object.id);
         }
     }
     None
 }
 
-/// The latest moment at which a run is known to have done something (reference flux 4.2): what a kind's status says, and
-/// when its controller wrote that status last. A run that wrote nothing leaves no trace here.
+/// Returns the latest time of a known run (docs/reference/flux.md 5): from the status, or from the last write of the
+/// status by the controller. A run that wrote nothing is not known.
 fn last_reconciled(full: &Resource) -> Option<DateTime<Utc>> {
     let kind = FluxKind::of(full)?;
-    let time = |pointer: &str| full.text(pointer).and_then(parse_time);
-    let mut times = vec![];
+    let ready = full.condition("Ready").and_then(|ready| ready.changed);
+    let mut last = None;
     for trace in kind.traces {
-        times.push(match trace {
-            Trace::Runs(pointer) => return time(&format!("{pointer}/0/lastReconciled")).or_else(|| ready(full)),
-            Trace::Started(pointer) | Trace::During(pointer) => time(pointer),
-            Trace::Ending("Ready") => ready(full),
-            Trace::StatusWrite => {
-                let writers = full.object.writers.iter().filter(|writer| &*writer.subresource == "status");
-                writers
-                    .filter(|writer| writer.manager.ends_with(kind.controller))
-                    .filter_map(|writer| writer.time)
-                    .max()
-            }
+        last = last.max(match trace {
+            Trace::Runs(pointer) => return time(full, &format!("{pointer}/0/lastReconciled")).or(ready),
+            Trace::Started(pointer) | Trace::During(pointer) => time(full, pointer),
+            Trace::Ending("Ready") => ready,
+            Trace::StatusWrite => controller_status_entry(full, kind).and_then(|entry| entry.time),
             Trace::Ending(_) | Trace::Starting(_) | Trace::Event => None,
         });
     }
-    times.into_iter().flatten().max()
+    last
 }
 
-fn ready(full: &Resource) -> Option<DateTime<Utc>> {
-    full.condition("Ready")?.changed
+fn time(full: &Resource, pointer: &str) -> Option<DateTime<Utc>> {
+    full.text(pointer).and_then(parse_time)
 }
 
-impl FluxObject<'_> {
-    /// The word for the SUSPENDED column.
+impl<'a> FluxObject<'a> {
+    pub fn new(full: &'a Resource, known: &ObjectsById<'a>, events: &[ObjectEvent]) -> Self {
+        let kind = FluxKind::of(full);
+        let ready = full.condition("Ready");
+        let has_no_ready = kind.is_some_and(|kind| kind.is_static(full));
+        let suspension = Suspension::of(full);
+        Self {
+            object: &full.object.id,
+            uid: &full.object.uid,
+            revision: kind.and_then(|kind| kind.revision_of(full)),
+            honoured: suspension.as_ref().map(|_| HonourVerdict::of(full, events)),
+            suspension,
+            suspended_above: nearest_suspended(full, known),
+            ready: ready.map(|ready| ready.status).or((!has_no_ready).then_some("Unknown")),
+            message: ready.map(|ready| ready.message).unwrap_or_default(),
+            last_reconciled: last_reconciled(full),
+            sources: sources(full),
+            created: full.object.created,
+            deleting: full.object.deleting,
+            deleted: false,
+        }
+    }
+
+    /// Returns the text of the column SUSPENDED.
     pub fn suspended(&self) -> String {
         let Some(suspension) = &self.suspension else {
             return if self.suspended_above.is_some() { "parent" } else { "-" }.to_owned();
@@ -183,15 +169,15 @@ impl FluxObject<'_> {
         }
     }
 
-    /// The proof that it is reconciled although it is suspended.
-    pub fn evidence(&self) -> Option<&suspension::evidence::Evidence> {
+    /// Returns the evidence of a run after the suspension.
+    pub fn evidence(&self) -> Option<&Evidence> {
         match &self.honoured {
             Some(HonourVerdict::NotHonoured(evidence)) => Some(evidence),
             _ => None,
         }
     }
 
-    /// Who suspended it: the person where one was recorded, else the field manager.
+    /// Returns the user who suspended the object if recorded, else the field manager.
     pub fn suspended_by(&self) -> Option<&str> {
         self.suspension.as_ref().and_then(|suspension| suspension.user.or(suspension.manager))
     }
@@ -212,7 +198,7 @@ mod tests {
         full
     }
 
-    fn known(objects: &[Resource]) -> Known<'_> {
+    fn known(objects: &[Resource]) -> ObjectsById<'_> {
         objects.iter().map(|full| (&full.object.id, full)).collect()
     }
 
@@ -227,14 +213,14 @@ mod tests {
             named("Kustomization", "leaf", json!({"spec": {"sourceRef": {"kind": "Bucket", "name": "b"}}}), &below),
             named("Alert", "alone", json!({}), &[]),
         ];
-        let items: Vec<_> = objects.iter().map(|full| item(full, &known(&objects), &[])).collect();
+        let items: Vec<_> = objects.iter().map(|full| FluxObject::new(full, &known(&objects), &[])).collect();
         let words: Vec<_> = items.iter().map(FluxObject::suspended).collect();
         assert_eq!(words, ["spec", "parent", "parent", "-"]);
         assert_eq!(items[2].suspended_above.unwrap().to_string(), "gitrepository.source.toolkit.fluxcd.io/git -n shop");
     }
 
     #[test]
-    fn ready_and_revision_are_those_of_the_kind() {
+    fn ready_and_revision_depend_on_the_kind() {
         let conditions = json!([{"type": "Ready", "status": "False", "message": "no such path"}]);
         for (name, kind, content, ready, revision) in [
             ("never ready", "Alert", json!({}), None, None),
@@ -262,7 +248,7 @@ mod tests {
             ),
         ] {
             let full = flux_object(kind, content, &[]);
-            let item = item(&full, &Known::new(), &[]);
+            let item = FluxObject::new(&full, &ObjectsById::new(), &[]);
             assert_eq!((item.ready, item.revision), (ready, revision), "{name}");
         }
     }
@@ -293,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn the_json_of_an_item_holds_all_that_is_shown() {
+    fn the_json_of_an_item_has_its_suspension() {
         let full = flux_object("Kustomization", json!({}), &[(ANNOTATION, "drill")]);
-        let value = serde_json::to_value(item(&full, &Known::new(), &[])).unwrap();
+        let value = serde_json::to_value(FluxObject::new(&full, &ObjectsById::new(), &[])).unwrap();
         assert_eq!(value["suspension"]["by"], "annotation");
         assert_eq!(value["suspension"]["message"], "drill");
         assert_eq!(value["honoured"]["verdict"], "unverifiable", "nobody recorded when");

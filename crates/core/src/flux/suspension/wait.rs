@@ -1,47 +1,54 @@
-//! Whether a reconcile that was asked for is done.
+//! Progress of a requested reconciliation.
 
 use super::REQUESTED_AT;
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{Condition, Resource};
 
-/// Reasons of Ready=False that pass by themselves once something else is done (reference kustomize-controller, flux 4).
-const PASSING: [&str; 4] = ["DependencyNotReady", "ArtifactFailed", "SourceNotReady", "Progressing"];
+/// Reasons of Ready=False that end without a new request (docs/reference/flux.md 2).
+const TRANSIENT_REASONS: [&str; 4] = ["DependencyNotReady", "ArtifactFailed", "SourceNotReady", "Progressing"];
 
-/// Where a reconcile stands. The texts were written by others: escape before they reach a terminal.
+/// Progress of a reconciliation. The messages were written by others: escape them for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitProgress {
-    /// Not done; what the object says of it.
+    /// Not done; the message of Ready.
     Pending(String),
-    /// Done.
+    /// Done; the message of Ready.
     Ready(String),
-    /// Done, and it failed; or it will not be tried again.
+    /// Failed, or stalled; the message of the condition.
     Failed(String),
-    /// Somebody suspended the object again, or asked again: nobody will ever see the answer to this request.
+    /// No answer to this request will come, for example because the object was suspended again.
     Superseded(&'static str),
 }
 
-/// Judges an object that was asked to reconcile with this token.
+/// Returns the progress of an object whose reconciliation was requested with this token.
 ///
-/// The controller copies the token at the end of the run that saw it, so a run that began earlier does not count. The
-/// token alone proves nothing (reference flux 0.4): Ready must speak of this generation.
+/// The controller copies the token at the end of the run that saw it, so an earlier run does not count. The token alone is
+/// not enough: Ready must be about the current generation (docs/reference/flux.md 4.5).
 pub fn progress(full: &Resource, token: &str) -> WaitProgress {
     if super::effective(full).is_some() {
         return WaitProgress::Superseded("it was suspended again");
     }
     if full.object.annotations.get(REQUESTED_AT) != Some(token) {
-        return WaitProgress::Superseded("somebody else asked for a reconcile");
+        return WaitProgress::Superseded("somebody else requested a reconciliation");
     }
-    let current = |observed: Option<i64>| observed.is_none_or(|observed| observed == full.object.generation);
-    let condition = |kind: &str| full.condition(kind).filter(|found| current(found.observed_generation));
-    if let Some(stalled) = condition("Stalled").filter(|stalled| stalled.status == "True") {
+    if let Some(stalled) = current_condition(full, "Stalled").filter(|stalled| stalled.status == "True") {
         return WaitProgress::Failed(stalled.message.to_owned());
     }
-    let handled = full.text("/status/lastHandledReconcileAt") == Some(token);
-    let message = || full.condition("Ready").map(|ready| ready.message.to_owned()).unwrap_or_default();
-    match condition("Ready").filter(|_| handled) {
-        Some(ready) if ready.status == "True" => WaitProgress::Ready(message()),
-        Some(ready) if ready.status == "False" && !PASSING.contains(&ready.reason) => WaitProgress::Failed(message()),
-        _ => WaitProgress::Pending(message()),
+    let message = full.condition("Ready").map(|ready| ready.message.to_owned()).unwrap_or_default();
+    let is_handled = full.text("/status/lastHandledReconcileAt") == Some(token);
+    match current_condition(full, "Ready").filter(|_| is_handled) {
+        Some(ready) if ready.status == "True" => WaitProgress::Ready(message),
+        Some(ready) if ready.status == "False" && !TRANSIENT_REASONS.contains(&ready.reason) => {
+            WaitProgress::Failed(message)
+        }
+        _ => WaitProgress::Pending(message),
     }
+}
+
+/// Returns a condition that is about the current generation.
+fn current_condition<'a>(full: &'a Resource, kind: &str) -> Option<Condition<'a>> {
+    let condition = full.condition(kind)?;
+    let is_current = condition.observed_generation.is_none_or(|observed| observed == full.object.generation);
+    is_current.then_some(condition)
 }
 
 #[cfg(test)]
@@ -58,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn done_is_the_answer_to_this_request_at_this_generation() {
+    fn a_reconciliation_is_done_when_ready_answers_this_request_at_this_generation() {
         let (done, failed) = (WaitProgress::Ready("m".to_owned()), WaitProgress::Failed("m".to_owned()));
         let pending = WaitProgress::Pending("m".to_owned());
         for (name, content, expected) in [
@@ -90,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_answer_that_cannot_come() {
+    fn a_superseded_request_is_not_waited_for() {
         let again = flux_object("Kustomization", json!({}), &[(REQUESTED_AT, "now"), (ANNOTATION, "x")]);
         let other = flux_object("Kustomization", json!({}), &[(REQUESTED_AT, "later")]);
         for full in [again, other] {

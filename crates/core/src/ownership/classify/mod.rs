@@ -1,48 +1,52 @@
-//! What an object is, seen from all schemes at once.
+//! Status of an object under the rules of all systems together.
 
 #[cfg(test)]
 mod tests;
 
 use super::index::Index;
 use super::resolve::ResolvedClaim;
-use super::{Claim, GcEligibility, Members, OwnerId, Strength, system_objects};
-use crate::kubernetes::object::ObjectMetadata;
+use super::scheme::claim::{Claim, OwnerId, Strength, writers_of};
+use super::scheme::members::Members;
+use super::scheme::{GcEligibility, Scheme};
+use super::schemes::registry::SCHEMES;
+use super::system_objects;
+use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 
-/// What an object is, seen from all schemes.
+/// Status of an object under the rules of all systems together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnershipStatus {
-    /// Recorded by an owner, or selected by an owner that keeps no record.
+    /// An owner recorded it, or an owner without a record selects it.
     Managed(OwnerId),
-    /// Carries a live owner's claim, but the owner's inventory does not list it: its system will never prune it. Whether
-    /// the owner's record can be trusted says [`Index::distrust`].
+    /// It carries a live owner's claim, but the owner's inventory does not list it: its system will never prune it.
+    /// [`Index::untrusted_reason`] says if that inventory can be trusted.
     Leaked(Claim),
-    /// Carries a claim of an owner that does not exist.
+    /// It carries the claim of an owner that does not exist.
     Orphaned(Claim),
-    /// Carries marks that were copied from another object.
+    /// Its labels and annotations were copied from another object.
     Copied(Claim),
-    /// More than one owner can claim it.
+    /// Several owners can claim it.
     Conflict(Vec<OwnerId>),
-    /// Carries a claim that cannot be judged: the owner is remote or unreadable. Holds the reason.
-    Unjudged(Claim, String),
-    /// The cluster's own; holds the rule.
+    /// Its owner is in another cluster or could not be read. Contains the reason.
+    Unknown(Claim, String),
+    /// Kubernetes itself creates it. Contains the rule.
     SystemManaged(&'static str),
-    /// No claim, but a controller reference: something else in the cluster made it.
+    /// No claim, but a controller reference: another object of the cluster controls it.
     Controlled,
-    /// No claim, no controller reference, not the cluster's own.
+    /// No claim, no controller reference, and not created by Kubernetes itself.
     Unmanaged,
 }
 
 impl OwnershipStatus {
-    /// The word for it in outputs.
-    pub fn label(&self) -> &'static str {
+    /// Returns the status as one word.
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Managed(_) => "managed",
             Self::Leaked(_) => "leaked",
             Self::Orphaned(_) => "orphaned",
             Self::Copied(_) => "copied",
             Self::Conflict(_) => "conflict",
-            Self::Unjudged(..) => "unjudged",
-            Self::SystemManaged(_) => "cluster-own",
+            Self::Unknown(..) => "unknown",
+            Self::SystemManaged(_) => "system",
             Self::Controlled => "controlled",
             Self::Unmanaged => "unmanaged",
         }
@@ -50,29 +54,26 @@ impl OwnershipStatus {
 }
 
 impl Index<'_> {
-    /// What an object is.
-    pub fn standing(&self, object: &ObjectMetadata) -> OwnershipStatus {
-        self.standing_among(object, self.recorded_by(&object.id))
-    }
-
-    fn standing_among(&self, object: &ObjectMetadata, recorded: &[OwnerId]) -> OwnershipStatus {
-        let found = self.found(object, recorded);
-        match (&found[..], recorded) {
-            ([], []) => return self.unclaimed(object),
-            // The common case, and the same as what follows would say.
+    /// Returns the status of an object.
+    pub fn status(&self, object: &ObjectMetadata) -> OwnershipStatus {
+        let recorded = self.recorded_by(&object.id);
+        let claims = self.resolved_claims(object, recorded);
+        match (&claims[..], recorded) {
+            ([], []) => return self.status_without_claim(object),
+            // The usual case, decided early for speed.
             ([found], [owner]) if found.claim.owner == *owner => return OwnershipStatus::Managed(owner.clone()),
             _ => {}
         }
-        let mut contenders: Vec<&OwnerId> = recorded.iter().collect();
-        for found in found.iter().filter(|found| self.can_claim(found)) {
-            if !contenders.contains(&&found.claim.owner) {
-                contenders.push(&found.claim.owner);
+        let mut owners: Vec<&OwnerId> = recorded.iter().collect();
+        for found in claims.iter().filter(|found| self.can_claim(found)) {
+            if !owners.contains(&&found.claim.owner) {
+                owners.push(&found.claim.owner);
             }
         }
-        match contenders[..] {
+        match owners[..] {
             [_, _, ..] => {
-                contenders.sort_unstable();
-                return OwnershipStatus::Conflict(contenders.into_iter().cloned().collect());
+                owners.sort_unstable();
+                return OwnershipStatus::Conflict(owners.into_iter().cloned().collect());
             }
             [owner] if recorded.contains(owner) => return OwnershipStatus::Managed(owner.clone()),
             _ => {}
@@ -80,50 +81,42 @@ impl Index<'_> {
         if object.controller().is_some() {
             return OwnershipStatus::Controlled;
         }
-        // Nobody recorded the object, so some claim was found: the live owner's that can claim it, else any live owner's,
-        // else the strongest.
-        let live = |found: &&ResolvedClaim| self.owners.contains_key(&found.claim.owner);
-        let claimed = contenders.first().and_then(|owner| found.iter().find(|found| found.claim.owner == **owner));
-        let best = claimed.or_else(|| found.iter().filter(live).min_by_key(|found| found.claim.strength));
-        match best.or_else(|| found.iter().min_by_key(|found| found.claim.strength)) {
-            Some(best) => self.judge(object, best),
-            None => self.unclaimed(object),
+        match self.decisive_claim(&claims, owners.first().copied()) {
+            Some(found) => self.status_by_claim(object, found),
+            None => self.status_without_claim(object),
         }
     }
 
-    /// Every object with its standing.
-    pub fn standings(&self) -> impl Iterator<Item = (&ObjectMetadata, OwnershipStatus)> {
-        self.snapshot.objects.iter().map(|object| (object, self.standing(object)))
+    /// Returns every object with its status.
+    pub fn statuses(&self) -> impl Iterator<Item = (&ObjectMetadata, OwnershipStatus)> {
+        self.snapshot.objects.iter().map(|object| (object, self.status(object)))
     }
 
-    /// Why what is said of an object on the word of a live owner's record cannot be trusted; `None` when it can.
-    pub fn distrust(&self, object: &ObjectMetadata, claim: &Claim) -> Option<String> {
+    /// Returns the reason why a live owner's record cannot be trusted on this object, or `None` if it can.
+    pub fn untrusted_reason(&self, object: &ObjectMetadata, claim: &Claim) -> Option<String> {
         let owner = self.owner(&claim.owner)?;
-        if let Some(why) = owner.state.distrust().or_else(|| self.blind.clone()) {
-            return Some(why);
+        if let Some(reason) = owner.status.untrusted_reason().or_else(|| self.unread_owner_reason.clone()) {
+            return Some(reason);
         }
-        if self.rivals.contains(&owner.id) {
+        if self.hub_conflicts.contains(&owner.id) {
             return Some("an owner of the same name in the hub may list it".to_owned());
         }
-        let keys = owner.scheme.member_keys;
-        let wrote = |writer: &&crate::kubernetes::object::ManagedFieldsEntry| {
-            writer.labels.iter().chain(&writer.annotations).any(|key| keys.iter().any(|mark| mark.name() == &**key))
-        };
-        let written = object.writers.iter().filter(wrote).filter_map(|writer| writer.time).max();
-        let newer = written.zip(owner.finished).is_some_and(|(written, finished)| written > finished);
-        newer.then(|| "it was written after its owner's last completed run".to_owned())
+        let written = writers_of(object, owner.scheme.member_keys).filter_map(|writer| writer.time).max();
+        let is_newer = written.zip(owner.finished).is_some_and(|(written, finished)| written > finished);
+        is_newer.then(|| "it was written after its owner's last completed run".to_owned())
     }
 
-    /// Whether a claim's owner may live in another cluster: none of its kind is in this one.
+    /// Returns true if the owner in a claim may be in another cluster, because none of its kind is in this one.
     pub fn may_live_elsewhere(&self, claim: &Claim) -> bool {
-        let like = |id: &OwnerId| id.system == claim.owner.system && id.kind == claim.owner.kind;
-        match claim.owner.kind.as_str() {
-            "Kustomization" | "HelmRelease" | "ResourceSet" | "FluxInstance" => !self.owners.keys().any(like),
-            _ => !self.has_system(&claim.owner.system),
-        }
+        let OwnerId { system, kind, .. } = &claim.owner;
+        let has_own_controller = SCHEMES.iter().any(|scheme| {
+            let has_kind = scheme.owner_kinds.iter().any(|(_, known)| known == kind);
+            scheme.has_own_controller && scheme.system == system && has_kind
+        });
+        !self.owners.keys().any(|id| id.system == *system && (!has_own_controller || id.kind == *kind))
     }
 
-    fn unclaimed(&self, object: &ObjectMetadata) -> OwnershipStatus {
+    fn status_without_claim(&self, object: &ObjectMetadata) -> OwnershipStatus {
         if object.controller().is_some() {
             return OwnershipStatus::Controlled;
         }
@@ -131,54 +124,100 @@ impl Index<'_> {
             .map_or(OwnershipStatus::Unmanaged, OwnershipStatus::SystemManaged)
     }
 
-    /// Whether the owner that a claim names would treat the object as its own.
+    /// Returns true if the owner in a claim would treat the object as its own.
     fn can_claim(&self, found: &ResolvedClaim) -> bool {
-        let strength = found.claim.strength;
-        match self.owner(&found.claim.owner).map(|owner| &owner.members) {
+        let ResolvedClaim { claim, scheme } = found;
+        match self.owner(&claim.owner).map(|owner| &owner.members) {
             None | Some(Members::Remote(_)) => false,
-            Some(Members::Listed(_)) => strength <= Strength::Corroborated,
-            // Where the manager proves nothing, the mark is all that the owner itself goes by.
+            Some(Members::Listed(_)) => claim.strength <= Strength::Corroborated,
+            // Where the field manager proves nothing, the owner itself goes by the labels alone.
             Some(_) => {
-                strength <= Strength::Corroborated || (strength == Strength::Bare && found.scheme.managers.is_empty())
+                claim.strength <= Strength::Corroborated
+                    || (claim.strength == Strength::Bare && scheme.managers.is_empty())
             }
         }
     }
 
-    fn judge(&self, object: &ObjectMetadata, found: &ResolvedClaim) -> OwnershipStatus {
+    /// Returns the claim that decides the status of an object that nobody recorded: that of the owner that can claim it,
+    /// else the strongest of live owners, else the strongest.
+    fn decisive_claim<'c>(&self, claims: &'c [ResolvedClaim], owner: Option<&OwnerId>) -> Option<&'c ResolvedClaim> {
+        let strongest = claims.iter().min_by_key(|found| found.claim.strength);
+        let live = claims.iter().filter(|found| self.owners.contains_key(&found.claim.owner));
+        let strongest_live = live.min_by_key(|found| found.claim.strength);
+        let claimed = owner.and_then(|owner| claims.iter().find(|found| found.claim.owner == *owner));
+        claimed.or(strongest_live).or(strongest)
+    }
+
+    /// Returns the status of an object that nobody recorded, by its decisive claim.
+    fn status_by_claim(&self, object: &ObjectMetadata, found: &ResolvedClaim) -> OwnershipStatus {
         let ResolvedClaim { claim, scheme } = found;
-        let claim = || claim.clone();
-        let strength = found.claim.strength;
-        if strength == Strength::Contradicted {
-            return OwnershipStatus::Copied(claim());
+        let copied = || OwnershipStatus::Copied(claim.clone());
+        let leaked = || OwnershipStatus::Leaked(claim.clone());
+        let unknown = |reason: &str| OwnershipStatus::Unknown(claim.clone(), reason.to_owned());
+        if claim.strength == Strength::Contradicted {
+            return copied();
         }
-        let Some(owner) = self.owner(&found.claim.owner) else {
-            return match self.unread(found).or_else(|| self.blind.clone()) {
-                Some(why) => OwnershipStatus::Unjudged(claim(), why),
-                None => OwnershipStatus::Orphaned(claim()),
+        let Some(owner) = self.owner(&claim.owner) else {
+            return match self.unread_reason(found).or_else(|| self.unread_owner_reason.clone()) {
+                Some(reason) => unknown(&reason),
+                None => OwnershipStatus::Orphaned(claim.clone()),
             };
         };
-        let reach = (scheme.reach)(object);
-        let never_recorded = matches!(reach, GcEligibility::NeverRecorded(_));
-        let never_collected = matches!(reach, GcEligibility::NeverCollected(_));
-        let by_others = matches!(reach, GcEligibility::WrittenByOthers(_));
-        // Who wrote the mark is known, and it was not the system.
-        let foreign = strength == Strength::Bare && !scheme.managers.is_empty() && !object.writers.is_empty();
-        match &owner.members {
-            Members::Remote(_) => OwnershipStatus::Unjudged(claim(), "remote, not checked".to_owned()),
-            Members::Unreadable(why) => OwnershipStatus::Unjudged(claim(), why.clone()),
-            Members::Listed(_) if strength == Strength::Bare => match reach {
-                GcEligibility::Doubtful(why) => OwnershipStatus::Unjudged(claim(), why.to_owned()),
-                _ => OwnershipStatus::Copied(claim()),
-            },
-            Members::Listed(_) if !never_recorded => OwnershipStatus::Leaked(claim()),
-            _ if foreign => OwnershipStatus::Copied(claim()),
-            Members::Selected(scope) if by_others && !scope.covers(&object.id) => OwnershipStatus::Copied(claim()),
-            Members::Selected(scope) if never_collected || !scope.covers(&object.id) => {
-                OwnershipStatus::Leaked(claim())
+        let eligibility = (scheme.gc_eligibility)(object);
+        // The author of the labels is known, and it is not the system.
+        let is_by_others =
+            claim.strength == Strength::Bare && !scheme.managers.is_empty() && !object.writers.is_empty();
+        match (&owner.members, eligibility) {
+            (Members::Remote(_), _) => unknown("remote, not checked"),
+            (Members::Unreadable(reason), _) => unknown(reason),
+            (Members::Listed(_), GcEligibility::Doubtful(reason)) if claim.strength == Strength::Bare => {
+                unknown(reason)
             }
-            Members::Listed(_) | Members::Selected(_) | Members::Unrecorded => {
-                OwnershipStatus::Managed(found.claim.owner.clone())
-            }
+            (Members::Listed(_), _) if claim.strength == Strength::Bare => copied(),
+            (Members::Listed(_), GcEligibility::NeverRecorded(_)) => OwnershipStatus::Managed(claim.owner.clone()),
+            (Members::Listed(_), _) => leaked(),
+            _ if is_by_others => copied(),
+            (Members::Selected(scope), GcEligibility::WrittenByOthers(_)) if !scope.covers(&object.id) => copied(),
+            (Members::Selected(_), GcEligibility::NeverCollected(_)) => leaked(),
+            (Members::Selected(scope), _) if !scope.covers(&object.id) => leaked(),
+            (Members::Selected(_) | Members::Unrecorded, _) => OwnershipStatus::Managed(claim.owner.clone()),
         }
     }
+
+    /// Returns a reason if an owner that lists its objects may be unknown: a type of such owners that could not be read in
+    /// the whole cluster. Then no object is certainly leaked or orphaned, because that owner may list it.
+    pub(crate) fn find_unread_owners(&self) -> Option<String> {
+        let kinds: Vec<(&str, &str)> = SCHEMES.iter().flat_map(|scheme| listing_kinds(scheme)).collect();
+        // A single unread namespace hides the owners there; they write their own labels on what they list.
+        let mut gaps = self.snapshot.gaps.iter().filter(|gap| gap.namespace.is_none());
+        let gap = gaps.find(|gap| {
+            kinds.iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
+        })?;
+        Some(format!("not all {} could be read, and one of them may list it", gap.subject))
+    }
+
+    /// Returns the reason why an owner that was not found may exist: a type that could have shown it was not read.
+    fn unread_reason(&self, found: &ResolvedClaim) -> Option<String> {
+        let ResolvedClaim { claim, scheme } = found;
+        let is_unresolvable =
+            SCHEMES.iter().enumerate().any(|(n, known)| known == scheme && self.unresolvable & (1 << n) != 0);
+        if is_unresolvable {
+            return Some(format!("an owner of {} could not be read", scheme.system));
+        }
+        let sources = scheme.owner_sources.iter().map(|source| (source.group, source.kind));
+        let kinds: Vec<(&str, &str)> = scheme.owner_kinds.iter().copied().chain(sources).collect();
+        let namespace = &claim.owner.namespace;
+        let gap = self.snapshot.gaps.iter().find(|gap| {
+            let is_elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
+            !is_elsewhere
+                && kinds.iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
+        })?;
+        Some(format!("{} could not be read: {}", gap.subject, gap.message))
+    }
+}
+
+/// Returns the kinds of owners that list their objects, claimed or not.
+fn listing_kinds(scheme: &Scheme) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let sources = scheme.owner_sources.iter().filter(|source| source.full && !source.only_if_claimed);
+    scheme.owner_kinds.iter().copied().chain(sources.map(|source| (source.group, source.kind)))
 }

@@ -8,8 +8,9 @@ use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::{ObjectMetadata, Resource, parse_time};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
-use crate::ownership::schemes::flux_v1;
-use crate::ownership::{OwnerStatus, identity};
+use crate::ownership::last_applied;
+use crate::ownership::scheme::owner_status::OwnerStatus;
+use crate::ownership::schemes::{flux_v1, qbec};
 use crate::testing::{Make, object, resource_type, snapshot};
 
 const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
@@ -29,13 +30,13 @@ fn ready(mut content: Value) -> Value {
     content
 }
 
-/// A settled Kustomization that lists these ids.
+/// A ready Kustomization that lists these ids.
 fn kustomization(name: &str, ids: &[&str]) -> Resource {
     let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
     object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", name).full(content)
 }
 
-/// A settled HelmRelease that lists these ids.
+/// A ready HelmRelease that lists these ids.
 fn release(name: &str, ids: &[&str]) -> Resource {
     let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
     object("helm.toolkit.fluxcd.io", "HelmRelease", "apps", name).full(content)
@@ -63,26 +64,26 @@ fn ks(name: &str) -> OwnerId {
 }
 
 /// `word owner…` for each object, in order.
-fn say(index: &Index<'_>) -> Vec<String> {
-    let text = |(object, standing): (&ObjectMetadata, OwnershipStatus)| {
-        let owners = match &standing {
+fn statuses(index: &Index<'_>) -> Vec<String> {
+    let text = |(object, status): (&ObjectMetadata, OwnershipStatus)| {
+        let owners = match &status {
             OwnershipStatus::Managed(owner) => owner.to_string(),
             OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) | OwnershipStatus::Copied(claim) => {
                 claim.owner.to_string()
             }
-            OwnershipStatus::Unjudged(_, why) => why.clone(),
+            OwnershipStatus::Unknown(_, why) => why.clone(),
             OwnershipStatus::Conflict(owners) => owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
             _ => String::new(),
         };
-        format!("{} {} {owners}", object.id.name, standing.label()).trim_end().to_owned()
+        format!("{} {} {owners}", object.id.name, status.as_str()).trim_end().to_owned()
     };
-    index.standings().map(text).collect()
+    index.statuses().map(text).collect()
 }
 
 #[track_caller]
 fn check(objects: Vec<ObjectMetadata>, full: Vec<Resource>, expected: &[&str]) {
     let snapshot = snapshot(objects, full);
-    assert_eq!(say(&Index::build(&snapshot)), expected);
+    assert_eq!(statuses(&Index::build(&snapshot)), expected);
 }
 
 #[test]
@@ -152,8 +153,8 @@ fn remote_owners_are_not_checked_and_broken_ones_hide_only_themselves() {
         vec![applied(cm("a"), "remote"), applied(cm("b"), "broken"), applied(cm("c"), "k7")],
         owners,
         &[
-            "a unjudged remote, not checked",
-            "b unjudged inventory entry \"no-separators\" is not <namespace>_<name>_<group>_<Kind>",
+            "a unknown remote, not checked",
+            "b unknown inventory entry \"no-separators\" is not <namespace>_<name>_<group>_<Kind>",
             "c leaked kustomization/k7 -n flux-system",
         ],
     );
@@ -194,9 +195,9 @@ fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
             "f-no-release orphaned release/uninstalled -n apps",
             "g-listed-and-of-another-release conflict helmrelease/podinfo -n apps + release/plain -n apps",
             "h-release-object-gone-and-release-there managed release/outlived -n apps",
-            "sh.helm.release.v1.outlived.v1 cluster-own",
-            "sh.helm.release.v1.plain.v3 cluster-own",
-            "sh.helm.release.v1.podinfo.v1 cluster-own",
+            "sh.helm.release.v1.outlived.v1 system",
+            "sh.helm.release.v1.plain.v3 system",
+            "sh.helm.release.v1.podinfo.v1 system",
             "apps-podinfo managed helmrelease/podinfo -n apps",
         ],
     );
@@ -206,7 +207,7 @@ fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
 }
 
 #[test]
-fn config_sync_stands_for_its_apply_set_and_its_inventory() {
+fn config_sync_supersedes_its_apply_set_and_its_inventory() {
     let marked = |name: &str, sync: &str| {
         let id = crate::kubernetes::object::ObjectId::new("configsync.gke.io", "RepoSync", "bookstore", sync);
         object("", "ConfigMap", "bookstore", name)
@@ -266,7 +267,7 @@ fn argo_applications_are_found_with_and_without_namespace() {
             "a managed application/web -n argocd",
             "b leaked application/web -n argocd",
             "c managed application/web -n teams",
-            "d unjudged remote, not checked",
+            "d unknown remote, not checked",
             "e orphaned application/gone",
             "f copied application/web -n argocd",
             "g managed application/web -n argocd",
@@ -293,7 +294,7 @@ fn kapp_apps_are_found_by_value_and_an_unreadable_one_leaves_orphans_open() {
     check(
         objects(),
         vec![good(), kapp_app("broken", "{")],
-        &["a managed app/web -n kapp", "b unjudged an owner of kapp could not be read", "c copied app/web -n kapp"],
+        &["a managed app/web -n kapp", "b unknown an owner of kapp could not be read", "c copied app/web -n kapp"],
     );
 }
 
@@ -328,16 +329,16 @@ fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
         ],
         vec![],
     );
-    let said = say(&Index::build(&snapshot));
+    let said = statuses(&Index::build(&snapshot));
     let of = |name: &str| said.iter().find(|line| line.starts_with(&format!("{name} "))).unwrap().clone();
     assert_eq!(of("a"), "a managed secret/set -n shop");
     assert_eq!(of("b"), "b leaked secret/set -n shop", "no namespace that the parent names");
     assert_eq!(of("c"), "c leaked secret/set -n shop", "no kind that the parent names");
-    assert!(of("d").starts_with("d unjudged its label applyset.kubernetes.io/id is not"), "{}", of("d"));
+    assert!(of("d").starts_with("d unknown its label applyset.kubernetes.io/id is not"), "{}", of("d"));
     assert!(of("e").starts_with("e orphaned applyset/applyset-"), "{}", of("e"));
     assert_eq!(of("f-copied-where-kubectl-looks"), "f-copied-where-kubectl-looks managed secret/set -n shop");
     assert_eq!(of("g-copied-where-it-does-not"), "g-copied-where-it-does-not copied secret/set -n shop");
-    assert_eq!(of("set"), "set cluster-own");
+    assert_eq!(of("set"), "set system");
 }
 
 #[test]
@@ -350,7 +351,7 @@ fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
     check(
         vec![
             marked("a-listed"),
-            marked("b-not-listed").annotation(identity::KUBECTL, "/ConfigMap/shop/b-not-listed"),
+            marked("b-not-listed").annotation(last_applied::KUBECTL, "/ConfigMap/shop/b-not-listed"),
             on_the_server,
             cm("d-applied-by-a-person").annotation(OWNING, "x").writer("kubectl-client-side-apply", OWNING),
         ],
@@ -358,14 +359,14 @@ fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
         &[
             "a-listed managed configmap/inventory -n shop",
             "b-not-listed leaked configmap/inventory -n shop",
-            "c-server-side unjudged whoever runs kubectl apply --server-side writes as cli-utils does",
+            "c-server-side unknown `kubectl apply --server-side` leaves the same managed fields as cli-utils",
             "d-applied-by-a-person copied configmap/inventory -n shop",
         ],
     );
 }
 
 #[test]
-fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
+fn flux_v1_members_are_verified_and_other_marks_classified() {
     let source = |url: &str| flux_v1::GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] };
     let mark = |name: &str, url: &str| flux_v1::mark(&source(url).sync_set(), &format!("shop:configmap/{name}"));
     let synced = |name: &str| cm(name).label(flux_v1::MARK, &mark(name, "git@h:o/r"));
@@ -400,17 +401,18 @@ fn flux_v1_members_are_proven_and_everything_else_is_told_apart() {
     check(objects(), vec![fluxd.clone()], &[&first[..], &rest[..]].concat());
 
     let snapshot_of_both = snapshot(objects(), vec![fluxd]);
-    let given = ExtraOwners { flux_v1: vec![source("git@other:o/r")], ..ExtraOwners::default() };
-    let said = say(&Index::build_with(&snapshot_of_both, &given));
+    let given =
+        ExtraOwners { described: vec![(&flux_v1::SCHEME, source("git@other:o/r").record())], ..ExtraOwners::default() };
+    let said = statuses(&Index::build_with(&snapshot_of_both, &given));
     assert_eq!(said[2], "c-foreign managed source/ssh://git@other/o/r master");
 
     let alone = snapshot(objects(), vec![]);
     assert!(
-        say(&Index::build(&alone))[0].starts_with("a-synced copied"),
+        statuses(&Index::build(&alone))[0].starts_with("a-synced copied"),
         "one mark on two objects, and no source to tell them apart"
     );
-    let own = snapshot(vec![synced("a").annotation(identity::KUBECTL, "/ConfigMap/shop/a")], vec![]);
-    assert_eq!(say(&Index::build(&own)), ["a orphaned source/unknown"]);
+    let own = snapshot(vec![synced("a").annotation(last_applied::KUBECTL, "/ConfigMap/shop/a")], vec![]);
+    assert_eq!(statuses(&Index::build(&own)), ["a orphaned source/unknown"]);
 }
 
 #[test]
@@ -420,7 +422,7 @@ fn a_fluxd_that_cannot_be_read_leaves_its_marks_open() {
     let fluxd = object("apps", "Deployment", "flux", "fluxd")
         .full(json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
     let marked = cm("a").label(flux_v1::MARK, &flux_v1::mark("x", "shop:configmap/a"));
-    check(vec![marked], vec![fluxd], &["a unjudged an owner of flux-v1 could not be read"]);
+    check(vec![marked], vec![fluxd], &["a unknown an owner of flux-v1 could not be read"]);
 }
 
 #[test]
@@ -428,14 +430,14 @@ fn qbec_scopes_are_owners_as_long_as_an_object_names_them() {
     let shop = |name: &str| cm(name).label("qbec.io/application", "shop").label("qbec.io/environment", "dev");
     let own = |object: ObjectMetadata| {
         let identity = format!("/ConfigMap/shop/{}", object.id.name);
-        object.annotation(identity::QBEC, &identity)
+        object.annotation(qbec::LAST_APPLIED, &identity)
     };
     check(
         vec![
             own(shop("a")),
             own(shop("b").label("qbec.io/tag", "pr-1")),
             own(shop("c").label("qbec.io/tag", "")),
-            shop("d").annotation(identity::QBEC, "/ConfigMap/shop/a"),
+            shop("d").annotation(qbec::LAST_APPLIED, "/ConfigMap/shop/a"),
             shop("e").writer("some-operator", "qbec.io/application"),
             own(cm("f").label("qbec.io/environment", "dev")),
         ],
@@ -475,9 +477,9 @@ fn with_gap(objects: Vec<ObjectMetadata>, kind: GapKind, subject: &str, namespac
 fn an_owner_kind_that_could_not_be_read_leaves_orphans_open() {
     let resource = "kustomizations.kustomize.toolkit.fluxcd.io";
     let rows = [
-        (GapKind::Forbidden, resource, None, "unjudged"),
-        (GapKind::StaleGroup, "kustomize.toolkit.fluxcd.io/v1", None, "unjudged"),
-        (GapKind::Forbidden, resource, Some("flux-system"), "unjudged"),
+        (GapKind::Forbidden, resource, None, "unknown"),
+        (GapKind::StaleGroup, "kustomize.toolkit.fluxcd.io/v1", None, "unknown"),
+        (GapKind::Forbidden, resource, Some("flux-system"), "unknown"),
         (GapKind::Forbidden, resource, Some("other"), "orphaned"),
         (GapKind::Forbidden, "pods", None, "orphaned"),
         (GapKind::StaleGroup, "metrics.k8s.io/v1beta1", None, "orphaned"),
@@ -485,7 +487,7 @@ fn an_owner_kind_that_could_not_be_read_leaves_orphans_open() {
     for (kind, subject, namespace, expected) in rows {
         let snapshot = with_gap(vec![applied(cm("a"), "apps")], kind, subject, namespace);
         let index = Index::build(&snapshot);
-        assert_eq!(index.standing(&snapshot.objects[0]).label(), expected, "{kind:?} {subject} {namespace:?}");
+        assert_eq!(index.status(&snapshot.objects[0]).as_str(), expected, "{kind:?} {subject} {namespace:?}");
     }
 }
 
@@ -498,7 +500,7 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
     };
     type Change = fn(&mut Resource, &mut ObjectMetadata);
     let rows: [(&str, Change, bool); 7] = [
-        ("settled", |_, _| (), true),
+        ("ready", |_, _| (), true),
         ("suspended", |owner, _| owner.content["spec"]["suspend"] = json!(true), false),
         ("not ready", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("False"), false),
         ("running", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("Unknown"), false),
@@ -511,13 +513,13 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
         change(&mut owner, &mut object);
         let snapshot = snapshot(vec![object], vec![owner]);
         let index = Index::build(&snapshot);
-        let OwnershipStatus::Leaked(claim) = index.standing(&snapshot.objects[0]) else { panic!("{name}") };
-        assert_eq!(index.distrust(&snapshot.objects[0], &claim).is_none(), trusted, "{name}");
+        let OwnershipStatus::Leaked(claim) = index.status(&snapshot.objects[0]) else { panic!("{name}") };
+        assert_eq!(index.untrusted_reason(&snapshot.objects[0], &claim).is_none(), trusted, "{name}");
     }
 }
 
 #[test]
-fn an_owner_that_moved_between_its_two_readings_changed() {
+fn an_owner_with_another_version_in_its_second_reading_changed() {
     let owner = kustomization("apps", &[]);
     let mut before = owner.object.clone();
     before.resource_version = "0".into();
@@ -528,7 +530,7 @@ fn an_owner_that_moved_between_its_two_readings_changed() {
         snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,
         "the second reading counts"
     );
-    assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().state, OwnerStatus::Changed);
+    assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().status, OwnerStatus::Changed);
 }
 
 #[test]
@@ -536,7 +538,7 @@ fn without_an_owner_of_the_kind_owners_may_live_elsewhere() {
     let orphan = |full: Vec<Resource>| {
         let snapshot = snapshot(vec![applied(cm("a"), "gone")], full);
         let index = Index::build(&snapshot);
-        let OwnershipStatus::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
+        let OwnershipStatus::Orphaned(claim) = index.status(&snapshot.objects[0]) else { panic!("not orphaned") };
         index.may_live_elsewhere(&claim)
     };
     assert!(orphan(vec![]));
@@ -574,15 +576,15 @@ fn entries_of_cluster_scoped_kinds_match_without_namespace() {
     );
     snapshot.types = vec![resource_type("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false)];
     let index = Index::build(&snapshot);
-    assert_eq!(index.standing(&snapshot.objects[0]), OwnershipStatus::Managed(ks("apps")));
+    assert_eq!(index.status(&snapshot.objects[0]), OwnershipStatus::Managed(ks("apps")));
 }
 
 #[test]
 fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it() {
     let rows = [
-        ("applications.argoproj.io", "unjudged", false),
-        ("helmreleases.helm.toolkit.fluxcd.io", "unjudged", false),
-        ("configmaps", "unjudged", false),
+        ("applications.argoproj.io", "unknown", false),
+        ("helmreleases.helm.toolkit.fluxcd.io", "unknown", false),
+        ("configmaps", "unknown", false),
         ("pods", "orphaned", true),
         ("secrets", "orphaned", true),
     ];
@@ -599,8 +601,8 @@ fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it
         snapshot.gaps = vec![gap("no")];
         let index = Index::build(&snapshot);
         let [a, b] = &snapshot.objects[..] else { panic!("two objects") };
-        let OwnershipStatus::Leaked(claim) = index.standing(a) else { panic!("{:?}", index.standing(a)) };
-        assert_eq!(index.distrust(a, &claim).is_none(), trusted, "{subject}");
-        assert_eq!(index.standing(b).label(), orphan, "{subject}");
+        let OwnershipStatus::Leaked(claim) = index.status(a) else { panic!("{:?}", index.status(a)) };
+        assert_eq!(index.untrusted_reason(a, &claim).is_none(), trusted, "{subject}");
+        assert_eq!(index.status(b).as_str(), orphan, "{subject}");
     }
 }

@@ -1,13 +1,14 @@
 //! One hub, several ways to point elsewhere.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
-use crate::ownership::report::Views;
+use crate::ownership::report::InventoryReport;
+use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::testing::{Make, object, snapshot};
 
@@ -48,15 +49,15 @@ fn hub(owners: Vec<Resource>) -> Hub {
     Hub { owners, addresses, this: Some(THIS.to_owned()), ..Hub::default() }
 }
 
-/// The standing of each object, and whether a leak would be believed.
-fn standings(here: &Snapshot, hub: Hub) -> Vec<String> {
+/// Status of each object, "unsure" for a leak that cannot be trusted.
+fn statuses(here: &Snapshot, hub: Hub) -> Vec<String> {
     let given = ExtraOwners { hub: Some(hub), ..ExtraOwners::default() };
     let index = Index::build_with(here, &given);
-    let line = |object: &ObjectMetadata, standing: OwnershipStatus| match &standing {
-        OwnershipStatus::Leaked(claim) if index.distrust(object, claim).is_some() => "unsure".to_owned(),
-        standing => standing.label().to_owned(),
+    let line = |object: &ObjectMetadata, status: OwnershipStatus| match &status {
+        OwnershipStatus::Leaked(claim) if index.untrusted_reason(object, claim).is_some() => "unsure".to_owned(),
+        status => status.as_str().to_owned(),
     };
-    index.standings().map(|(object, standing)| format!("{} {}", object.id.name, line(object, standing))).collect()
+    index.statuses().map(|(object, status)| format!("{} {}", object.id.name, line(object, status))).collect()
 }
 
 #[test]
@@ -79,29 +80,26 @@ fn only_an_address_that_is_this_clusters_makes_an_owner_of_it() {
         kustomization("hub", Value::Null, &["shop_e__ConfigMap"]),
     ];
     // What applies to the hub itself owns nothing here, whatever its name.
-    let expected = ["a managed", "b leaked", "c unjudged", "d unjudged", "e orphaned", "f orphaned"];
-    assert_eq!(standings(&here, hub(owners.clone())), expected);
-    let mut moved = hub(owners.clone());
-    moved.moved = moved.owners.iter().map(|full| full.object.uid.clone()).collect();
-    assert_eq!(standings(&here, moved)[1], "b unsure", "it changed while this cluster was being read");
+    let expected = ["a managed", "b leaked", "c unknown", "d unknown", "e orphaned", "f orphaned"];
+    assert_eq!(statuses(&here, hub(owners.clone())), expected);
+    let mut changed = hub(owners.clone());
+    changed.changed = changed.owners.iter().map(|full| full.object.uid.clone()).collect();
+    assert_eq!(statuses(&here, changed)[1], "b unsure", "it changed while this cluster was being read");
     let mut half = hub(owners);
     let (kind, message) = (GapKind::Forbidden, "no".to_owned());
     half.gaps = vec![Gap { kind, subject: "applications.argoproj.io".to_owned(), namespace: None, message }];
-    assert_eq!(
-        standings(&here, half),
-        ["a managed", "b unsure", "c unjudged", "d unjudged", "e unjudged", "f unjudged"]
-    );
+    assert_eq!(statuses(&here, half), ["a managed", "b unsure", "c unknown", "d unknown", "e unknown", "f unknown"]);
 }
 
 #[test]
 fn an_owner_of_the_same_name_in_both_clusters_makes_no_leak() {
     let local = kustomization("apps", Value::Null, &[]);
     let here = || snapshot(vec![claiming("a", "apps"), local.object.clone()], vec![local.clone()]);
-    assert_eq!(standings(&here(), Hub::default())[0], "a leaked");
+    assert_eq!(statuses(&here(), Hub::default())[0], "a leaked");
     for target in [to("this"), to("other")] {
-        assert_eq!(standings(&here(), hub(vec![kustomization("apps", target, &["shop_a__ConfigMap"])]))[0], "a unsure");
+        assert_eq!(statuses(&here(), hub(vec![kustomization("apps", target, &["shop_a__ConfigMap"])]))[0], "a unsure");
     }
-    assert_eq!(standings(&here(), hub(vec![kustomization("apps", Value::Null, &[])]))[0], "a leaked");
+    assert_eq!(statuses(&here(), hub(vec![kustomization("apps", Value::Null, &[])]))[0], "a leaked");
 }
 
 #[test]
@@ -114,11 +112,11 @@ fn applications_are_matched_by_server_and_never_by_name() {
         application("inside", json!({"server": "https://kubernetes.default.svc"})),
         application("named", json!({"name": "this"})),
     ];
-    let expected = ["addressed managed", "elsewhere unjudged", "inside orphaned", "named unjudged"];
-    assert_eq!(standings(&here, hub(owners.clone())), expected);
+    let expected = ["addressed managed", "elsewhere unknown", "inside orphaned", "named unknown"];
+    assert_eq!(statuses(&here, hub(owners.clone())), expected);
     let given = ExtraOwners { hub: Some(hub(owners)), ..ExtraOwners::default() };
     let index = Index::build_with(&here, &given);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     let summary =
         |name: &str| views.summary(index.owner(&OwnerId::new("argocd", "Application", "argocd", name)).unwrap());
     assert!(summary("addressed").in_hub && summary("addressed").objects == 1 && summary("addressed").missing == 0);
@@ -140,24 +138,24 @@ fn addresses_are_compared_as_such() {
         ("", "", false),
         ("https://", "https://", false),
     ] {
-        assert_eq!(same_address(one, other), same, "{one} {other}");
+        assert_eq!(is_same_address(one, other), same, "{one} {other}");
     }
 }
 
 #[test]
-fn without_an_address_of_its_own_this_cluster_is_nobodys() {
+fn without_an_address_of_its_own_this_cluster_has_no_owner_in_the_hub() {
     let here = snapshot(vec![claiming("a", "here")], vec![]);
     let mut hub = hub(vec![kustomization("here", to("this"), &["shop_a__ConfigMap"])]);
     hub.this = None;
-    assert_eq!(standings(&here, hub), ["a unjudged"]);
+    assert_eq!(statuses(&here, hub), ["a unknown"]);
 }
 
 #[test]
-fn what_moved_is_what_has_another_version_or_is_new() {
+fn owners_with_another_version_and_new_owners_changed() {
     let owner = |name: &str| kustomization(name, Value::Null, &[]);
     let earlier = hub(vec![owner("a"), owner("b")]);
     let mut later = hub(vec![owner("a"), owner("b"), owner("c")]);
     later.owners[1].object.resource_version = "2".into();
-    let moved = later.since(&earlier).moved;
-    assert_eq!(moved.len(), 2, "{moved:?}");
+    let changed = later.since(&earlier).changed;
+    assert_eq!(changed.len(), 2, "{changed:?}");
 }

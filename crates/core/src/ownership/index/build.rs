@@ -1,59 +1,72 @@
-//! How an [`Index`] is filled: owners enter it one by one, parts of one owner are folded into it, and what they recorded is
-//! joined with what lives.
+//! Construction of an [`Index`]: owners are added one by one, records of one owner are merged, and recorded members are
+//! matched with live objects.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::{ABSENT, Index, Owner};
-use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource};
+use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, ResourceType};
 use crate::ownership::keys::{bits, schemes_of};
-use crate::ownership::schemes::{flux_v1, qbec};
-use crate::ownership::{GcEligibility, Members, OwnerId, Record, SCHEMES, Scope, owner_status};
+use crate::ownership::scheme::Record;
+use crate::ownership::scheme::claim::OwnerId;
+use crate::ownership::scheme::members::{Members, Scope};
+use crate::ownership::schemes::registry::SCHEMES;
 
 impl<'a> Index<'a> {
-    /// Owners that metadata alone shows, and what later steps need to know of marks: one pass over all objects.
-    pub(crate) fn read_metadata(&mut self) {
-        let snapshot = self.snapshot;
-        let mut marks: HashSet<&'a str> = HashSet::new();
-        let mut apps: HashMap<String, usize> = HashMap::new();
-        for object in &snapshot.objects {
-            let found = schemes_of(object);
-            for n in bits(found.owner) {
-                if snapshot.full(&object.id).is_none()
-                    && let Some(record) = (SCHEMES[n].owner)(object, &Value::Null)
-                {
-                    self.enter(n, record, Some(object), None);
+    /// Adds the owners that were read in full.
+    pub(super) fn add_full_owners(&mut self) {
+        for full in &self.snapshot.full {
+            for (n, scheme) in SCHEMES.iter().enumerate().filter(|(_, scheme)| scheme.reads_as_owner(&full.object)) {
+                if let Some(record) = (scheme.owner)(&full.object, &full.content) {
+                    self.add(n, record, Some(&full.object), Some(full));
                 }
             }
-            for n in bits(found.member) {
-                let scheme = SCHEMES[n];
-                if *scheme == qbec::SCHEME && (scheme.reach)(object) == GcEligibility::Normal {
-                    qbec::owner_name(object).into_iter().for_each(|name| _ = apps.insert(name, n));
-                } else if *scheme == flux_v1::SCHEME
-                    && let Some(mark) = object.labels.get(flux_v1::MARK)
-                    && !marks.insert(mark)
-                {
-                    self.repeated.insert(mark);
-                }
-            }
-        }
-        for (name, n) in apps {
-            let id = OwnerId::new(SCHEMES[n].system, qbec::KIND, "", &name);
-            self.enter(n, Record::new(id, Members::Selected(Scope::everywhere())), None, None);
         }
     }
 
-    pub(crate) fn enter(
+    /// Adds the owners that metadata alone shows, and finds labels that several objects carry: one pass over all objects.
+    pub(super) fn add_metadata_owners(&mut self) {
+        let snapshot = self.snapshot;
+        let mut unique_labels: HashSet<(usize, &'a str)> = HashSet::new();
+        let mut derived: BTreeMap<OwnerId, usize> = BTreeMap::new();
+        for object in &snapshot.objects {
+            let schemes = schemes_of(object);
+            for n in bits(schemes.owner) {
+                if snapshot.full(&object.id).is_none()
+                    && let Some(record) = (SCHEMES[n].owner)(object, &Value::Null)
+                {
+                    self.add(n, record, Some(object), None);
+                }
+            }
+            for n in bits(schemes.member) {
+                if let Some(owner) = (SCHEMES[n].derive_owner)(object) {
+                    derived.insert(owner, n);
+                }
+                if let Some(value) = SCHEMES[n].unique_label.and_then(|key| object.labels.get(key))
+                    && !unique_labels.insert((n, value))
+                {
+                    self.repeated_labels.insert((n, value));
+                }
+            }
+        }
+        for (id, n) in derived {
+            self.add(n, Record::new(id, Members::Selected(Scope::everywhere())), None, None);
+        }
+    }
+
+    /// Adds one owner. If it is there already, the newer record is completed with what only the older one has.
+    pub(crate) fn add(
         &mut self,
         n: usize,
         record: Record,
         object: Option<&'a ObjectMetadata>,
         full: Option<&'a Resource>,
     ) {
-        let Record { id, aliases, opaque, secret, members, prunable, state, finished, rank } = record;
-        if opaque {
-            self.opaque |= 1 << n;
+        let Record { id, aliases, is_unresolvable, verification_key, members, prunable, status, finished, rank } =
+            record;
+        if is_unresolvable {
+            self.unresolvable |= 1 << n;
         }
         for alias in aliases {
             let owners = self.aliases.entry(alias).or_default();
@@ -61,12 +74,12 @@ impl<'a> Index<'a> {
                 owners.push(id.clone());
             }
         }
-        self.proofs.extend(secret.map(|secret| (n, secret, id.clone())));
-        let state = match object {
-            Some(object) => owner_status::during(state, object, self.snapshot.changed_while_reading(object)),
-            None => state,
+        self.verification_keys.extend(verification_key.map(|key| (n, key, id.clone())));
+        let status = match object {
+            Some(object) => status.after_reading(object, self.snapshot.changed_while_reading(object)),
+            None => status,
         };
-        let new = Owner {
+        let mut owner = Owner {
             id: id.clone(),
             scheme: SCHEMES[n],
             positions: vec![],
@@ -74,53 +87,54 @@ impl<'a> Index<'a> {
             full,
             members,
             prunable,
-            state,
+            status,
             finished,
             rank,
             in_hub: false,
         };
-        match self.owners.remove(&id) {
-            None => _ = self.owners.insert(id, new),
-            Some(old) => {
-                let newest = if new.rank > old.rank { (new, old) } else { (old, new) };
-                self.owners.insert(id, newest.0.absorb(newest.1));
+        if let Some(known) = self.owners.remove(&id) {
+            let (newer, older) = if owner.rank > known.rank { (owner, known) } else { (known, owner) };
+            owner = Owner {
+                members: newer.members.or(older.members),
+                object: newer.object.or(older.object),
+                full: newer.full.or(older.full),
+                ..newer
+            };
+        }
+        self.owners.insert(id, owner);
+    }
+
+    /// Merges an owner that is the record of another owner (the Helm release of a HelmRelease, the ResourceGroup of a
+    /// RootSync) into that owner.
+    pub(super) fn merge_aliased_owners(&mut self) {
+        let mut merges: Vec<(OwnerId, OwnerId)> = vec![];
+        for id in self.owners.keys() {
+            let mut named = self.aliases.get(id).into_iter().flatten();
+            if let Some(target) = named.find(|target| *target != id && self.owners.contains_key(target)) {
+                merges.push((id.clone(), target.clone()));
+            }
+        }
+        for (id, target) in merges {
+            if let (Some(merged), Some(target)) = (self.owners.remove(&id), self.owners.get_mut(&target)) {
+                let members = std::mem::replace(&mut target.members, Members::Unrecorded);
+                target.members = members.or(merged.members);
             }
         }
     }
 
-    /// An owner that is another owner's record of itself (a Helm release that a HelmRelease drives, the ResourceGroup of
-    /// a RootSync) becomes part of it.
-    pub(crate) fn fold(&mut self) {
-        let parts: Vec<(OwnerId, OwnerId)> = self
-            .owners
-            .keys()
-            .filter_map(|id| {
-                let whole =
-                    self.aliases.get(id)?.iter().find(|whole| *whole != id && self.owners.contains_key(whole))?;
-                Some((id.clone(), whole.clone()))
-            })
-            .collect();
-        for (part, whole) in parts {
-            if let (Some(part), Some(whole)) = (self.owners.remove(&part), self.owners.get_mut(&whole)) {
-                let members = std::mem::replace(&mut whole.members, Members::Unrecorded);
-                whole.members = members.or(part.members);
-            }
-        }
-    }
-
-    /// Who recorded what. A namespace on an entry of a cluster-scoped kind is dropped, as the API server drops it.
-    pub(crate) fn join(&mut self) {
-        let types = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
-        let cluster_scoped: HashSet<GroupKind> =
-            types.map(crate::kubernetes::object::ResourceType::group_kind).collect();
+    /// Matches recorded members with live objects. The namespace of a cluster-scoped member is dropped, as the API server
+    /// drops it.
+    pub(super) fn record_members(&mut self) {
+        let cluster_scoped = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
+        let cluster_scoped: HashSet<GroupKind> = cluster_scoped.map(ResourceType::group_kind).collect();
         let Self { owners, groups, positions, recorded, absent, .. } = self;
         for owner in owners.values_mut() {
             let Members::Listed(ids) = &mut owner.members else {
                 continue;
             };
-            let alone = index_of(groups.len());
+            let own_group = group_number(groups.len());
             groups.push(vec![owner.id.clone()]);
-            let mut joined: HashMap<u32, u32> = HashMap::new();
+            let mut extended: HashMap<u32, u32> = HashMap::new();
             for id in ids.iter_mut() {
                 if !id.namespace.is_empty() && cluster_scoped.contains(&id.group_kind()) {
                     id.namespace = "".into();
@@ -132,13 +146,13 @@ impl<'a> Index<'a> {
                     None => absent.entry(id.clone()).or_default(),
                 };
                 if *group == 0 {
-                    *group = alone;
+                    *group = own_group;
                 } else if groups[*group as usize].last() != Some(&owner.id) {
-                    *group = *joined.entry(*group).or_insert_with_key(|before| {
-                        let mut together = groups[*before as usize].clone();
-                        together.push(owner.id.clone());
-                        groups.push(together);
-                        index_of(groups.len() - 1)
+                    *group = *extended.entry(*group).or_insert_with_key(|before| {
+                        let mut owners = groups[*before as usize].clone();
+                        owners.push(owner.id.clone());
+                        groups.push(owners);
+                        group_number(groups.len() - 1)
                     });
                 }
             }
@@ -146,7 +160,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Groups are fewer than members, and members that fit into memory fewer than this.
-fn index_of(at: usize) -> u32 {
+/// There are fewer groups than members, and fewer members in memory than this limit.
+fn group_number(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(ABSENT)
 }

@@ -1,57 +1,95 @@
-//! Joins what objects claim with what owners recorded.
+//! Index of one snapshot: its owners, and which of them recorded which object.
 
-pub mod build;
-pub mod owner;
+mod build;
 #[cfg(test)]
 mod tests;
-pub mod unread;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::schemes::flux_v1;
-use super::{OwnerId, SCHEMES, Scheme};
-use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::snapshot::Snapshot;
-use owner::owns;
-pub use owner::{ExtraOwners, Owner, sources_to_read};
+use chrono::{DateTime, Utc};
 
-/// The position of a member that is not among the snapshot's objects.
+use super::hub::Hub;
+use super::keys::schemes_of;
+use super::scheme::claim::OwnerId;
+use super::scheme::members::Members;
+use super::scheme::owner_status::OwnerStatus;
+use super::scheme::{OwnerSource, Record, Scheme};
+use super::schemes::registry::SCHEMES;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::snapshot::Snapshot;
+
+/// Position of a member that is not among the snapshot's objects.
 pub(crate) const ABSENT: u32 = u32::MAX;
+
+/// Owners that the objects of the cluster do not show.
+#[derive(Clone, Debug, Default)]
+pub struct ExtraOwners {
+    /// Owners that the user described, such as the Git source of a Flux v1 that is gone.
+    pub described: Vec<(&'static Scheme, Record)>,
+    /// Hub cluster whose owners may apply to this one.
+    pub hub: Option<Hub>,
+}
+
+/// A live owner.
+#[derive(Clone, Debug)]
+pub struct Owner<'a> {
+    /// Identity of the owner.
+    pub id: OwnerId,
+    /// Scheme that read it.
+    pub scheme: &'static Scheme,
+    /// Its object, or the object that records it; none for owners that only labels name, or that the user described.
+    pub object: Option<&'a ObjectMetadata>,
+    /// Its object with content, where that was read in full.
+    pub full: Option<&'a Resource>,
+    /// Recorded members.
+    pub members: Members,
+    /// Members that the owner itself announces to prune.
+    pub prunable: Vec<ObjectId>,
+    /// Current status; only the record of a ready owner can be trusted.
+    pub status: OwnerStatus,
+    /// Time at which it last finished writing its objects, where it says so.
+    pub finished: Option<DateTime<Utc>>,
+    /// True if it is in a hub cluster.
+    pub in_hub: bool,
+    /// Positions of the listed members among the snapshot's objects, [`ABSENT`] for members that are not there.
+    pub(crate) positions: Vec<u32>,
+    rank: u64,
+}
 
 /// Owners and claims of one snapshot.
 pub struct Index<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) owners: BTreeMap<OwnerId, Owner<'a>>,
-    /// Where an identity is among the snapshot's objects.
+    /// Positions of the snapshot's objects.
     positions: HashMap<&'a ObjectId, u32>,
-    /// Sets of owners that recorded the same objects; the first is empty. More than one owner is a conflict.
+    /// Sets of owners that recorded the same objects; the first is empty. Several owners are a conflict.
     groups: Vec<Vec<OwnerId>>,
-    /// The group of each object of the snapshot.
+    /// Group of each object of the snapshot.
     recorded: Vec<u32>,
-    /// The group of members that are not in the snapshot.
+    /// Group of each member that is not in the snapshot.
     absent: HashMap<ObjectId, u32>,
-    /// Identities in claims that stand for an owner.
+    /// Live owners by the other identities under which claims name them.
     pub(crate) aliases: HashMap<OwnerId, Vec<OwnerId>>,
-    /// Secrets that prove claims: scheme, secret, owner.
-    pub(crate) proofs: Vec<(usize, String, OwnerId)>,
+    /// Number of a scheme, verification key and owner, for [`Scheme::verify`].
+    pub(crate) verification_keys: Vec<(usize, String, OwnerId)>,
     /// Schemes (by bit) with an owner that claims cannot be resolved to.
-    pub(crate) opaque: u32,
-    /// Owners of which a hub has another of the same name that applies to other clusters, or to this one too.
-    pub(crate) rivals: HashSet<OwnerId>,
-    /// Why an owner that is not known may list what no known owner does.
-    pub(crate) blind: Option<String>,
-    /// Marks of Flux v1 that more than one object carries.
-    pub(crate) repeated: HashSet<&'a str>,
+    pub(crate) unresolvable: u32,
+    /// Owners with the same name as an owner in the hub that applies to another cluster, or to this one too.
+    pub(crate) hub_conflicts: HashSet<OwnerId>,
+    /// Reason why an owner that was not read may list what no known owner lists.
+    pub(crate) unread_owner_reason: Option<String>,
+    /// Number of a scheme, and the values of its unique label that several objects carry.
+    pub(crate) repeated_labels: HashSet<(usize, &'a str)>,
 }
 
 impl<'a> Index<'a> {
-    /// Reads every owner's record.
+    /// Returns the index of a snapshot.
     pub fn build(snapshot: &'a Snapshot) -> Self {
         Self::build_with(snapshot, &ExtraOwners::default())
     }
 
-    /// As [`Index::build`], with what the user says.
-    pub fn build_with(snapshot: &'a Snapshot, given: &ExtraOwners) -> Self {
+    /// Returns the index of a snapshot and of owners that it does not show.
+    pub fn build_with(snapshot: &'a Snapshot, extra: &ExtraOwners) -> Self {
         let mut index = Self {
             snapshot,
             owners: BTreeMap::new(),
@@ -60,68 +98,57 @@ impl<'a> Index<'a> {
             recorded: vec![0; snapshot.objects.len()],
             absent: HashMap::new(),
             aliases: HashMap::new(),
-            proofs: vec![],
-            opaque: 0,
-            blind: None,
-            rivals: HashSet::new(),
-            repeated: HashSet::new(),
+            verification_keys: vec![],
+            unresolvable: 0,
+            hub_conflicts: HashSet::new(),
+            unread_owner_reason: None,
+            repeated_labels: HashSet::new(),
         };
-        for full in &snapshot.full {
-            let of = |scheme: &&'static Scheme| owns(scheme, &full.object);
-            for (n, scheme) in SCHEMES.iter().copied().enumerate().filter(|(_, scheme)| of(scheme)) {
-                if let Some(record) = (scheme.owner)(&full.object, &full.content) {
-                    index.enter(n, record, Some(&full.object), Some(full));
-                }
-            }
+        index.add_full_owners();
+        index.add_metadata_owners();
+        for (scheme, record) in &extra.described {
+            index.add(scheme_number(scheme), record.clone(), None, None);
         }
-        index.read_metadata();
-        let v1 = SCHEMES.iter().position(|scheme| **scheme == flux_v1::SCHEME).unwrap_or_default();
-        given.flux_v1.iter().for_each(|source| index.enter(v1, source.record(), None, None));
-        index.blind = index.unread_lister();
-        given.hub.iter().for_each(|hub| index.enter_hub(hub));
-        index.fold();
-        index.join();
+        index.unread_owner_reason = index.find_unread_owners();
+        extra.hub.iter().for_each(|hub| index.add_hub(hub));
+        index.merge_aliased_owners();
+        index.record_members();
         index
     }
 
-    /// The snapshot that this index is of.
+    /// Returns the snapshot that was indexed.
     pub fn snapshot(&self) -> &'a Snapshot {
         self.snapshot
     }
 
-    /// Every live owner, in order.
+    /// Returns all live owners in order.
     pub fn owners(&self) -> impl Iterator<Item = &Owner<'a>> {
         self.owners.values()
     }
 
-    /// The live owner of this identity.
+    /// Returns the live owner with an identity.
     pub fn owner(&self, id: &OwnerId) -> Option<&Owner<'a>> {
         self.owners.get(id)
     }
 
-    /// The live owner that an object is.
+    /// Returns the live owner that an object is.
     pub fn owner_of_object(&self, id: &ObjectId) -> Option<&Owner<'a>> {
-        let systems = SCHEMES.iter().filter(|scheme| scheme.owner_kinds.iter().any(|(group, kind)| id.is(group, kind)));
-        let mut ids = systems.map(|scheme| OwnerId::new(scheme.system, &id.kind, &id.namespace, &id.name));
+        let schemes = SCHEMES.iter().filter(|scheme| scheme.has_owner_kind(id));
+        let mut ids = schemes.map(|scheme| OwnerId::new(scheme.system, &id.kind, &id.namespace, &id.name));
         ids.find_map(|id| self.owners.get(&id))
     }
 
-    /// Whether any live owner of a system is in the cluster.
-    pub fn has_system(&self, system: &str) -> bool {
-        self.owners.keys().any(|id| id.system == system)
-    }
-
-    /// Where an identity is among the snapshot's objects.
+    /// Returns the position of an object in the snapshot.
     pub(crate) fn position(&self, id: &ObjectId) -> Option<usize> {
         self.positions.get(id).map(|at| *at as usize)
     }
 
-    /// The live owners that recorded the object at a position.
+    /// Returns the live owners that recorded the object at a position.
     pub(crate) fn recorded_at(&self, at: usize) -> &[OwnerId] {
         &self.groups[self.recorded[at] as usize]
     }
 
-    /// The live owners that recorded an object.
+    /// Returns the live owners that recorded an object.
     pub fn recorded_by(&self, id: &ObjectId) -> &[OwnerId] {
         let group = match self.position(id) {
             Some(at) => self.recorded[at],
@@ -129,4 +156,24 @@ impl<'a> Index<'a> {
         };
         &self.groups[group as usize]
     }
+}
+
+/// Returns the position of a scheme in the registry.
+pub(crate) fn scheme_number(scheme: &Scheme) -> usize {
+    SCHEMES.iter().position(|known| *known == scheme).expect("every scheme is in the registry")
+}
+
+/// Returns the owners of general kinds that must be read in full, by the metadata of a cluster.
+pub fn sources_to_read(snapshot: &Snapshot) -> Vec<OwnerSource> {
+    let claimed = snapshot.objects.iter().fold(0, |all, object| all | schemes_of(object).member);
+    let mut sources = vec![];
+    for (n, scheme) in SCHEMES.iter().enumerate() {
+        for source in scheme.owner_sources.iter().filter(|source| source.full) {
+            let is_needed = !source.only_if_claimed || claimed & (1 << n) != 0;
+            if is_needed && snapshot.objects.iter().any(|object| source.includes(object)) {
+                sources.push(*source);
+            }
+        }
+    }
+    sources
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::report::{Body, InventoryFilter, Question, Views};
-use crate::ownership::{MetadataKey, OwnershipStatus, Strength, protection};
+use crate::ownership::protection::protection_keys;
+use crate::ownership::report::{Body, InventoryFilter, InventoryReport, Question};
+use crate::ownership::{MetadataKey, OwnershipStatus, Strength};
 use crate::testing::{Dice, Make, object, snapshot};
 
 impl Dice {
@@ -114,10 +115,10 @@ fn absurd(dice: &mut Dice, keys: &[MetadataKey], kinds: &[(&str, &str)], n: usiz
 #[test]
 fn absurd_clusters_never_panic_and_never_invent_a_leak() {
     let labels = SCHEMES.iter().flat_map(|scheme| scheme.owner_labels).map(|key| MetadataKey::Label(key));
-    let marks = SCHEMES.iter().flat_map(|scheme| scheme.other_marks).map(|key| MetadataKey::Annotation(key));
+    let others = SCHEMES.iter().flat_map(|scheme| scheme.other_keys).map(|key| MetadataKey::Annotation(key));
     let members = SCHEMES.iter().flat_map(|scheme| scheme.member_keys).copied();
-    let keys: Vec<MetadataKey> =
-        labels.chain(marks).chain(members).chain(protection::keys().map(MetadataKey::Annotation)).collect();
+    let protections = protection_keys().map(|known| MetadataKey::Annotation(known.key));
+    let keys: Vec<MetadataKey> = labels.chain(others).chain(members).chain(protections).collect();
     let mut kinds = vec![("", "ConfigMap"), ("", "Secret"), ("apps", "Deployment"), ("", "Pod"), ("", "Endpoints")];
     kinds.extend(SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds));
     for seed in 0..300 {
@@ -130,24 +131,23 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
         }
         let snapshot = snapshot(objects, full);
         let index = Index::build(&snapshot);
-        let views = Views::new(&index, &[]);
-        for (object, standing) in index.standings() {
-            if let OwnershipStatus::Leaked(claim) = &standing {
+        let report = InventoryReport::new(&index, &[]);
+        for (object, status) in index.statuses() {
+            if let OwnershipStatus::Leaked(claim) = &status {
                 assert!(index.owner(&claim.owner).is_some(), "seed {seed}: leaked from nobody");
                 assert!(object.controller().is_none(), "seed {seed}: a controlled object is leaked");
                 assert!(index.recorded_by(&object.id).is_empty(), "seed {seed}: a recorded object is leaked");
                 assert!(claim.strength < Strength::Contradicted, "seed {seed}: a contradicted claim leaks");
             }
-            serde_json::to_string(&views.why(object)).expect("why serialises");
+            serde_json::to_string(&report.explain(object)).expect("an explanation serialises");
         }
-        serde_json::to_string(&views.document(Body::Tree(views.forest()), &InventoryFilter::default()))
+        serde_json::to_string(&report.document(Body::Tree(report.forest()), &InventoryFilter::default()))
             .expect("trees serialise");
-        serde_json::to_string(&views.document(Body::Owners(views.owners()), &InventoryFilter::default()))
+        serde_json::to_string(&report.document(Body::Owners(report.owners()), &InventoryFilter::default()))
             .expect("owners serialise");
-        for question in
-            [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Unjudged, Question::Copied]
+        for question in [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Unknown, Question::Copied]
         {
-            views.findings(question, |_, _| true);
+            report.findings(question, |_, _| true);
         }
     }
 }
@@ -161,7 +161,7 @@ fn values_of_63_characters_and_odd_names_are_kept_whole() {
         .label(labels[1], "x");
     let snapshot = snapshot(vec![marked], vec![]);
     let index = Index::build(&snapshot);
-    let OwnershipStatus::Orphaned(claim) = index.standing(&snapshot.objects[0]) else { panic!("not orphaned") };
+    let OwnershipStatus::Orphaned(claim) = index.status(&snapshot.objects[0]) else { panic!("not orphaned") };
     assert_eq!(claim.owner.name, long);
 }
 
@@ -204,16 +204,16 @@ fn a_hundred_thousand_objects_index_quickly() {
         let start = Instant::now();
         let index = Index::build(&snapshot);
         let built = start.elapsed();
-        let leaked = index.standings().filter(|(_, standing)| matches!(standing, OwnershipStatus::Leaked(_))).count();
-        let judged = start.elapsed();
-        Views::new(&index, &[]).owners();
-        let viewed = start.elapsed();
+        let leaked = index.statuses().filter(|(_, status)| matches!(status, OwnershipStatus::Leaked(_))).count();
+        let classified = start.elapsed();
+        InventoryReport::new(&index, &[]).owners();
+        let reported = start.elapsed();
         assert_eq!(leaked, 0);
-        for (best, now) in best.iter_mut().zip([built, judged, viewed]) {
+        for (best, now) in best.iter_mut().zip([built, classified, reported]) {
             *best = now.min(*best);
         }
     }
-    let [built, judged, viewed] = best;
-    eprintln!("built {built:?}, with standings {judged:?}, with a second pass and owners {viewed:?}");
-    assert!(judged < Duration::from_millis(200));
+    let [built, classified, reported] = best;
+    eprintln!("built {built:?}, with statuses {classified:?}, with a second pass and owners {reported:?}");
+    assert!(classified < Duration::from_millis(200));
 }

@@ -7,8 +7,9 @@ use super::*;
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::sources_to_read;
-use crate::ownership::report::{Question, Views};
-use crate::ownership::{SYSTEMS, identity};
+use crate::ownership::report::{InventoryReport, Question};
+use crate::ownership::schemes::registry::SYSTEMS;
+use crate::ownership::schemes::{applyset, flux_v1, qbec};
 use crate::testing::{Dice, Make, object, resource_type, snapshot};
 
 const KINDS: [(&str, &str); 4] = [("", "ConfigMap"), ("", "Secret"), ("apps", "Deployment"), ("example.com", "Widget")];
@@ -59,7 +60,7 @@ fn marked(dice: &mut Dice, n: usize) -> ObjectMetadata {
         made = made.label("qbec.io/environment", "dev");
         made = if dice.one_in(4) { made } else { made.label("qbec.io/application", "shop") };
         let named = if dice.one_in(3) { "another".into() } else { id.name.clone() };
-        made = made.annotation(identity::QBEC, &format!("{group}/{kind}/shop/{named}"));
+        made = made.annotation(qbec::LAST_APPLIED, &format!("{group}/{kind}/shop/{named}"));
     }
     if dice.one_in(12) {
         let parent = if dice.one_in(2) { parent().id } else { ObjectId::new("", "Secret", "shop", "gone") };
@@ -141,13 +142,13 @@ fn read_sources(made: &mut Snapshot) {
 /// Every row of the answers about the owners in question.
 fn answer(snapshot: &Snapshot, wanted: &dyn Fn(&OwnerId) -> bool) -> BTreeSet<String> {
     let index = Index::build(snapshot);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     let mut rows = BTreeSet::new();
     for owner in index.owners().filter(|owner| wanted(&owner.id)) {
         rows.insert(json!(views.summary(owner)).to_string());
         rows.extend(views.objects(owner).iter().map(|row| format!("{} {}", owner.id, json!(row))));
     }
-    for question in [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Copied, Question::Unjudged] {
+    for question in [Question::Leaked, Question::Orphaned, Question::Conflicts, Question::Copied, Question::Unknown] {
         let findings = views.findings(question, |_, owners| owners.iter().any(wanted));
         rows.extend(findings.iter().map(|row| json!(row).to_string()));
     }
@@ -189,7 +190,7 @@ fn the_answer_is_that_of_the_whole_cluster() {
 
 #[test]
 fn systems_of_which_less_can_be_read() {
-    let narrow: Vec<&str> = SYSTEMS.into_iter().filter(|system| ReadScope::of_system(system).is_some()).collect();
+    let narrow: Vec<&str> = SYSTEMS.iter().copied().filter(|system| ReadScope::of_system(system).is_some()).collect();
     assert_eq!(narrow, ["flux-v1", "qbec", "helm", "kapp"]);
     let kapp = ReadScope::of_system("kapp").unwrap();
     assert_eq!(kapp.selectors("apps", "StatefulSet"), ["kapp.k14s.io/app"]);

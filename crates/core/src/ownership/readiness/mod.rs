@@ -1,6 +1,4 @@
-//! Whether an object is what its spec asks for, by the rules that Flux and kubectl's tools share (kstatus).
-//!
-//! Metadata does not say it: this is for objects that were read in full.
+//! Readiness of an object that was read in full, by the rules that Flux and kubectl's tools share (kstatus).
 
 #[cfg(test)]
 mod tests;
@@ -8,31 +6,31 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::owner_status::condition;
+use super::scheme::owner_status::condition;
 use crate::kubernetes::object::ObjectMetadata;
 
-/// How far an object has come. The texts are for people; those of conditions were written by others.
+/// Readiness of an object. Messages of conditions were written by others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "status", content = "why", rename_all = "kebab-case")]
+#[serde(tag = "status", content = "reason", rename_all = "kebab-case")]
 pub enum Readiness {
-    /// It is what was asked for, or of a kind that has nothing to report.
+    /// The status matches the spec, or the kind has no status.
     Ready,
-    /// On its way.
+    /// The controller has not finished.
     InProgress(String),
-    /// It will not get there without help.
+    /// The controller gave up, or needs help.
     Failed(String),
-    /// Being deleted.
+    /// It has a deletion timestamp.
     Terminating,
 }
 
 impl Readiness {
-    /// Whether the object is what was asked for.
+    /// Returns true if the status matches the spec.
     pub fn is_ready(&self) -> bool {
         *self == Self::Ready
     }
 }
 
-/// Numbers and texts below a JSON pointer, with the defaults that the API server would fill in.
+/// Content of an object. Missing numbers and texts have the defaults of the API server.
 struct Content<'a>(&'a Value);
 
 impl<'a> Content<'a> {
@@ -59,7 +57,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Readiness of an object from its metadata and its content.
+/// Returns the readiness of an object from its metadata and its content.
 pub fn ready(object: &ObjectMetadata, content: &Value) -> Readiness {
     if object.deleting.is_some() {
         return Readiness::Terminating;
@@ -90,12 +88,12 @@ pub fn ready(object: &ObjectMetadata, content: &Value) -> Readiness {
     }
 }
 
-fn in_progress(why: impl Into<String>) -> Readiness {
-    Readiness::InProgress(why.into())
+fn in_progress(reason: impl Into<String>) -> Readiness {
+    Readiness::InProgress(reason.into())
 }
 
-/// The first comparison that fails, as `name: have/want`.
-fn reached(rows: &[(&str, i64, i64)]) -> Readiness {
+/// Returns `InProgress` with the first number that is too low, as `name: have/want`.
+fn compare(rows: &[(&str, i64, i64)]) -> Readiness {
     let lacking = rows.iter().find(|(_, have, want)| have < want);
     lacking.map_or(Readiness::Ready, |(name, have, want)| in_progress(format!("{name}: {have}/{want}")))
 }
@@ -114,7 +112,7 @@ fn deployment(content: &Content<'_>) -> Readiness {
     }
     let want = content.number("/spec/replicas").unwrap_or(1);
     let (all, updated) = (content.count("/status/replicas"), content.count("/status/updatedReplicas"));
-    match reached(&[
+    match compare(&[
         ("replicas", all, want),
         ("updated", updated, want),
         ("available", content.count("/status/availableReplicas"), updated),
@@ -132,7 +130,7 @@ fn replica_set(content: &Content<'_>) -> Readiness {
     }
     let want = content.number("/spec/replicas").unwrap_or(1);
     let all = content.count("/status/replicas");
-    match reached(&[
+    match compare(&[
         ("labelled", content.count("/status/fullyLabeledReplicas"), want),
         ("available", content.count("/status/availableReplicas"), want),
         ("ready", content.count("/status/readyReplicas"), want),
@@ -148,7 +146,7 @@ fn stateful_set(content: &Content<'_>) -> Readiness {
     }
     let want = content.number("/spec/replicas").unwrap_or(1);
     let all = content.count("/status/replicas");
-    let ready = reached(&[("replicas", all, want), ("ready", content.count("/status/readyReplicas"), want)]);
+    let ready = compare(&[("replicas", all, want), ("ready", content.count("/status/readyReplicas"), want)]);
     if ready != Readiness::Ready {
         return ready;
     }
@@ -158,12 +156,12 @@ fn stateful_set(content: &Content<'_>) -> Readiness {
     let updated = content.count("/status/updatedReplicas");
     if let Some(partition) = content.number("/spec/updateStrategy/rollingUpdate/partition").filter(|number| *number > 0)
     {
-        return reached(&[("updated", updated, want.saturating_sub(partition))]);
+        return compare(&[("updated", updated, want.saturating_sub(partition))]);
     }
     if content.text("/status/currentRevision") != content.text("/status/updateRevision") {
         return in_progress(format!("updated: {updated}/{want}"));
     }
-    reached(&[("current", content.count("/status/currentReplicas"), want)])
+    compare(&[("current", content.count("/status/currentReplicas"), want)])
 }
 
 fn daemon_set(content: &Content<'_>) -> Readiness {
@@ -173,7 +171,7 @@ fn daemon_set(content: &Content<'_>) -> Readiness {
     let want = content.count("/status/desiredNumberScheduled");
     let on_delete = content.text("/spec/updateStrategy/type") == "OnDelete";
     let updated = if on_delete { want } else { content.count("/status/updatedNumberScheduled") };
-    reached(&[
+    compare(&[
         ("scheduled", content.count("/status/currentNumberScheduled"), want),
         ("updated", updated, want),
         ("available", content.count("/status/numberAvailable"), want),
@@ -181,7 +179,7 @@ fn daemon_set(content: &Content<'_>) -> Readiness {
     ])
 }
 
-/// A Job that runs is what was asked for; it needs no waiting.
+/// A Job that has started counts as ready: waiting for its end would block.
 fn job(content: &Content<'_>) -> Readiness {
     if content.is("Failed", "True") {
         return Readiness::Failed(content.message("Failed"));

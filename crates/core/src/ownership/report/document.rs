@@ -1,49 +1,52 @@
-//! The serialised form of the answers, `kubectl-gitops/inventory/v1`.
+//! Serialised form of the answers, `kubectl-gitops/inventory/v1`.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::labels::LabelReport;
 use super::{explain, tree};
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::readiness::Readiness;
-use crate::ownership::{OwnerId, OwnerStatus, Protection, Strength};
+use crate::ownership::scheme::claim::{Evidence, OwnerId, Strength};
+use crate::ownership::scheme::label_report::LabelReport;
+use crate::ownership::scheme::owner_status::OwnerStatus;
+use crate::ownership::scheme::protection::Protection;
 
 /// Schema name of the serialised form.
 pub const SCHEMA: &str = "kubectl-gitops/inventory/v1";
 
-/// One answer of `inventory`. Fields may be added; none changes its meaning.
+/// Answer of `inventory`. Later versions may add fields; no field changes its meaning.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct InventoryDocument {
     /// Always [`SCHEMA`].
     pub schema: &'static str,
-    /// Which cluster.
+    /// Identity of the cluster.
     pub cluster: ClusterIdentity,
-    /// When it was read.
+    /// Time at which reading began.
     pub taken: DateTime<Utc>,
-    /// Whether everything could be read.
+    /// True if everything could be read.
     pub complete: bool,
-    /// What could not be read.
+    /// Reads that failed.
     pub gaps: Vec<Gap>,
-    /// All objects by standing.
+    /// All objects that were read, by status.
     pub totals: Totals,
-    /// To what the reading was narrowed, where the answer needs no more; the totals are of what was read.
+    /// Part of the cluster that was read, where the answer needs no more.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub narrowed: Option<String>,
-    /// What was asked to be hidden of the answer; the totals and an owner's counts are of everything.
+    pub scope: Option<String>,
+    /// Filter that hides a part of the answer. It does not affect the totals and the counts of an owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filtered>,
-    /// The answer.
+    /// Rows of the answer.
     #[serde(flatten)]
     pub body: Body,
-    /// What the marks of the system asked for say, where it keeps no record.
+    /// Report on the labels of the chosen system, if it keeps no inventory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub census: Option<LabelReport>,
+    pub label_report: Option<LabelReport>,
 }
 
-/// Kinds and labels that narrowed what is shown, and by how much.
+/// Filter by kind and label, and the number of rows that it hides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Filtered {
@@ -52,13 +55,13 @@ pub struct Filtered {
     /// Label selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// Rows that are shown: owners in a list of owners, otherwise objects.
+    /// Number of shown rows: owners in a list of owners, otherwise objects.
     pub shown: usize,
-    /// Rows that would be shown without the filter.
+    /// Number of rows that only the filter hides.
     pub hidden: usize,
 }
 
-/// The part of an answer that depends on the question; serialised under its name.
+/// Rows of an answer, serialised under the name of their kind.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Body {
@@ -66,49 +69,49 @@ pub enum Body {
     Owners(Vec<OwnerSummary>),
     /// Owners with their objects.
     Objects(Vec<OwnerObjects>),
-    /// Objects of one standing.
+    /// Objects of one status.
     Findings(Vec<Finding>),
-    /// Owners, their objects and what these made, nested.
+    /// Owners, their objects and dependents, nested.
     Tree(Vec<tree::TreeNode>),
     /// One object explained.
-    Why(Box<explain::Why>),
+    Explanation(Box<explain::Explanation>),
 }
 
-/// How many objects there are of each standing.
+/// Number of objects by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// All that were read.
+    /// All objects that were read.
     pub objects: usize,
     /// Managed by one owner.
     pub managed: usize,
-    /// Leaked, on the word of an owner that can be trusted now.
+    /// Leaked, according to an owner that can be trusted now.
     pub leaked: usize,
     /// With the claim of an owner that does not exist.
     pub orphaned: usize,
     /// Claimed by several owners.
     pub conflicts: usize,
-    /// With copied marks.
+    /// With labels or annotations that were copied from another object.
     pub copied: usize,
-    /// Not decidable now.
-    pub unjudged: usize,
-    /// Made by another object.
+    /// With an owner that could not be read or cannot be trusted now.
+    pub unknown: usize,
+    /// Controlled by another object.
     pub controlled: usize,
-    /// The cluster's own.
-    pub cluster_own: usize,
-    /// Of no one.
+    /// Created by Kubernetes itself, or records of an ownership system.
+    pub system: usize,
+    /// Without claim, controller and rule.
     pub unmanaged: usize,
 }
 
-/// How an owner knows its members.
+/// Form of an owner's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordKind {
-    /// It lists them.
+    /// It lists its members.
     Listed,
-    /// It lists them, in another cluster: not checked.
+    /// It lists members in another cluster, which are not checked.
     Remote,
-    /// It selects them by mark.
+    /// It selects its members by label.
     Selected,
     /// It has no record.
     Unrecorded,
@@ -120,40 +123,40 @@ pub enum RecordKind {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerSummary {
-    /// Identity.
+    /// Identity of the owner.
     #[serde(flatten)]
     pub owner: OwnerId,
-    /// Whether its record can be trusted now.
+    /// Current status; only the record of a ready owner can be trusted.
     #[serde(flatten)]
-    pub state: OwnerStatus,
-    /// How it knows its members.
+    pub status: OwnerStatus,
+    /// Form of its record.
     pub record: RecordKind,
-    /// Whether it lives in the hub cluster that was asked for owners, not in this one.
+    /// True if it is in the hub cluster.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_hub: bool,
-    /// Why its record cannot be read.
+    /// Reason why its record cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// What it applied last.
+    /// Revision that it applied last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Members.
+    /// Number of members.
     pub objects: usize,
-    /// Members that the filter lets through, where there is one.
+    /// Number of members that the filter shows, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matching: Option<usize>,
-    /// Members known to be ready.
+    /// Number of members known to be ready.
     pub ready: usize,
-    /// Members whose content was not read, so that nobody knows.
+    /// Number of members whose content was not read, so that their readiness is unknown.
     pub unread: usize,
-    /// Members that do not exist.
+    /// Number of members that do not exist.
     pub missing: usize,
-    /// Members being deleted.
+    /// Number of members being deleted.
     pub terminating: usize,
-    /// Objects with its claim that it does not list.
+    /// Number of objects with its claim that it does not list.
     pub leaked: usize,
-    /// Objects with its claim that cannot be judged now.
-    pub unjudged: usize,
+    /// Number of objects with its claim whose status is unknown.
+    pub unknown: usize,
 }
 
 /// One owner with its objects.
@@ -165,12 +168,12 @@ pub struct OwnerObjects {
     pub objects: Vec<MemberView>,
 }
 
-/// Deletion in progress.
+/// A deletion that finalizers delay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Terminating {
-    /// Since when.
+    /// Deletion timestamp.
     pub since: DateTime<Utc>,
-    /// Who holds it.
+    /// Finalizers on the object.
     pub finalizers: Vec<String>,
 }
 
@@ -178,12 +181,12 @@ pub struct Terminating {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberView {
-    /// Identity.
+    /// Identity of the object.
     #[serde(flatten)]
     pub object: ObjectId,
-    /// Whether it exists; `None` where that was not or could not be checked.
+    /// True if it exists; `None` where that was not or could not be checked.
     pub exists: Option<bool>,
-    /// Whether the owner recorded it; otherwise its marks alone say that it is the owner's.
+    /// True if the owner recorded it; otherwise only its labels and annotations name the owner.
     pub recorded: bool,
     /// Uid of the live object.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,48 +200,48 @@ pub struct MemberView {
     /// Deletion in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<Terminating>,
-    /// Marks that protect it.
+    /// Labels and annotations that protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub keep: Vec<Protection>,
+    pub protections: Vec<Protection>,
     /// Other owners that recorded or claim it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also_claimed_by: Vec<OwnerId>,
-    /// Whether the owner itself says it will prune it.
+    /// True if the owner itself announces to prune it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prunable: bool,
 }
 
-/// One object that answers a question.
+/// One object with the status in question.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Identity.
+    /// Identity of the object.
     #[serde(flatten)]
     pub object: ObjectId,
-    /// Uid.
+    /// Uid of the object.
     pub uid: String,
     /// Creation time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<DateTime<Utc>>,
-    /// What it is.
-    pub standing: &'static str,
+    /// Status, such as `leaked`.
+    pub status: &'static str,
     /// Owners that recorded or claim it.
     pub owners: Vec<OwnerId>,
     /// How much its claim proves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strength: Option<Strength>,
-    /// The mark and its witness.
+    /// Labels and annotations behind its claim.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<String>,
-    /// Why it cannot be judged.
+    pub evidence: Option<Evidence>,
+    /// Reason why its status is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// No owner of the kind is in this cluster: it may live in a hub.
+    pub reason: Option<String>,
+    /// True if no owner of the kind is in this cluster, so that the owner may be in a hub.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owner_may_live_elsewhere: bool,
-    /// Marks that protect it.
+    /// Labels and annotations that protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub keep: Vec<Protection>,
+    pub protections: Vec<Protection>,
     /// Deletion in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<Terminating>,

@@ -1,102 +1,83 @@
-//! One object explained: every claim with its evidence, who recorded it, and the chain of owners up to a source and its
-//! revision.
+//! Explanation of one object: every claim with its evidence, the owners that recorded it, and the chain of owners up to a
+//! source and its revision.
 
 use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
-use serde_json::Value;
 
-use super::Views;
-use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Resource};
-use crate::ownership::index::{Index, Owner};
-use crate::ownership::{
-    Claim, GcEligibility, OwnerId, OwnerStatus, OwnershipStatus, Protection, SCHEMES, Strength, identity, protection,
-};
+use super::InventoryReport;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference};
+use crate::ownership::classify::OwnershipStatus;
+use crate::ownership::index::Index;
+use crate::ownership::protection::find_protections;
+use crate::ownership::scheme::claim::{Claim, OwnerId, Strength, writers_of};
+use crate::ownership::scheme::owner_status::OwnerStatus;
+use crate::ownership::scheme::protection::Protection;
+use crate::ownership::scheme::{GcEligibility, SourceReference, last_applied};
+use crate::ownership::schemes::registry::SCHEMES;
 
-/// Longer chains are cut; they would be circles through names.
+/// Longest chain of owners or controllers. Longer ones would be circles.
 const LONGEST: usize = 64;
 
-/// One object explained.
+/// Explanation of one object.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Why {
-    /// Identity.
+pub struct Explanation {
+    /// Identity of the object.
     pub object: ObjectId,
-    /// What it is.
-    pub standing: &'static str,
-    /// Why it is that, where more than the claims is needed.
+    /// Status, such as `leaked`.
+    pub status: &'static str,
+    /// Reason for the status, where the claims do not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub because: Option<String>,
-    /// Every claim that its marks make, also those that do not count.
+    pub reason: Option<String>,
+    /// Every claim of its labels and annotations, superseded ones included.
     pub claims: Vec<ClaimView>,
     /// Owners that recorded it.
     pub recorded_by: Vec<OwnerId>,
     /// Controller references up to the object at the top, nearest first.
     pub controllers: Vec<ObjectId>,
     /// Owners from the nearest up to the one that nothing manages.
-    pub chain: Vec<Link>,
-    /// Marks that protect it.
-    pub keep: Vec<Protection>,
-    /// What else is known, for people.
+    pub chain: Vec<OwnerLink>,
+    /// Labels and annotations that protect it.
+    pub protections: Vec<Protection>,
+    /// Further facts for people.
     pub notes: Vec<String>,
 }
 
-/// A claim and what became of it.
+/// A claim and its effect.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClaimView {
-    /// The claim.
+    /// The claim, resolved to a live owner where there is one.
     #[serde(flatten)]
     pub claim: Claim,
-    /// Whether its owner exists.
+    /// True if its owner exists.
     pub live: bool,
-    /// Whether it counts: a claim that one system makes on behalf of another does not.
+    /// False if another claim supersedes it.
     pub counts: bool,
 }
 
 /// One owner of a chain.
 #[derive(Clone, Debug, Serialize)]
-pub struct Link {
-    /// Identity.
+pub struct OwnerLink {
+    /// Identity of the owner.
     #[serde(flatten)]
     pub owner: OwnerId,
-    /// Whether its record can be trusted now.
+    /// Current status; only the record of a ready owner can be trusted.
     #[serde(flatten)]
-    pub state: OwnerStatus,
-    /// What it applied last.
+    pub status: OwnerStatus,
+    /// Revision that it applied last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Where that came from.
+    /// Source of its manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<SourceLink>,
+    pub source: Option<SourceReference>,
 }
 
-/// The source of an owner.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SourceLink {
-    /// Kind, `Git` for sources that are not objects.
-    pub kind: String,
-    /// Namespace.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// Name, empty for sources that are not objects.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Path inside the source.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// URL, where the source was read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// Revision that the source has now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-}
-
-impl Views<'_, '_> {
+impl InventoryReport<'_, '_> {
     /// Explains an object.
-    pub fn why(&self, object: &ObjectMetadata) -> Why {
+    pub fn explain(&self, object: &ObjectMetadata) -> Explanation {
         let index = self.index;
-        let standing = index.standing(object);
+        let status = index.status(object);
         let counting = index.claims(object);
         let claims = index.all_claims(object).into_iter().map(|claim| ClaimView {
             live: index.owner(&claim.owner).is_some(),
@@ -105,59 +86,57 @@ impl Views<'_, '_> {
         });
         let controllers = self.controllers(object);
         let top = controllers.last().and_then(|id| index.snapshot().object(id)).unwrap_or(object);
-        Why {
+        Explanation {
             object: object.id.clone(),
-            standing: standing.label(),
-            because: because(index, object, &standing),
+            status: status.as_str(),
+            reason: reason(index, object, &status),
             claims: claims.collect(),
             recorded_by: index.recorded_by(&object.id).to_vec(),
             chain: self.chain(top),
             controllers,
-            keep: protection::keep_marks(object),
+            protections: find_protections(object),
             notes: notes(object),
         }
     }
 
-    /// Controllers of an object up to the top; a uid is followed only to an object that has it.
+    /// Returns the controllers of an object up to the top. A reference is followed only to the object with its uid.
     fn controllers(&self, object: &ObjectMetadata) -> Vec<ObjectId> {
         let mut chain: Vec<ObjectId> = vec![];
         let mut at = object;
-        while let Some(reference) = at.controller() {
-            match self.referenced(at, reference).filter(|found| !chain.contains(&found.id) && chain.len() < LONGEST) {
-                Some(next) => {
-                    chain.push(next.id.clone());
-                    at = next;
-                }
-                None => break,
+        while let Some(next) = at.controller().and_then(|reference| self.referenced(at, reference)) {
+            if chain.contains(&next.id) || chain.len() >= LONGEST {
+                break;
             }
+            chain.push(next.id.clone());
+            at = next;
         }
         chain
     }
 
     fn referenced(&self, from: &ObjectMetadata, reference: &OwnerReference) -> Option<&ObjectMetadata> {
         let OwnerReference { group, kind, name, uid, .. } = reference;
-        let at = |namespace: &str| self.index.snapshot().object(&ObjectId::new(group, kind, namespace, name));
-        at(&from.id.namespace).or_else(|| at("")).filter(|found| found.uid == *uid)
+        let namespaces = [&*from.id.namespace, ""];
+        let mut ids = namespaces.into_iter().map(|namespace| ObjectId::new(group, kind, namespace, name));
+        ids.find_map(|id| self.index.snapshot().object(&id)).filter(|found| found.uid == *uid)
     }
 
-    fn chain(&self, object: &ObjectMetadata) -> Vec<Link> {
+    fn chain(&self, object: &ObjectMetadata) -> Vec<OwnerLink> {
         let index = self.index;
-        let first = match index.standing(object) {
+        let mut next = match index.status(object) {
             OwnershipStatus::Managed(owner) => Some(owner),
-            OwnershipStatus::Leaked(claim) | OwnershipStatus::Unjudged(claim, _) => Some(claim.owner),
+            OwnershipStatus::Leaked(claim) | OwnershipStatus::Unknown(claim, _) => Some(claim.owner),
             OwnershipStatus::Conflict(owners) => owners.into_iter().next(),
             _ => index.owner_of_object(&object.id).map(|owner| owner.id.clone()),
         };
         let mut links = vec![];
         let mut seen = HashSet::new();
-        let mut next = first;
         while let Some(id) = next.filter(|id| links.len() < LONGEST && seen.insert(id.clone())) {
             let Some(owner) = index.owner(&id) else { break };
-            links.push(Link {
+            links.push(OwnerLink {
                 owner: owner.id.clone(),
-                state: owner.state.clone(),
-                revision: revision(owner),
-                source: source(index, owner),
+                status: owner.status.clone(),
+                revision: owner.full.and_then(owner.scheme.revision),
+                source: owner.full.and_then(|full| (owner.scheme.source)(index.snapshot(), full)),
             });
             next = self.parent(&id);
         }
@@ -165,96 +144,49 @@ impl Views<'_, '_> {
     }
 }
 
-fn because(index: &Index<'_>, object: &ObjectMetadata, standing: &OwnershipStatus) -> Option<String> {
-    match standing {
-        OwnershipStatus::Leaked(claim) => index.distrust(object, claim).map(|why| format!("not trusted: {why}")),
-        OwnershipStatus::Unjudged(_, why) => Some(why.clone()),
+fn reason(index: &Index<'_>, object: &ObjectMetadata, status: &OwnershipStatus) -> Option<String> {
+    match status {
+        OwnershipStatus::Leaked(claim) => {
+            index.untrusted_reason(object, claim).map(|reason| format!("not trusted: {reason}"))
+        }
+        OwnershipStatus::Unknown(_, reason) => Some(reason.clone()),
         OwnershipStatus::SystemManaged(rule) => Some((*rule).to_owned()),
-        OwnershipStatus::Copied(claim) => Some(copied(object, claim)),
+        OwnershipStatus::Copied(claim) => Some(copied_reason(object, claim)),
         OwnershipStatus::Orphaned(claim) if index.may_live_elsewhere(claim) => {
-            Some(format!("no {} owner of this kind is in this cluster; it may live in another", claim.owner.system))
+            Some(format!("no {} owner of this kind is in this cluster; it may be in another one", claim.owner.system))
         }
         _ => None,
     }
 }
 
-/// Why marks are taken for copies: what they name, or who wrote them.
-fn copied(object: &ObjectMetadata, claim: &Claim) -> String {
+/// Returns the reason why labels and annotations count as copied: the object that they name, or their author.
+fn copied_reason(object: &ObjectMetadata, claim: &Claim) -> String {
     let system = &claim.owner.system;
     if claim.strength == Strength::Contradicted {
-        return "its mark belongs to another object".to_owned();
+        return "its labels or annotations belong to another object".to_owned();
     }
-    let keys = SCHEMES.iter().filter(|scheme| scheme.system == *system).flat_map(|scheme| scheme.member_keys);
-    let keys: HashSet<&str> = keys.map(|key| key.name()).collect();
-    let wrote =
-        |writer: &&ManagedFieldsEntry| writer.labels.iter().chain(&writer.annotations).any(|key| keys.contains(&**key));
-    let writers: BTreeSet<&str> = object.writers.iter().filter(wrote).map(|writer| &*writer.manager).collect();
-    if writers.is_empty() {
-        return format!("its owner does not list it, and nothing shows that {system} wrote its mark");
+    let schemes = SCHEMES.iter().filter(|scheme| scheme.system == *system);
+    let writers = schemes.flat_map(|scheme| writers_of(object, scheme.member_keys));
+    let managers: BTreeSet<&str> = writers.map(|writer| &*writer.manager).collect();
+    if managers.is_empty() {
+        return format!("its owner does not list it, and nothing shows that {system} wrote its labels");
     }
-    let writers: Vec<&str> = writers.into_iter().collect();
-    format!("its mark was written by {}, not by {system}", writers.join(", "))
+    let managers: Vec<&str> = managers.into_iter().collect();
+    format!("its labels were written by {}, not by {system}", managers.join(", "))
 }
 
 fn notes(object: &ObjectMetadata) -> Vec<String> {
-    let claimed = |scheme: &&&crate::ownership::Scheme| (scheme.claim)(object).is_some();
-    let apart = SCHEMES.iter().filter(claimed).filter_map(|scheme| match (scheme.reach)(object) {
-        GcEligibility::Normal => None,
-        GcEligibility::NeverRecorded(why)
-        | GcEligibility::NeverCollected(why)
-        | GcEligibility::WrittenByOthers(why)
-        | GcEligibility::Doubtful(why) => Some(format!("{}: {why}", scheme.system)),
-    });
-    let applied = object.annotations.get(identity::KUBECTL).map(|applied| format!("kubectl applied it as {applied}"));
-    apart.chain(applied).collect()
-}
-
-/// What an owner applied last.
-pub(crate) fn revision(owner: &Owner<'_>) -> Option<String> {
-    let pointers = ["/status/lastAppliedRevision", "/status/history/0/chartVersion", "/status/sync/revision"];
-    let full = owner.full?;
-    pointers.into_iter().find_map(|pointer| full.text(pointer)).map(ToOwned::to_owned)
-}
-
-/// Where an owner's objects come from.
-fn source(index: &Index<'_>, owner: &Owner<'_>) -> Option<SourceLink> {
-    let full = owner.full?;
-    let references = ["/spec/sourceRef", "/spec/chartRef", "/spec/chart/spec/sourceRef"];
-    match references.into_iter().find_map(|pointer| full.at(pointer)) {
-        Some(reference) => object_source(index, full, reference),
-        None => argo_source(full),
+    let mut notes = vec![];
+    for scheme in SCHEMES.iter().filter(|scheme| (scheme.claim)(object).is_some()) {
+        match (scheme.gc_eligibility)(object) {
+            GcEligibility::Normal => {}
+            GcEligibility::NeverRecorded(reason)
+            | GcEligibility::NeverCollected(reason)
+            | GcEligibility::WrittenByOthers(reason)
+            | GcEligibility::Doubtful(reason) => notes.push(format!("{}: {reason}", scheme.system)),
+        }
     }
-}
-
-fn object_source(index: &Index<'_>, full: &Resource, reference: &Value) -> Option<SourceLink> {
-    let text = |key: &str| reference.get(key).and_then(Value::as_str);
-    let (kind, name) = (text("kind")?, text("name")?);
-    let namespace = text("namespace").unwrap_or(&full.object.id.namespace);
-    let found = index.snapshot().full.iter().find(|candidate| {
-        let id = &candidate.object.id;
-        let group = id.group.starts_with("source.") && id.group.contains("fluxcd.io");
-        group && &*id.kind == kind && &*id.namespace == namespace && &*id.name == name
-    });
-    let own = |pointer: &str| found.and_then(|found| found.text(pointer)).map(ToOwned::to_owned);
-    Some(SourceLink {
-        kind: kind.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        path: full.text("/spec/path").or_else(|| full.text("/spec/chart/spec/chart")).map(ToOwned::to_owned),
-        url: own("/spec/url").or_else(|| own("/spec/endpoint")),
-        revision: own("/status/artifact/revision"),
-    })
-}
-
-fn argo_source(full: &Resource) -> Option<SourceLink> {
-    let source = full.at("/spec/source").or_else(|| full.at("/spec/sources/0"))?;
-    let text = |key: &str| source.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
-    Some(SourceLink {
-        kind: "Git".to_owned(),
-        namespace: String::new(),
-        name: String::new(),
-        path: text("path").or_else(|| text("chart")),
-        url: Some(text("repoURL")?),
-        revision: text("targetRevision"),
-    })
+    let applied = object.annotations.get(last_applied::KUBECTL);
+    notes.extend(applied.map(|identity| format!("kubectl applied it as {identity}")));
+    notes
 }

@@ -1,107 +1,116 @@
-//! Kinds and labels that narrow what an answer shows. Judgement is never narrowed: every object was judged beside every
-//! other, and what is hidden is counted.
+//! Filter by kind and label. It hides rows only: the status of an object always depends on all objects.
 
 use std::collections::HashSet;
 
-use super::Views;
+use super::InventoryReport;
 use super::document::{Body, Filtered};
 use super::tree::TreeNode;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::selector::Selector;
-use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::ownership::classify::OwnershipStatus;
+use crate::ownership::scheme::claim::OwnerId;
 
-/// What to show of an answer; everything when empty.
+/// Kinds and labels of the objects to show; all objects when empty.
 #[derive(Clone, Debug, Default)]
 pub struct InventoryFilter {
-    /// Only objects of these kinds; of all when empty.
+    /// Kinds to show; all when empty.
     pub kinds: Vec<GroupKind>,
-    /// Only objects that live and have such labels.
+    /// Selector of existing objects to show.
     pub selector: Option<Selector>,
 }
 
 impl InventoryFilter {
-    /// Whether it hides nothing.
+    /// Returns true if it hides nothing.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty() && self.selector.is_none()
     }
 }
 
-impl Views<'_, '_> {
-    /// The part of an answer that a filter lets through, and how much it hides: owners in a list of owners, otherwise
-    /// objects. An owner is shown when one of its objects is, or one that it left behind; its counts stay whole, and
-    /// `matching` says how many objects are meant. A tree keeps what leads to an object that is shown.
+/// Number of shown and hidden rows.
+#[derive(Default)]
+struct RowCount {
+    shown: usize,
+    hidden: usize,
+}
+
+impl RowCount {
+    fn add(&mut self, is_shown: bool) -> bool {
+        *(if is_shown { &mut self.shown } else { &mut self.hidden }) += 1;
+        is_shown
+    }
+}
+
+impl InventoryReport<'_, '_> {
+    /// Returns the rows that a filter shows, and counts them: owners in a list of owners, otherwise objects.
+    ///
+    /// An owner is shown if one of its members is, or one of its leaked objects; its counts stay those of all members, and
+    /// `matching` counts the shown ones. A tree keeps the parents of every object that is shown.
     pub fn filtered(&self, mut body: Body, filter: &InventoryFilter) -> (Body, Option<Filtered>) {
         if filter.is_empty() {
             return (body, None);
         }
-        let lets = |id: &ObjectId| self.lets(filter, id);
-        let (mut shown, mut hidden) = (0, 0);
-        let mut count = |shows: bool| {
-            *(if shows { &mut shown } else { &mut hidden }) += 1;
-            shows
-        };
+        let mut count = RowCount::default();
         match &mut body {
             Body::Owners(owners) => {
-                let astray = self.astray_owners(filter);
+                let unlisted = self.owners_of_unlisted(filter);
                 owners.retain_mut(|summary| {
-                    let mut matching = 0;
-                    let owner = self.index.owner(&summary.owner);
-                    owner
-                        .into_iter()
-                        .for_each(|owner| self.each_member(owner, |id, _, _| matching += usize::from(lets(id))));
+                    let matching = self.count_members(&summary.owner, filter);
                     summary.matching = Some(matching);
-                    count(matching > 0 || astray.contains(&summary.owner))
+                    count.add(matching > 0 || unlisted.contains(&summary.owner))
                 });
             }
             Body::Objects(owners) => {
                 for owner in owners {
-                    owner.objects.retain(|row| count(lets(&row.object)));
+                    owner.objects.retain(|row| count.add(self.shows(filter, &row.object)));
                     owner.owner.matching = Some(owner.objects.len());
                 }
             }
-            Body::Findings(rows) => rows.retain(|row| count(lets(&row.object))),
-            Body::Tree(nodes) => nodes.retain_mut(|node| self.keep_node(node, filter, &mut count)),
-            Body::Why(_) => {}
+            Body::Findings(rows) => rows.retain(|row| count.add(self.shows(filter, &row.object))),
+            Body::Tree(nodes) => nodes.retain_mut(|node| self.filter_node(node, filter, &mut count)),
+            Body::Explanation(_) => {}
         }
         let kinds = filter.kinds.iter().map(ToString::to_string).collect();
         let selector = filter.selector.as_ref().map(|selector| selector.text().to_owned());
-        (body, Some(Filtered { kinds, selector, shown, hidden }))
+        (body, Some(Filtered { kinds, selector, shown: count.shown, hidden: count.hidden }))
     }
 
-    fn lets(&self, filter: &InventoryFilter, id: &ObjectId) -> bool {
-        let kind = |wanted: &GroupKind| id.is(&wanted.group, &wanted.kind);
-        // What does not live has no labels, and no selector finds it.
-        let labels = |selector: &Selector| {
-            let object = self.index.position(id).map(|at| self.object(at));
-            object.is_some_and(|object| selector.matches(&object.labels))
-        };
-        (filter.kinds.is_empty() || filter.kinds.iter().any(kind)) && filter.selector.as_ref().is_none_or(labels)
+    fn count_members(&self, owner: &OwnerId, filter: &InventoryFilter) -> usize {
+        let mut matching = 0;
+        if let Some(owner) = self.index.owner(owner) {
+            self.each_member(owner, |id, _, _| matching += usize::from(self.shows(filter, id)));
+        }
+        matching
     }
 
-    /// Owners of which a leaked or undecidable object is let through.
-    fn astray_owners(&self, filter: &InventoryFilter) -> HashSet<&OwnerId> {
-        let astray = self.standings().filter_map(|(object, standing)| match standing {
-            OwnershipStatus::Leaked(claim) | OwnershipStatus::Unjudged(claim, _) => Some((object, &claim.owner)),
+    /// Returns true if a filter shows an object. An object that does not exist has no labels, so no selector matches it.
+    fn shows(&self, filter: &InventoryFilter, id: &ObjectId) -> bool {
+        let has_kind = filter.kinds.is_empty() || filter.kinds.iter().any(|kind| id.is(&kind.group, &kind.kind));
+        let has_labels = filter
+            .selector
+            .as_ref()
+            .is_none_or(|selector| self.index.position(id).is_some_and(|at| selector.matches(&self.object(at).labels)));
+        has_kind && has_labels
+    }
+
+    /// Returns the owners of leaked objects, and of objects with unknown status, that a filter shows.
+    fn owners_of_unlisted(&self, filter: &InventoryFilter) -> HashSet<&OwnerId> {
+        let unlisted = self.statuses().filter_map(|(object, status)| match status {
+            OwnershipStatus::Leaked(claim) | OwnershipStatus::Unknown(claim, _) => Some((object, &claim.owner)),
             _ => None,
         });
-        astray.filter(|(object, _)| self.lets(filter, &object.id)).map(|(_, owner)| owner).collect()
+        unlisted.filter(|(object, _)| self.shows(filter, &object.id)).map(|(_, owner)| owner).collect()
     }
 
-    fn keep_node(&self, node: &mut TreeNode, filter: &InventoryFilter, count: &mut impl FnMut(bool) -> bool) -> bool {
-        let own = node.object.as_ref().map(|row| &row.object);
-        let shows = match own {
-            Some(id) => self.lets(filter, id),
-            None => node
-                .owner
-                .as_ref()
-                .and_then(|row| self.index.owner(&row.owner)?.object)
-                .is_some_and(|object| self.lets(filter, &object.id)),
+    /// Filters the children of a node. Returns true if the node itself stays.
+    fn filter_node(&self, node: &mut TreeNode, filter: &InventoryFilter, count: &mut RowCount) -> bool {
+        let id = match (&node.object, &node.owner) {
+            (Some(row), _) => Some(&row.object),
+            (None, Some(row)) => self.index.owner(&row.owner).and_then(|owner| owner.object).map(|object| &object.id),
+            (None, None) => None,
         };
-        let mut children = std::mem::take(&mut node.children);
-        children.retain_mut(|child| self.keep_node(child, filter, count));
-        node.children = children;
-        let leads = !node.children.is_empty();
-        let stays = shows || leads;
-        if node.object.is_some() { count(stays) } else { stays }
+        let is_shown = id.is_some_and(|id| self.shows(filter, id));
+        node.children.retain_mut(|child| self.filter_node(child, filter, count));
+        let stays = is_shown || !node.children.is_empty();
+        if node.object.is_some() { count.add(stays) } else { stays }
     }
 }

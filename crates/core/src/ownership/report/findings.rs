@@ -1,68 +1,80 @@
-//! Objects that answer a question about standing.
+//! Objects with one status.
 
-use super::Views;
+use super::InventoryReport;
 use super::document::Finding;
 use super::members::terminating;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::{Claim, OwnerId, OwnershipStatus, protection};
+use crate::ownership::classify::OwnershipStatus;
+use crate::ownership::protection::find_protections;
+use crate::ownership::scheme::claim::OwnerId;
 
-/// A question about standing.
+/// Status that a list of objects is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Leaked, on the word of an owner that can be trusted now.
+    /// Leaked, according to an owner that can be trusted now.
     Leaked,
-    /// Orphaned.
+    /// With the claim of an owner that does not exist.
     Orphaned,
     /// Claimed by several owners.
     Conflicts,
-    /// Of no one.
+    /// Without claim, controller and rule.
     Unmanaged,
-    /// With copied marks.
+    /// With copied labels or annotations.
     Copied,
-    /// Not decidable now: what looks leaked but whose owner cannot be trusted, and what claims unreadable owners.
-    Unjudged,
+    /// With an owner that could not be read, or leaked according to an owner that cannot be trusted now.
+    Unknown,
 }
 
-impl<'a> Views<'_, 'a> {
-    /// The objects that answer a question and that the caller wants, in order. The caller sees the owners of each.
-    pub fn findings(&self, question: Question, wanted: impl Fn(&ObjectMetadata, &[OwnerId]) -> bool) -> Vec<Finding> {
-        let found = self.standings().filter_map(|(object, standing)| self.finding(question, object, standing));
-        found.filter(|(object, finding)| wanted(object, &finding.owners)).map(|(_, finding)| finding).collect()
-    }
-
-    fn finding(
+impl<'a> InventoryReport<'_, 'a> {
+    /// Returns the objects that answer a question and that the caller selects by object and owners, in order.
+    pub fn findings(
         &self,
         question: Question,
-        object: &'a ObjectMetadata,
-        standing: &OwnershipStatus,
-    ) -> Option<(&'a ObjectMetadata, Finding)> {
-        let distrust = |claim: &Claim| self.index.distrust(object, claim);
-        let (owners, claim, why) = match (question, standing) {
-            (Question::Leaked, OwnershipStatus::Leaked(claim)) if distrust(claim).is_none() => {
-                (vec![], Some(claim), None)
+        is_selected: impl Fn(&ObjectMetadata, &[OwnerId]) -> bool,
+    ) -> Vec<Finding> {
+        let mut findings = vec![];
+        for (object, status) in self.statuses() {
+            if let Some(finding) = self.finding(question, object, status)
+                && is_selected(object, &finding.owners)
+            {
+                findings.push(finding);
             }
-            (Question::Unjudged, OwnershipStatus::Leaked(claim)) => (vec![], Some(claim), Some(distrust(claim)?)),
-            (Question::Unjudged, OwnershipStatus::Unjudged(claim, why)) => (vec![], Some(claim), Some(why.clone())),
+        }
+        findings
+    }
+
+    fn finding(&self, question: Question, object: &'a ObjectMetadata, status: &OwnershipStatus) -> Option<Finding> {
+        let untrusted = match status {
+            OwnershipStatus::Leaked(claim) => self.index.untrusted_reason(object, claim),
+            _ => None,
+        };
+        let (claim, reason) = match (question, status) {
+            (Question::Leaked, OwnershipStatus::Leaked(claim)) if untrusted.is_none() => (Some(claim), None),
+            (Question::Unknown, OwnershipStatus::Leaked(claim)) => (Some(claim), Some(untrusted?)),
+            (Question::Unknown, OwnershipStatus::Unknown(claim, reason)) => (Some(claim), Some(reason.clone())),
             (Question::Orphaned, OwnershipStatus::Orphaned(claim))
-            | (Question::Copied, OwnershipStatus::Copied(claim)) => (vec![], Some(claim), None),
-            (Question::Conflicts, OwnershipStatus::Conflict(owners)) => (owners.clone(), None, None),
-            (Question::Unmanaged, OwnershipStatus::Unmanaged) => (vec![], None, None),
+            | (Question::Copied, OwnershipStatus::Copied(claim)) => (Some(claim), None),
+            (Question::Conflicts, OwnershipStatus::Conflict(_)) | (Question::Unmanaged, OwnershipStatus::Unmanaged) => {
+                (None, None)
+            }
             _ => return None,
         };
-        let elsewhere = matches!(standing, OwnershipStatus::Orphaned(claim) if self.index.may_live_elsewhere(claim));
-        let finding = Finding {
+        let owners = match status {
+            OwnershipStatus::Conflict(owners) => owners.clone(),
+            _ => claim.map(|claim| claim.owner.clone()).into_iter().collect(),
+        };
+        Some(Finding {
             object: object.id.clone(),
             uid: object.uid.to_string(),
             created: object.created,
-            standing: standing.label(),
-            owners: owners.into_iter().chain(claim.map(|claim| claim.owner.clone())).collect(),
+            status: status.as_str(),
+            owners,
             strength: claim.map(|claim| claim.strength),
             evidence: claim.map(|claim| claim.evidence.clone()),
-            why,
-            owner_may_live_elsewhere: elsewhere,
-            keep: protection::keep_marks(object),
+            reason,
+            owner_may_live_elsewhere: matches!(status, OwnershipStatus::Orphaned(claim) if self.index.may_live_elsewhere(claim)),
+            protections: find_protections(object),
             terminating: terminating(object),
-        };
-        Some((object, finding))
+        })
     }
 }

@@ -1,37 +1,36 @@
-//! Owners with their counts, and their objects with their live state.
+//! Owners with counts, and their objects with their live state.
 
-use super::Views;
+use super::InventoryReport;
 use super::document::{MemberView, OwnerSummary, RecordKind, Terminating};
-use super::explain;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::{ABSENT, Owner};
-use crate::ownership::readiness;
-use crate::ownership::readiness::Readiness;
-use crate::ownership::schemes::flux_snapshot;
-use crate::ownership::{Members, OwnerId, Strength, protection};
+use crate::ownership::protection::find_protections;
+use crate::ownership::readiness::{self, Readiness};
+use crate::ownership::scheme::claim::{OwnerId, Strength};
+use crate::ownership::scheme::members::Members;
 
-impl<'a> Views<'_, 'a> {
-    /// Every owner with its counts, in order.
+impl<'a> InventoryReport<'_, 'a> {
+    /// Returns every owner with its counts, in order.
     pub fn owners(&self) -> Vec<OwnerSummary> {
         self.index.owners().map(|owner| self.summary(owner)).collect()
     }
 
-    /// One owner with its counts.
+    /// Returns one owner with its counts.
     pub fn summary(&self, owner: &Owner<'_>) -> OwnerSummary {
         let (record, unreadable) = match &owner.members {
             Members::Listed(_) => (RecordKind::Listed, None),
             Members::Remote(_) => (RecordKind::Remote, None),
             Members::Selected(_) => (RecordKind::Selected, None),
             Members::Unrecorded => (RecordKind::Unrecorded, None),
-            Members::Unreadable(why) => (RecordKind::Unreadable, Some(why.clone())),
+            Members::Unreadable(reason) => (RecordKind::Unreadable, Some(reason.clone())),
         };
-        let (leaked, unjudged) = self.astray.get(&owner.id).copied().unwrap_or_default();
+        let unlisted = self.unlisted_counts.get(&owner.id).copied().unwrap_or_default();
         let mut summary = OwnerSummary {
             owner: owner.id.clone(),
-            state: owner.state.clone(),
+            status: owner.status.clone(),
             record,
             unreadable,
-            revision: explain::revision(owner),
+            revision: owner.full.and_then(owner.scheme.revision),
             objects: 0,
             matching: None,
             in_hub: owner.in_hub,
@@ -39,8 +38,8 @@ impl<'a> Views<'_, 'a> {
             unread: 0,
             missing: 0,
             terminating: 0,
-            leaked,
-            unjudged,
+            leaked: unlisted.leaked,
+            unknown: unlisted.unknown,
         };
         self.each_member(owner, |id, at, _| {
             summary.objects += 1;
@@ -55,7 +54,7 @@ impl<'a> Views<'_, 'a> {
         summary
     }
 
-    /// The objects of an owner, in order.
+    /// Returns the objects of an owner, in order.
     pub fn objects(&self, owner: &Owner<'_>) -> Vec<MemberView> {
         let mut members = vec![];
         self.each_member(owner, |id, at, recorded| members.push(self.member(owner, id, at, recorded)));
@@ -63,7 +62,7 @@ impl<'a> Views<'_, 'a> {
         members
     }
 
-    /// Identity, position when the object is here, and whether the owner recorded it.
+    /// Calls a function for each member of an owner: identity, position if it exists here, and true if it is recorded.
     pub(crate) fn each_member<'o>(&self, owner: &'o Owner<'_>, mut each: impl FnMut(&'o ObjectId, Option<usize>, bool))
     where
         'a: 'o,
@@ -74,7 +73,7 @@ impl<'a> Views<'_, 'a> {
                 each(id, at.map(|at| *at as usize), true);
             }
         }
-        for at in self.by_mark.get(&owner.id).into_iter().flatten() {
+        for at in self.unrecorded.get(&owner.id).into_iter().flatten() {
             each(&self.object(*at).id, Some(*at), false);
         }
     }
@@ -84,16 +83,15 @@ impl<'a> Views<'_, 'a> {
     }
 
     fn exists(&self, owner: &Owner<'_>, id: &ObjectId) -> Option<bool> {
-        let snapshot = self.index.snapshot();
         if matches!(owner.members, Members::Remote(_)) {
             return None;
         }
         if self.index.position(id).is_some() {
             return Some(true);
         }
-        let kind = id.group_kind();
-        let looked_for = snapshot.types.is_empty() || snapshot.resource_type(&kind).is_some();
-        (looked_for && !self.unread.contains(&kind)).then_some(false)
+        let (snapshot, kind) = (self.index.snapshot(), id.group_kind());
+        let was_listed = snapshot.types.is_empty() || snapshot.resource_type(&kind).is_some();
+        (was_listed && !self.unread.contains(&kind)).then_some(false)
     }
 
     fn readiness(&self, at: usize) -> Option<Readiness> {
@@ -105,14 +103,13 @@ impl<'a> Views<'_, 'a> {
 
     fn member(&self, owner: &Owner<'_>, id: &ObjectId, at: Option<usize>, recorded: bool) -> MemberView {
         let object = at.map(|at| self.object(at));
-        let claimants = object.map(|object| self.index.claims(object)).unwrap_or_default();
-        let claimants = claimants.into_iter().filter(|claim| claim.strength != Strength::Contradicted);
-        let all = self.index.recorded_by(id).iter().cloned().chain(claimants.map(|claim| claim.owner));
-        let mut also: Vec<OwnerId> = all.filter(|other| *other != owner.id).collect();
-        also.sort();
-        also.dedup();
-        let checksum = owner.full.and_then(|full| full.text("/status/snapshot/checksum"));
-        let stale = object.zip(checksum).is_some_and(|(object, current)| flux_snapshot::is_stale(object, current));
+        let claims = object.map(|object| self.index.claims(object)).unwrap_or_default();
+        let claims = claims.into_iter().filter(|claim| claim.strength != Strength::Contradicted);
+        let owners = self.index.recorded_by(id).iter().cloned().chain(claims.map(|claim| claim.owner));
+        let mut also_claimed_by: Vec<OwnerId> = owners.filter(|other| *other != owner.id).collect();
+        also_claimed_by.sort();
+        also_claimed_by.dedup();
+        let will_prune = object.zip(owner.full).is_some_and(|(object, full)| (owner.scheme.will_prune)(full, object));
         MemberView {
             object: id.clone(),
             exists: self.exists(owner, id),
@@ -121,14 +118,14 @@ impl<'a> Views<'_, 'a> {
             created: object.and_then(|object| object.created),
             ready: at.and_then(|at| self.readiness(at)),
             terminating: object.and_then(terminating),
-            keep: object.map(protection::keep_marks).unwrap_or_default(),
-            also_claimed_by: also,
-            prunable: stale || owner.prunable.contains(id),
+            protections: object.map(find_protections).unwrap_or_default(),
+            also_claimed_by,
+            prunable: will_prune || owner.prunable.contains(id),
         }
     }
 
-    /// An object that no owner has in its own right, as a member shows it.
-    pub(crate) fn bystander(&self, object: &ObjectMetadata) -> MemberView {
+    /// Returns the row of an object that no owner manages directly, such as a dependent of a member.
+    pub(crate) fn unowned_row(&self, object: &ObjectMetadata) -> MemberView {
         MemberView {
             object: object.id.clone(),
             exists: Some(true),
@@ -137,14 +134,14 @@ impl<'a> Views<'_, 'a> {
             created: object.created,
             ready: self.index.position(&object.id).and_then(|at| self.readiness(at)),
             terminating: terminating(object),
-            keep: protection::keep_marks(object),
+            protections: find_protections(object),
             also_claimed_by: vec![],
             prunable: false,
         }
     }
 }
 
-/// Deletion in progress.
+/// Returns the deletion in progress of an object.
 pub(crate) fn terminating(object: &ObjectMetadata) -> Option<Terminating> {
     let finalizers = object.finalizers.iter().map(ToString::to_string).collect();
     Some(Terminating { since: object.deleting?, finalizers })

@@ -1,11 +1,10 @@
-//! The answers of `inventory` as data: owners with counts, an owner's objects with their live state, and what is leaked,
-//! orphaned, contested or unmanaged. Another layer prints.
+//! Answers of `inventory` as data: owners with counts, an owner's objects with their live state, and objects by status.
 
 pub mod document;
 pub mod explain;
 pub mod filter;
 pub mod findings;
-pub mod labels;
+pub mod label_reports;
 pub mod members;
 #[cfg(test)]
 mod tests;
@@ -13,9 +12,10 @@ pub mod tree;
 
 use std::collections::{HashMap, HashSet};
 
+use super::classify::OwnershipStatus;
 use super::index::Index;
-use super::{OwnerId, OwnershipStatus};
-use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource};
+use super::scheme::claim::OwnerId;
+use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, ResourceType};
 
 pub use document::{
     Body, Filtered, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind, SCHEMA,
@@ -24,58 +24,67 @@ pub use document::{
 pub use filter::InventoryFilter;
 pub use findings::Question;
 
-/// All views of one index. Standings are computed once.
-pub struct Views<'i, 'a> {
+/// All answers about one index. The status of each object is computed once.
+pub struct InventoryReport<'i, 'a> {
     pub(crate) index: &'i Index<'a>,
-    standings: Vec<OwnershipStatus>,
-    /// Objects that an owner has by mark and not by record.
-    by_mark: HashMap<OwnerId, Vec<usize>>,
-    /// Leaked and undecidable objects by owner.
-    astray: HashMap<OwnerId, (usize, usize)>,
-    /// Objects with content, by position.
+    /// Status of each object of the snapshot.
+    statuses: Vec<OwnershipStatus>,
+    /// Objects that an owner manages but did not record.
+    unrecorded: HashMap<OwnerId, Vec<usize>>,
+    /// Objects with an owner's claim that it does not list.
+    unlisted_counts: HashMap<OwnerId, UnlistedCounts>,
+    /// Content of each object of the snapshot, where it was read.
     contents: Vec<Option<&'i Resource>>,
+    /// Types of which objects may be missing in the snapshot.
     unread: HashSet<GroupKind>,
 }
 
-impl<'i, 'a> Views<'i, 'a> {
-    /// Views of an index; `contents` are objects that were read in full beyond those of the snapshot.
+/// Number of objects with an owner's claim that it does not list.
+#[derive(Clone, Copy, Debug, Default)]
+struct UnlistedCounts {
+    leaked: usize,
+    unknown: usize,
+}
+
+impl<'i, 'a> InventoryReport<'i, 'a> {
+    /// Returns the report on an index. `contents` are objects that were read in full beyond those of the snapshot.
     pub fn new(index: &'i Index<'a>, contents: &'i [Resource]) -> Self {
         let snapshot = index.snapshot();
-        let standings: Vec<OwnershipStatus> = index.standings().map(|(_, standing)| standing).collect();
-        let mut by_mark: HashMap<OwnerId, Vec<usize>> = HashMap::new();
-        let mut astray: HashMap<OwnerId, (usize, usize)> = HashMap::new();
-        for (at, (object, standing)) in snapshot.objects.iter().zip(&standings).enumerate() {
-            let managers = match standing {
+        let statuses: Vec<OwnershipStatus> = index.statuses().map(|(_, status)| status).collect();
+        let mut unrecorded: HashMap<OwnerId, Vec<usize>> = HashMap::new();
+        let mut unlisted_counts: HashMap<OwnerId, UnlistedCounts> = HashMap::new();
+        for (at, (object, status)) in snapshot.objects.iter().zip(&statuses).enumerate() {
+            let owners = match status {
                 OwnershipStatus::Managed(owner) => std::slice::from_ref(owner),
                 OwnershipStatus::Conflict(owners) => owners,
-                OwnershipStatus::Leaked(claim) if index.distrust(object, claim).is_none() => {
-                    astray.entry(claim.owner.clone()).or_default().0 += 1;
-                    continue;
-                }
-                OwnershipStatus::Leaked(claim) | OwnershipStatus::Unjudged(claim, _) => {
-                    astray.entry(claim.owner.clone()).or_default().1 += 1;
+                OwnershipStatus::Leaked(claim) | OwnershipStatus::Unknown(claim, _) => {
+                    let counts = unlisted_counts.entry(claim.owner.clone()).or_default();
+                    let is_leaked = is_trusted_leak(index, object, status);
+                    *(if is_leaked { &mut counts.leaked } else { &mut counts.unknown }) += 1;
                     continue;
                 }
                 _ => continue,
             };
             let recorded = index.recorded_at(at);
-            for owner in managers.iter().filter(|owner| !recorded.contains(owner)) {
-                match by_mark.get_mut(owner) {
-                    Some(list) => list.push(at),
-                    None => _ = by_mark.insert(owner.clone(), vec![at]),
+            for owner in owners.iter().filter(|owner| !recorded.contains(owner)) {
+                match unrecorded.get_mut(owner) {
+                    Some(positions) => positions.push(at),
+                    None => _ = unrecorded.insert(owner.clone(), vec![at]),
                 }
             }
         }
         let mut content_at = vec![None; snapshot.objects.len()];
         for full in snapshot.full.iter().chain(contents) {
-            index.position(&full.object.id).into_iter().for_each(|at| content_at[at] = Some(full));
+            if let Some(at) = index.position(&full.object.id) {
+                content_at[at] = Some(full);
+            }
         }
         let unread = snapshot.types.iter().filter(|kind| snapshot.gaps_hiding(&kind.group_kind()).next().is_some());
-        let unread = unread.map(crate::kubernetes::object::ResourceType::group_kind).collect();
-        Self { index, standings, by_mark, astray, contents: content_at, unread }
+        let unread = unread.map(ResourceType::group_kind).collect();
+        Self { index, statuses, unrecorded, unlisted_counts, contents: content_at, unread }
     }
 
-    /// A document around the part of an answer that a filter lets through.
+    /// Returns the document with the rows of an answer that a filter shows.
     pub fn document(&self, body: Body, filter: &InventoryFilter) -> InventoryDocument {
         let (body, filter) = self.filtered(body, filter);
         let snapshot = self.index.snapshot();
@@ -86,26 +95,26 @@ impl<'i, 'a> Views<'i, 'a> {
             complete: snapshot.gaps.is_empty(),
             gaps: snapshot.gaps.clone(),
             totals: self.totals(),
-            narrowed: None,
+            scope: None,
             filter,
             body,
-            census: None,
+            label_report: None,
         }
     }
 
-    /// All objects by standing.
+    /// Returns the number of all objects by status.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals { objects: self.standings.len(), ..Totals::default() };
-        for (object, standing) in self.standings() {
-            let count = match standing {
+        let mut totals = Totals { objects: self.statuses.len(), ..Totals::default() };
+        for (object, status) in self.statuses() {
+            let count = match status {
                 OwnershipStatus::Managed(_) => &mut totals.managed,
-                OwnershipStatus::Leaked(claim) if self.index.distrust(object, claim).is_none() => &mut totals.leaked,
-                OwnershipStatus::Leaked(_) | OwnershipStatus::Unjudged(..) => &mut totals.unjudged,
+                OwnershipStatus::Leaked(_) if is_trusted_leak(self.index, object, status) => &mut totals.leaked,
+                OwnershipStatus::Leaked(_) | OwnershipStatus::Unknown(..) => &mut totals.unknown,
                 OwnershipStatus::Orphaned(_) => &mut totals.orphaned,
                 OwnershipStatus::Conflict(_) => &mut totals.conflicts,
                 OwnershipStatus::Copied(_) => &mut totals.copied,
                 OwnershipStatus::Controlled => &mut totals.controlled,
-                OwnershipStatus::SystemManaged(_) => &mut totals.cluster_own,
+                OwnershipStatus::SystemManaged(_) => &mut totals.system,
                 OwnershipStatus::Unmanaged => &mut totals.unmanaged,
             };
             *count += 1;
@@ -113,7 +122,12 @@ impl<'i, 'a> Views<'i, 'a> {
         totals
     }
 
-    fn standings(&self) -> impl Iterator<Item = (&'a ObjectMetadata, &OwnershipStatus)> {
-        self.index.snapshot().objects.iter().zip(&self.standings)
+    fn statuses(&self) -> impl Iterator<Item = (&'a ObjectMetadata, &OwnershipStatus)> {
+        self.index.snapshot().objects.iter().zip(&self.statuses)
     }
+}
+
+/// Returns true if an object is leaked according to an owner that can be trusted now.
+fn is_trusted_leak(index: &Index<'_>, object: &ObjectMetadata, status: &OwnershipStatus) -> bool {
+    matches!(status, OwnershipStatus::Leaked(claim) if index.untrusted_reason(object, claim).is_none())
 }

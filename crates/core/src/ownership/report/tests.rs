@@ -91,9 +91,9 @@ fn owners_are_counted() {
         .unwrap()
         .clone()
         .full(json!({"spec": {"replicas": 0}}))];
-    let views = Views::new(&index, &contents);
+    let views = InventoryReport::new(&index, &contents);
     let apps = views.summary(index.owner(&ks("apps")).unwrap());
-    let counts = (apps.objects, apps.ready, apps.unread, apps.missing, apps.terminating, apps.leaked, apps.unjudged);
+    let counts = (apps.objects, apps.ready, apps.unread, apps.missing, apps.terminating, apps.leaked, apps.unknown);
     assert_eq!(counts, (3, 1, 0, 1, 1, 1, 0));
     assert_eq!(apps.revision.as_deref(), Some("main@sha1:abc"));
     let totals =
@@ -105,12 +105,12 @@ fn owners_are_counted() {
 fn members_show_their_live_state() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     let members = views.objects(index.owner(&ks("apps")).unwrap());
     let text = serde_json::to_value(&members).unwrap();
     assert_eq!(text[0]["name"], "cm");
     assert_eq!(text[0]["terminating"]["finalizers"], json!(["example.com/hold"]));
-    assert_eq!(text[0]["keep"], json!([{"key": "helm.sh/resource-policy", "value": "keep"}]));
+    assert_eq!(text[0]["protections"], json!([{"key": "helm.sh/resource-policy", "value": "keep"}]));
     assert_eq!((&text[1]["name"], &text[1]["exists"]), (&json!("gone"), &json!(false)));
     assert_eq!(
         (&text[2]["name"], &text[2]["exists"], &text[2]["recorded"]),
@@ -128,7 +128,7 @@ fn what_was_not_read_is_not_called_missing() {
     ];
     let missing = |cluster: &Snapshot| {
         let index = Index::build(cluster);
-        Views::new(&index, &[]).summary(index.owner(&ks("apps")).unwrap()).missing
+        InventoryReport::new(&index, &[]).summary(index.owner(&ks("apps")).unwrap()).missing
     };
     assert_eq!(missing(&cluster), 1);
     let gap =
@@ -147,7 +147,7 @@ fn what_was_not_read_is_not_called_missing() {
 fn findings_answer_one_question_each() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     let names = |question| -> Vec<String> {
         views.findings(question, |_, _| true).into_iter().map(|finding| finding.object.name.to_string()).collect()
     };
@@ -159,17 +159,17 @@ fn findings_answer_one_question_each() {
 }
 
 #[test]
-fn a_leak_that_cannot_be_trusted_is_unjudged() {
+fn a_leak_that_cannot_be_trusted_is_unknown() {
     let mut cluster = cluster();
     let apps = cluster.full.iter_mut().find(|full| &*full.object.id.name == "apps").unwrap();
     apps.content["spec"]["suspend"] = json!(true);
     let index = Index::build(&cluster);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     assert!(views.findings(Question::Leaked, |_, _| true).is_empty());
-    let unjudged = views.findings(Question::Unjudged, |_, _| true);
-    assert_eq!(unjudged[0].why.as_deref(), Some("its owner is suspended"));
+    let unknown = views.findings(Question::Unknown, |_, _| true);
+    assert_eq!(unknown[0].reason.as_deref(), Some("its owner is suspended"));
     let summary = views.summary(index.owner(&ks("apps")).unwrap());
-    assert_eq!((summary.leaked, summary.unjudged), (0, 1));
+    assert_eq!((summary.leaked, summary.unknown), (0, 1));
 }
 
 fn outline(nodes: &[super::tree::TreeNode], depth: usize, out: &mut Vec<String>) {
@@ -186,7 +186,7 @@ fn the_tree_nests_owners_and_controllers() {
     let cluster = cluster();
     let index = Index::build(&cluster);
     let mut lines = vec![];
-    outline(&Views::new(&index, &[]).forest(), 0, &mut lines);
+    outline(&InventoryReport::new(&index, &[]).forest(), 0, &mut lines);
     assert_eq!(
         lines,
         [
@@ -219,15 +219,15 @@ fn circles_of_owners_and_controllers_end() {
     let own_child = pod.clone().controlled_by(&pod.uid);
     let cluster = snapshot(vec![a.object.clone(), b.object.clone(), own_child.clone()], vec![a, b]);
     let index = Index::build(&cluster);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     let mut lines = vec![];
     outline(&views.forest(), 0, &mut lines);
     assert_eq!(
         lines,
         ["kustomization/a -n flux-system", "  Kustomization/b", "    Pod/x", "      Pod/x", "    Kustomization/a …",]
     );
-    assert!(views.why(&own_child).chain.len() <= 2);
-    assert!(views.why(&cluster.objects[1]).chain.len() <= 3);
+    assert!(views.explain(&own_child).chain.len() <= 2);
+    assert!(views.explain(&cluster.objects[1]).chain.len() <= 3);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn deep_references_are_cut() {
     let cluster = snapshot(objects, vec![owner(KS, "Kustomization", "flux-system", "a", &["shop_p0__Pod"])]);
     let index = Index::build(&cluster);
     let mut lines = vec![];
-    outline(&Views::new(&index, &[]).forest(), 0, &mut lines);
+    outline(&InventoryReport::new(&index, &[]).forest(), 0, &mut lines);
     assert!(lines.len() < 60, "{}", lines.len());
 }
 
@@ -248,11 +248,11 @@ fn deep_references_are_cut() {
 fn why_leads_from_a_pod_to_the_source() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     let mut pod = cluster.objects.iter().find(|object| &*object.id.kind == "Pod").unwrap().clone();
     pod.references[0].name = "x".into();
-    let why = views.why(&pod);
-    assert_eq!(why.standing, "controlled");
+    let why = views.explain(&pod);
+    assert_eq!(why.status, "controlled");
     let controllers: Vec<String> = why.controllers.iter().map(ToString::to_string).collect();
     assert_eq!(controllers, ["replicaset.apps/x -n shop", "deployment.apps/web -n shop"]);
     let chain: Vec<String> = why.chain.iter().map(|link| link.owner.to_string()).collect();
@@ -266,21 +266,21 @@ fn why_leads_from_a_pod_to_the_source() {
 fn why_tells_every_claim_and_what_became_of_it() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = Views::new(&index, &[]);
-    let of = |name: &str| views.why(cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
+    let views = InventoryReport::new(&index, &[]);
+    let of = |name: &str| views.explain(cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
     let orphan = of("orphan");
-    assert_eq!((orphan.standing, orphan.claims.len(), orphan.claims[0].live), ("orphaned", 1, false));
-    assert!(orphan.claims[0].claim.evidence.contains("kustomize.toolkit.fluxcd.io/name=removed"));
+    assert_eq!((orphan.status, orphan.claims.len(), orphan.claims[0].live), ("orphaned", 1, false));
+    assert!(orphan.claims[0].claim.evidence.metadata.contains("kustomize.toolkit.fluxcd.io/name=removed"));
     let managed = of("cm");
     assert_eq!((managed.claims[0].live, managed.claims[0].counts, managed.recorded_by.len()), (true, true, 1));
-    assert_eq!(of("stray").standing, "unmanaged");
+    assert_eq!(of("stray").status, "unmanaged");
 }
 
 #[test]
 fn the_document_has_its_schema_and_names_its_answer() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = Views::new(&index, &[]);
+    let views = InventoryReport::new(&index, &[]);
     let text = serde_json::to_value(views.document(Body::Owners(views.owners()), &InventoryFilter::default())).unwrap();
     assert_eq!((&text["schema"], &text["complete"]), (&json!(SCHEMA), &json!(true)));
     let apps = &text["owners"][0];
@@ -289,10 +289,10 @@ fn the_document_has_its_schema_and_names_its_answer() {
         views.document(Body::Findings(views.findings(Question::Leaked, |_, _| true)), &InventoryFilter::default()),
     )
     .unwrap();
-    assert_eq!(findings["findings"][0]["standing"], "leaked");
+    assert_eq!(findings["findings"][0]["status"], "leaked");
     let why = serde_json::to_value(
-        views.document(Body::Why(Box::new(views.why(&cluster.objects[0]))), &InventoryFilter::default()),
+        views.document(Body::Explanation(Box::new(views.explain(&cluster.objects[0]))), &InventoryFilter::default()),
     )
     .unwrap();
-    assert!(why["why"]["claims"].is_array());
+    assert!(why["explanation"]["claims"].is_array());
 }

@@ -1,7 +1,7 @@
 //! ApplySet (`kubectl apply --prune --applyset`): members carry the ID of their parent, and the parent's ID is a hash of
-//! its own identity. What the parent records are the kinds and namespaces in which it looks.
+//! its own identity. The parent records the kinds and namespaces in which kubectl looks for members.
 //!
-//! Source: reference ownership-and-prune 1.3, 2.2. kubectl and the published KEP disagree on the prefix; both are read.
+//! Source: docs/reference/ownership.md 2.6. kubectl and the published KEP use different prefixes; both are read.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,58 +9,57 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry, ObjectId, ObjectMetadata};
-use crate::ownership::{
-    Area, Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerSource, Record, Scheme, Scope, Strength,
-};
-use crate::ownership::{identity, label_strength, never_kept};
+use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength, label_strength};
+use crate::ownership::scheme::last_applied::kubectl_names_object;
+use crate::ownership::scheme::members::{Area, Members, Scope};
+use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, Scheme};
 
+/// Name of the system, which Config Sync shares.
+pub(crate) const SYSTEM: &str = "applyset";
 const PART_OF: [&str; 2] = ["applyset.kubernetes.io/part-of", "applyset.k8s.io/part-of"];
 const ID: [&str; 2] = ["applyset.kubernetes.io/id", "applyset.k8s.io/id"];
 const KINDS: [&str; 2] = ["applyset.kubernetes.io/contains-group-kinds", "applyset.k8s.io/contains-group-kinds"];
 const NAMESPACES: [&str; 2] = ["applyset.kubernetes.io/additional-namespaces", "applyset.k8s.io/additional-namespaces"];
 const TOOLING: [&str; 2] = ["applyset.kubernetes.io/tooling", "applyset.k8s.io/tooling"];
 
-/// Kind of a claim whose parent is not known.
+/// Kind in claims, which do not name the kind of the parent.
 const UNKNOWN: &str = "ApplySet";
 
 const fn parent(kind: &'static str) -> OwnerSource {
-    OwnerSource { group: "", kind, selector: ID[0], full: false, only_if_marked: false }
+    OwnerSource { group: "", kind, selector: ID[0], full: false, only_if_claimed: false }
 }
 
-/// The scheme record. Parents may be objects of any kind; Secrets are the default, and only their metadata is read.
+/// Scheme of ApplySet. Parents may be objects of any kind; Secrets are the default, and only their metadata is read.
 pub const SCHEME: Scheme = Scheme {
-    name: "applyset",
-    system: "applyset",
     member_keys: &[MetadataKey::Label(PART_OF[0]), MetadataKey::Label(PART_OF[1])],
     selectors: &[PART_OF[0], "!applyset.kubernetes.io/part-of,applyset.k8s.io/part-of"],
-    owner_labels: &ID,
-    other_marks: &[KINDS[0], KINDS[1], NAMESPACES[0], NAMESPACES[1], TOOLING[0], TOOLING[1]],
-    owner_kinds: &[],
-    owner_sources: &[parent("Secret"), parent("ConfigMap")],
-    managers: &[],
+    other_keys: &[KINDS[0], KINDS[1], NAMESPACES[0], NAMESPACES[1], TOOLING[0], TOOLING[1]],
     claim,
+    gc_eligibility,
+    owner_labels: &ID,
+    owner_sources: &[parent("Secret"), parent("ConfigMap")],
+    owners_of_any_kind: true,
     owner,
-    proof: None,
-    reach,
-    keep_mark: never_kept,
+    bookkeeping: |object| has_id(object).then_some("the record of an ApplySet"),
+    ..Scheme::new("applyset", SYSTEM)
 };
 
-/// The ID of a parent: 55 characters, whatever its name.
+/// Returns the ID of a parent: 55 characters, whatever its name.
 pub fn id_of(parent: &ObjectId) -> String {
     let ObjectId { group, kind, namespace, name } = parent;
     let hash = Sha256::digest(format!("{name}.{namespace}.{kind}.{group}"));
     format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(hash))
 }
 
-/// The tool that a parent belongs to: the text before the last `/`.
+/// Returns the tool that a parent belongs to: the text before the last `/`.
 pub fn tool(parent: &ObjectMetadata) -> Option<&str> {
     let tooling = annotation(parent, TOOLING)?;
     Some(tooling.rsplit_once('/').map_or(tooling, |(tool, _)| tool))
 }
 
-/// The identity under which claims name the parent with an ID.
+/// Returns the identity under which claims name the parent with an ID.
 pub(crate) fn alias(id: &str) -> OwnerId {
-    OwnerId::new(SCHEME.system, UNKNOWN, "", id)
+    OwnerId::new(SYSTEM, UNKNOWN, "", id)
 }
 
 fn annotation<'a>(object: &'a ObjectMetadata, keys: [&str; 2]) -> Option<&'a str> {
@@ -69,37 +68,39 @@ fn annotation<'a>(object: &'a ObjectMetadata, keys: [&str; 2]) -> Option<&'a str
 
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let (key, id) = PART_OF.into_iter().find_map(|key| Some((key, object.labels.get(key)?)))?;
-    let (strength, witness) = match applied(object) {
-        // kubectl does not implement this rule of the KEP; it tells members from children that inherited the label.
-        _ if !object.references.is_empty() => (Strength::Contradicted, ", on an object with an owner reference"),
-        Some(false) => (Strength::Contradicted, ", copied: last-applied-configuration names another object"),
-        _ => (label_strength(object, key, SCHEME.managers), ""),
+    let evidence = Evidence::label(key, id);
+    let (strength, evidence) = if !object.references.is_empty() {
+        // kubectl does not implement this rule of the KEP. It separates members from children that inherited the label.
+        (Strength::Contradicted, evidence.with_witness("on an object with an owner reference"))
+    } else if kubectl_names_object(object) == Some(false) {
+        (Strength::Contradicted, evidence.with_witness("copied: last-applied-configuration names another object"))
+    } else {
+        (label_strength(object, key, SCHEME.managers), evidence)
     };
-    Some(Claim { owner: alias(id), strength, evidence: format!("label {key}={id}{witness}") })
+    Some(Claim { owner: alias(id), strength, evidence })
 }
 
-/// Whether kubectl's last-applied annotation names the object; `None` without one, as after a server-side apply.
-fn applied(object: &ObjectMetadata) -> Option<bool> {
-    object.annotations.get(identity::KUBECTL).map(|applied| identity::is_of(applied, object))
-}
-
-/// kubectl prunes by the label alone, also what an operator gave a copied label; but where it does not look, nothing of
-/// an operator's was ever a member.
-fn reach(object: &ObjectMetadata) -> GcEligibility {
-    let wrote = |writer: &&ManagedFieldsEntry| writer.labels.iter().any(|label| PART_OF.contains(&&**label));
-    let mut writers = object.writers.iter().filter(wrote).peekable();
-    let by_others = writers.peek().is_some() && writers.all(|writer| !writer.manager.starts_with("kubectl"));
-    match by_others && applied(object) != Some(true) {
-        true => {
-            GcEligibility::WrittenByOthers("kubectl did not write its label, yet kubectl prunes by the label alone")
-        }
-        false => GcEligibility::Normal,
+/// kubectl prunes by the label alone, also objects with a label that an operator copied. But an object of an operator
+/// outside of the parent's scope was never a member.
+fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
+    let owns_label = |writer: &&ManagedFieldsEntry| writer.labels.iter().any(|label| PART_OF.contains(&&**label));
+    let mut writers = object.writers.iter().filter(owns_label).peekable();
+    let is_by_others = writers.peek().is_some() && writers.all(|writer| !writer.manager.starts_with("kubectl"));
+    if is_by_others && kubectl_names_object(object) != Some(true) {
+        return GcEligibility::WrittenByOthers(
+            "kubectl did not write its label, yet kubectl prunes by the label alone",
+        );
     }
+    GcEligibility::Normal
+}
+
+fn has_id(object: &ObjectMetadata) -> bool {
+    ID.iter().any(|key| object.labels.get(key).is_some())
 }
 
 fn owner(object: &ObjectMetadata, _: &Value) -> Option<Record> {
     let label = ID.into_iter().find_map(|key| object.labels.get(key))?;
-    let id = OwnerId::new(SCHEME.system, &object.id.kind, &object.id.namespace, &object.id.name);
+    let id = OwnerId::new(SYSTEM, &object.id.kind, &object.id.namespace, &object.id.name);
     let expected = id_of(&object.id);
     // The KEP's text has the hash alone.
     let bare = expected.trim_start_matches("applyset-").trim_end_matches("-v1");
@@ -110,7 +111,7 @@ fn owner(object: &ObjectMetadata, _: &Value) -> Option<Record> {
     Some(Record { aliases: vec![alias(label)], ..Record::new(id, members) })
 }
 
-/// `contains-group-kinds` and `additional-namespaces`; an absent list of kinds means discovery, so all of them.
+/// Returns the scope in `contains-group-kinds` and `additional-namespaces`. Without a list of kinds, kubectl discovers them.
 fn scope(parent: &ObjectMetadata) -> Scope {
     let items = |list: &'static [&'static str; 2]| {
         annotation(parent, *list).map(|text| text.split(',').map(str::trim).filter(|item| !item.is_empty()))
@@ -123,7 +124,7 @@ fn scope(parent: &ObjectMetadata) -> Scope {
     Scope(vec![Area { namespaces, kinds }])
 }
 
-/// `Deployment.apps`, split at the first dot; core kinds have none.
+/// Parses `Deployment.apps`, split at the first dot; core kinds have none.
 fn group_kind(item: &str) -> GroupKind {
     let (kind, group) = item.split_once('.').unwrap_or((item, ""));
     GroupKind::new(group, kind)
@@ -132,9 +133,10 @@ fn group_kind(item: &str) -> GroupKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ownership::scheme::last_applied::KUBECTL;
     use crate::testing::{Make, object};
 
-    /// name, namespace, kind, group, ID
+    /// Name, namespace, kind, group and ID of each parent.
     const VECTORS: [(&str, &str, &str, &str, &str); 8] = [
         ("my-set", "test", "Secret", "", "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1"),
         ("my-set", "", "ApplySet", "company.com", "applyset-rhp1a-HVAVT_dFgyEygyA1BEB82HPp2o10UiFTpqtAs-v1"),
@@ -228,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_kubectl_did_not_write_is_told_apart() {
+    fn a_label_that_kubectl_did_not_write_is_not_normal() {
         let member = || object("", "ConfigMap", "test", "cm").label(PART_OF[0], "x");
-        let applied = |named: &str| member().writer("ci-bot", PART_OF[0]).annotation(identity::KUBECTL, named);
+        let applied = |named: &str| member().writer("ci-bot", PART_OF[0]).annotation(KUBECTL, named);
         let rows = [
             ("stripped", member(), true),
             ("kubectl", member().writer("kubectl-client-side-apply", PART_OF[0]), true),
@@ -239,7 +241,7 @@ mod tests {
             ("kubectl under another name", applied("/ConfigMap/test/cm"), true),
         ];
         for (name, object, normal) in rows {
-            assert_eq!(reach(&object) == GcEligibility::Normal, normal, "{name}");
+            assert_eq!(gc_eligibility(&object) == GcEligibility::Normal, normal, "{name}");
             assert_eq!(claim(&object).unwrap().strength, Strength::Bare, "{name}");
         }
         assert_eq!(claim(&applied("/ConfigMap/test/other")).unwrap().strength, Strength::Contradicted);

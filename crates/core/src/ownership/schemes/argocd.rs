@@ -1,45 +1,49 @@
-//! Argo CD: an annotation that names application and object, or a label in clusters that track by label; the
-//! Application's `status.resources` is what it manages.
+//! Argo CD: an annotation that names application and object, or a label in clusters that track by label; the inventory is
+//! the `status.resources` of the Application.
 //!
-//! Source: reference ownership-and-prune 1.4, 2.2.
+//! Source: docs/reference/ownership.md 2.5.
 
 use serde_json::Value;
 
 use super::helm;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::ownership::{
-    Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerStatus, Protection, Record, Scheme, Strength,
-    label_strength,
-};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength, label_strength};
+use crate::ownership::scheme::hub::{HubRules, HubTarget};
+use crate::ownership::scheme::members::Members;
+use crate::ownership::scheme::owner_status::OwnerStatus;
+use crate::ownership::scheme::protection::{ProtectedValues, ProtectionKey};
+use crate::ownership::scheme::{GcEligibility, MetadataKey, Record, Scheme, SourceReference};
 
 const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 const INSTANCE: &str = "argocd.argoproj.io/instance";
 const HOOK: &str = "argocd.argoproj.io/hook";
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
-/// Kind of the owner.
-pub(crate) const KIND: &str = "Application";
-/// The cluster that Argo CD itself runs in.
+const KIND: &str = "Application";
+/// Server and name of the cluster in which Argo CD itself runs.
 const IN_CLUSTER: (&str, &str) = ("https://kubernetes.default.svc", "in-cluster");
 
-/// The scheme record. `app.kubernetes.io/instance` is no mark: every Helm chart sets it.
+/// Scheme of Application. `app.kubernetes.io/instance` is no claim: every Helm chart sets it.
 pub const SCHEME: Scheme = Scheme {
-    name: "argocd",
-    system: "argocd",
     member_keys: &[MetadataKey::Annotation(TRACKING_ID), MetadataKey::Label(INSTANCE)],
-    selectors: &[],
-    owner_labels: &[],
-    other_marks: &[HOOK, helm::HOOK, OPTIONS, "argocd.argoproj.io/installation-id"],
-    owner_kinds: &[("argoproj.io", KIND)],
-    owner_sources: &[],
+    other_keys: &[HOOK, helm::HOOK, "argocd.argoproj.io/installation-id"],
     managers: &["argocd-controller", "argocd-application-controller"],
+    protections: &[ProtectionKey {
+        key: OPTIONS,
+        values: ProtectedValues::ItemPrefix(&["prune=false", "prune=confirm", "delete=false", "delete=confirm"]),
+    }],
     claim,
+    gc_eligibility,
+    owner_kinds: &[("argoproj.io", KIND)],
     owner,
-    proof: None,
-    reach,
-    keep_mark,
+    default_namespace: Some("argocd"),
+    hub: Some(HubRules { target: hub_target, keeps_aliases: true }),
+    revision: |application| application.text("/status/sync/revision").map(str::to_owned),
+    source,
+    ..Scheme::new("argocd", "argocd")
 };
 
-/// `<app>:<group>/<Kind>:<namespace>/<name>`; names may contain `:`.
+/// Parses `<app>:<group>/<Kind>:<namespace>/<name>`; names may contain `:`.
 fn parse(tracking_id: &str) -> Option<(&str, ObjectId)> {
     let mut parts = tracking_id.splitn(3, ':');
     let app = parts.next()?;
@@ -49,14 +53,14 @@ fn parse(tracking_id: &str) -> Option<(&str, ObjectId)> {
     whole.then(|| (app, ObjectId::new(group, kind, namespace, name)))
 }
 
-/// `<namespace>_<name>`, or only the name for applications in Argo CD's own namespace, which an object cannot tell.
+/// Parses `<namespace>_<name>`. Applications in Argo CD's own namespace are named without it.
 fn application(app: &str) -> OwnerId {
     let (namespace, name) = app.split_once('_').unwrap_or(("", app));
     OwnerId::new(SCHEME.system, KIND, namespace, name)
 }
 
-/// Whether a destination's server and name mean the cluster that Argo CD runs in.
-pub(crate) fn is_in_cluster(server: &str, name: &str) -> bool {
+/// Returns true if a destination's server and name mean the cluster in which Argo CD runs.
+fn is_in_cluster(server: &str, name: &str) -> bool {
     (server.is_empty() || server == IN_CLUSTER.0) && (name.is_empty() || name == IN_CLUSTER.1)
 }
 
@@ -71,7 +75,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         return Some(Claim {
             owner: application(app),
             strength,
-            evidence: format!("annotation {TRACKING_ID}={tracking_id}"),
+            evidence: Evidence::annotation(TRACKING_ID, tracking_id),
         });
     }
     let app = object.labels.get(INSTANCE)?;
@@ -79,7 +83,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         true => label_strength(object, INSTANCE, SCHEME.managers),
         false => Strength::Contradicted,
     };
-    Some(Claim { owner: application(app), strength, evidence: format!("label {INSTANCE}={app}") })
+    Some(Claim { owner: application(app), strength, evidence: Evidence::label(INSTANCE, app) })
 }
 
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
@@ -100,7 +104,7 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
         }
     };
     let health = text("/status/health/status");
-    let state = match text("/status/operationState/phase") {
+    let status = match text("/status/operationState/phase") {
         "Running" | "Terminating" => OwnerStatus::Reconciling,
         phase @ ("Failed" | "Error") => OwnerStatus::NotReady(format!("its last operation: {phase}")),
         _ if text("/status/sync/status") == "Unknown" => OwnerStatus::NotReady("its sync status is Unknown".to_owned()),
@@ -109,9 +113,9 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
         }
         _ => OwnerStatus::Ready,
     };
-    // Objects name an application of Argo CD's own namespace without the namespace.
+    // Objects name an application in Argo CD's own namespace without the namespace.
     let aliases = vec![OwnerId { namespace: String::new(), ..id.clone() }];
-    Some(Record { aliases, prunable, state, ..Record::new(id, members) })
+    Some(Record { aliases, prunable, status, ..Record::new(id, members) })
 }
 
 fn resource(entry: &Value) -> Result<(ObjectId, bool), String> {
@@ -124,18 +128,35 @@ fn resource(entry: &Value) -> Result<(ObjectId, bool), String> {
     Ok((ObjectId::new(text("group"), kind, text("namespace"), name), prune))
 }
 
-fn reach(object: &ObjectMetadata) -> GcEligibility {
+fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
     match object.annotations.get(HOOK) {
         Some(_) => GcEligibility::NeverRecorded("it is an Argo CD hook"),
-        None => helm::hook_reach(object),
+        None => helm::hook_eligibility(object),
     }
 }
 
-/// Case matters to Argo CD; [`crate::ownership::protection`] is kinder.
-fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    let keeps = |item: &str| ["Prune=false", "Prune=confirm", "Delete=false", "Delete=confirm"].contains(&item.trim());
-    let value = object.annotations.get(OPTIONS).filter(|value| value.split(',').any(keeps))?;
-    Some(Protection { key: OPTIONS.to_owned(), value: value.to_owned() })
+fn hub_target(application: &Resource) -> HubTarget {
+    let server = application.text("/spec/destination/server").unwrap_or_default();
+    let name = application.text("/spec/destination/name").unwrap_or_default();
+    match server {
+        _ if is_in_cluster(server, name) => HubTarget::Hub,
+        // Only Argo CD's own Secrets contain the address behind a name.
+        "" => HubTarget::Unknown,
+        server => HubTarget::Address(server.to_owned()),
+    }
+}
+
+fn source(_: &Snapshot, application: &Resource) -> Option<SourceReference> {
+    let source = application.at("/spec/source").or_else(|| application.at("/spec/sources/0"))?;
+    let text = |key: &str| source.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some(SourceReference {
+        kind: "Git".to_owned(),
+        namespace: String::new(),
+        name: String::new(),
+        path: text("path").or_else(|| text("chart")),
+        url: Some(text("repoURL")?),
+        revision: text("targetRevision"),
+    })
 }
 
 #[cfg(test)]
@@ -203,10 +224,10 @@ mod tests {
 
     #[test]
     fn sync_options_are_a_list_with_spaces() {
-        let rows = [(" Prune=false , Delete=confirm ", true), ("prune=false", false), ("PruneLast=true", false)];
+        let rows = [(" Prune=false , Delete=confirm ", true), ("prune=false", true), ("PruneLast=true", false)];
         for (value, kept) in rows {
             let object = object("", "Service", "prod", "web").annotation(OPTIONS, value);
-            assert_eq!(keep_mark(&object).is_some(), kept, "{value}");
+            assert_eq!(SCHEME.protections[0].find(&object).is_some(), kept, "{value}");
         }
     }
 }

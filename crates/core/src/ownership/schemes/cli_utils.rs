@@ -1,98 +1,111 @@
 //! cli-utils and `kpt live`: an annotation with the inventory's ID; the inventory is a ConfigMap whose keys are entry
 //! ids, or a ResourceGroup.
 //!
-//! Source: reference ownership-and-prune 1.2, 2.2.
+//! Source: docs/reference/ownership.md 2.8.
 
 use serde_json::Value;
 
 use super::inventory_id;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
-use crate::ownership::{
-    Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerSource, OwnerStatus, Protection, Record, Scheme, Strength,
-};
-use crate::ownership::{annotation_strength, identity, owner_status};
+use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength, annotation_strength};
+use crate::ownership::scheme::last_applied::kubectl_names_object;
+use crate::ownership::scheme::members::Members;
+use crate::ownership::scheme::owner_status::{OwnerStatus, is_true};
+use crate::ownership::scheme::protection::ProtectionKey;
+use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, Scheme};
 
 const OWNING: &str = "config.k8s.io/owning-inventory";
 const INVENTORY_ID: &str = "cli-utils.sigs.k8s.io/inventory-id";
-/// The name under which cli-utils and kpt write unless they are told another (`DefaultFieldManager`).
+/// Default field manager of cli-utils and kpt (`DefaultFieldManager`).
 const KUBECTL: &str = "kubectl";
-/// Kind of a claim whose inventory is not known.
+/// Kind in claims, which do not name the kind of the inventory.
 const UNKNOWN: &str = "Inventory";
-/// Exactly these values detach an object instead of deleting it.
-const KEEP: [(&str, &str); 2] =
-    [("cli-utils.sigs.k8s.io/on-remove", "keep"), ("client.lifecycle.config.k8s.io/deletion", "detach")];
 
-/// The scheme record.
+/// Scheme of inventories.
 pub const SCHEME: Scheme = Scheme {
-    name: "cli-utils",
-    system: "cli-utils",
     member_keys: &[MetadataKey::Annotation(OWNING)],
-    selectors: &[],
-    owner_labels: &[INVENTORY_ID],
-    other_marks: &["client.lifecycle.config.k8s.io/mutation"],
+    other_keys: &["client.lifecycle.config.k8s.io/mutation"],
+    managers: &[KUBECTL, "kpt", "cli-utils"],
+    protections: &[
+        ProtectionKey::any("cli-utils.sigs.k8s.io/on-remove"),
+        ProtectionKey::any("client.lifecycle.config.k8s.io/deletion"),
+    ],
+    claim,
+    gc_eligibility,
     owner_kinds: &[("kpt.dev", "ResourceGroup")],
     owner_sources: &[OwnerSource {
         group: "",
         kind: "ConfigMap",
         selector: INVENTORY_ID,
         full: true,
-        only_if_marked: false,
+        only_if_claimed: false,
     }],
-    managers: &[KUBECTL, "kpt", "cli-utils"],
-    claim,
+    owner_labels: &[INVENTORY_ID],
     owner,
-    proof: None,
-    reach,
-    keep_mark,
+    bookkeeping,
+    ..Scheme::new("cli-utils", "cli-utils")
 };
 
-/// The identity under which claims name the inventory with an ID.
+/// Returns the identity under which claims name the inventory with an ID.
 pub(crate) fn alias(id: &str) -> OwnerId {
     OwnerId::new(SCHEME.system, UNKNOWN, "", id)
 }
 
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let id = object.annotations.get(OWNING)?;
-    let (strength, witness) = match applied(object) {
-        _ if object.controller().is_some() => (Strength::Contradicted, ", on an object that a controller made"),
-        Some(false) => (Strength::Contradicted, ", copied: last-applied-configuration names another object"),
-        Some(true) if wrote(object, false) => (Strength::Corroborated, ", applied by cli-utils"),
-        _ => (annotation_strength(object, OWNING, &SCHEME.managers[1..]), ""),
+    let evidence = Evidence::annotation(OWNING, id);
+    let (strength, evidence) = match kubectl_names_object(object) {
+        _ if object.controller().is_some() => {
+            (Strength::Contradicted, evidence.with_witness("on an object that a controller created"))
+        }
+        Some(false) => {
+            (Strength::Contradicted, evidence.with_witness("copied: last-applied-configuration names another object"))
+        }
+        Some(true) if is_written_by_kubectl(object, Operation::Update) => {
+            (Strength::Corroborated, evidence.with_witness("applied by cli-utils"))
+        }
+        _ => (annotation_strength(object, OWNING, &SCHEME.managers[1..]), evidence),
     };
-    Some(Claim { owner: alias(id), strength, evidence: format!("annotation {OWNING}={id}{witness}") })
+    Some(Claim { owner: alias(id), strength, evidence })
 }
 
-/// Whether the last-applied annotation names the object; `None` without one, as after a server-side apply.
-fn applied(object: &ObjectMetadata) -> Option<bool> {
-    object.annotations.get(identity::KUBECTL).map(|applied| identity::is_of(applied, object))
+/// Operation of a managed fields entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Apply,
+    Update,
 }
 
-/// Whether `kubectl` wrote the annotation, by server-side apply or otherwise.
+/// Returns true if the field manager `kubectl` wrote the annotation by this operation.
 ///
-/// kubectl itself is `kubectl-client-side-apply` when it applies on its own side, and `kubectl` only on the server's
-/// side. So a plain update by `kubectl` is cli-utils, and an apply by `kubectl` may be a person's with a copied manifest.
-fn wrote(object: &ObjectMetadata, applies: bool) -> bool {
-    let marks = |writer: &ManagedFieldsEntry| writer.annotations.iter().any(|key| **key == *OWNING);
-    object.writers.iter().any(|writer| &*writer.manager == KUBECTL && writer.applies == applies && marks(writer))
+/// kubectl calls itself `kubectl-client-side-apply`, and `kubectl` only for server-side apply. So an update by `kubectl`
+/// comes from cli-utils, and an apply by `kubectl` may come from a person with a copied manifest.
+fn is_written_by_kubectl(object: &ObjectMetadata, operation: Operation) -> bool {
+    let is_writer = |writer: &ManagedFieldsEntry| {
+        &*writer.manager == KUBECTL
+            && writer.applies == (operation == Operation::Apply)
+            && writer.annotations.iter().any(|key| **key == *OWNING)
+    };
+    object.writers.iter().any(is_writer)
 }
 
-fn reach(object: &ObjectMetadata) -> GcEligibility {
-    match wrote(object, true) {
-        true => GcEligibility::Doubtful("whoever runs kubectl apply --server-side writes as cli-utils does"),
-        false => GcEligibility::Normal,
+fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
+    if is_written_by_kubectl(object, Operation::Apply) {
+        return GcEligibility::Doubtful("`kubectl apply --server-side` leaves the same managed fields as cli-utils");
     }
+    GcEligibility::Normal
 }
 
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let known_kind = object.id.is("", "ConfigMap") || object.id.is("kpt.dev", "ResourceGroup");
     let inventory = object.labels.get(INVENTORY_ID).filter(|_| known_kind)?;
     let id = OwnerId::new(SCHEME.system, &object.id.kind, &object.id.namespace, &object.id.name);
-    let state = match content.pointer("/status/observedGeneration").and_then(Value::as_i64) {
+    let status = match content.pointer("/status/observedGeneration").and_then(Value::as_i64) {
         Some(observed) if observed != object.generation => OwnerStatus::Reconciling,
-        _ if owner_status::is_true(content, "Reconciling") => OwnerStatus::Reconciling,
+        _ if is_true(content, "Reconciling") => OwnerStatus::Reconciling,
         _ => OwnerStatus::Ready,
     };
-    Some(Record { aliases: vec![alias(inventory)], state, ..Record::new(id, members(object, content)) })
+    Some(Record { aliases: vec![alias(inventory)], status, ..Record::new(id, members(object, content)) })
 }
 
 fn members(object: &ObjectMetadata, content: &Value) -> Members {
@@ -109,7 +122,7 @@ fn members(object: &ObjectMetadata, content: &Value) -> Members {
     ids.map_or_else(Members::Unreadable, Members::Listed)
 }
 
-/// Unlike Flux, cli-utils refuses an underscore that is left in the name.
+/// Parses an entry id. Unlike Flux, cli-utils rejects an underscore in the name.
 fn strict(key: &str) -> Result<ObjectId, String> {
     let id = inventory_id::parse(key)?;
     if id.name.contains('_') { Err(format!("inventory entry {key:?} has too many fields")) } else { Ok(id) }
@@ -123,11 +136,9 @@ fn resource(entry: &Value) -> Result<ObjectId, String> {
     }
 }
 
-pub(crate) fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    KEEP.into_iter().find_map(|(key, keeps)| {
-        let value = object.annotations.get(key).filter(|value| *value == keeps)?;
-        Some(Protection { key: key.to_owned(), value: value.to_owned() })
-    })
+fn bookkeeping(object: &ObjectMetadata) -> Option<&'static str> {
+    let is_inventory = [INVENTORY_ID, "kpt.dev/inventory-id"].iter().any(|key| object.labels.get(key).is_some());
+    is_inventory.then_some("an inventory")
 }
 
 #[cfg(test)]
@@ -135,6 +146,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::ownership::scheme::last_applied;
     use crate::testing::{Make, object};
 
     #[test]
@@ -172,7 +184,7 @@ mod tests {
     #[test]
     fn an_update_by_kubectl_is_cli_utils_and_an_apply_may_be_anybodys() {
         let marked = || object("", "ConfigMap", "prod", "cm").annotation(OWNING, "x-1");
-        let own = |object: ObjectMetadata| object.annotation(identity::KUBECTL, "/ConfigMap/prod/cm");
+        let own = |object: ObjectMetadata| object.annotation(last_applied::KUBECTL, "/ConfigMap/prod/cm");
         let mut applied = marked().writer(KUBECTL, OWNING);
         applied.writers[0].applies = true;
         let updated = || marked().writer(KUBECTL, OWNING);
@@ -183,19 +195,17 @@ mod tests {
             ("kubectl apply", own(marked().writer("kubectl-client-side-apply", OWNING)), Strength::Bare, true),
             ("kubectl apply --server-side", applied.clone(), Strength::Bare, false),
             ("kpt under its own name", marked().writer("kpt", OWNING), Strength::Corroborated, true),
-            ("copy", updated().annotation(identity::KUBECTL, "/ConfigMap/prod/other"), Strength::Contradicted, true),
+            (
+                "copy",
+                updated().annotation(last_applied::KUBECTL, "/ConfigMap/prod/other"),
+                Strength::Contradicted,
+                true,
+            ),
             ("child", own(updated()).controlled_by("x"), Strength::Contradicted, true),
         ];
         for (name, object, strength, normal) in rows {
             assert_eq!(claim(&object).unwrap().strength, strength, "{name}");
-            assert_eq!(reach(&object) == plain, normal, "{name}");
+            assert_eq!(gc_eligibility(&object) == plain, normal, "{name}");
         }
-    }
-
-    #[test]
-    fn only_exact_values_keep() {
-        let object = |value| object("", "Service", "prod", "web").annotation(KEEP[0].0, value);
-        assert!(keep_mark(&object("keep")).is_some());
-        assert!(keep_mark(&object("Keep")).is_none());
     }
 }

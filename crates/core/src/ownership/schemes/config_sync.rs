@@ -1,14 +1,17 @@
 //! Config Sync: an ApplySet whose parent is a RootSync or RepoSync, with an annotation that names its object. Its
 //! inventory is a ResourceGroup of the same name.
 //!
-//! Source: reference ownership-and-prune 1.2, 2.2.
+//! Source: docs/reference/ownership.md 2.9.
 
 use serde_json::Value;
 
 use super::{applyset, cli_utils};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::ownership::{Claim, Members, MetadataKey, OwnerId, OwnerStatus, Protection, Record, Scheme, Strength};
-use crate::ownership::{always_reached, owner_status};
+use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength};
+use crate::ownership::scheme::members::Members;
+use crate::ownership::scheme::owner_status::{OwnerStatus, condition, is_true};
+use crate::ownership::scheme::protection::ProtectionKey;
+use crate::ownership::scheme::{Claimant, MetadataKey, Record, Scheme};
 
 const RESOURCE_ID: &str = "configsync.gke.io/resource-id";
 const MANAGER: &str = "configsync.gke.io/manager";
@@ -16,25 +19,32 @@ const MANAGED: &str = "configmanagement.gke.io/managed";
 const GROUP: &str = "configsync.gke.io";
 const ROOT_NAMESPACE: &str = "config-management-system";
 
-/// The scheme record.
+/// Scheme of RootSync and RepoSync.
 pub const SCHEME: Scheme = Scheme {
-    name: "config-sync",
-    system: applyset::SCHEME.system,
     member_keys: &[MetadataKey::Annotation(RESOURCE_ID)],
-    selectors: &[],
-    owner_labels: &[],
-    other_marks: &[MANAGER, MANAGED],
-    owner_kinds: &[(GROUP, "RootSync"), (GROUP, "RepoSync")],
-    owner_sources: &[],
+    other_keys: &[MANAGER],
     managers: &["configsync.gke.io", "configsync"],
+    protections: &[ProtectionKey::except(MANAGED, &["enabled"])],
     claim,
+    owner_kinds: &[(GROUP, "RootSync"), (GROUP, "RepoSync")],
     owner,
-    proof: None,
-    reach: always_reached,
-    keep_mark,
+    supersedes,
+    ..Scheme::new("config-sync", applyset::SYSTEM)
 };
 
-/// `<group>_<kind in lower case>_<namespace>_<name>`, without the namespace part for cluster-scoped objects.
+/// A RootSync or RepoSync supersedes the claims of its own ApplySet and inventory.
+fn supersedes(claim: &Claimant<'_>, other: &Claimant<'_>) -> bool {
+    let OwnerId { kind, namespace, name, .. } = claim.owner;
+    claim.strength <= Strength::Bare && aliases(&ObjectId::new(GROUP, kind, namespace, name)).contains(other.owner)
+}
+
+/// Returns the names of a RootSync or RepoSync in claims: the ID of its ApplySet and the ID of its inventory.
+fn aliases(sync: &ObjectId) -> [OwnerId; 2] {
+    let ObjectId { namespace, name, .. } = sync;
+    [applyset::alias(&applyset::id_of(sync)), cli_utils::alias(&format!("{namespace}_{name}"))]
+}
+
+/// Returns `<group>_<kind in lower case>_<namespace>_<name>`, without the namespace part for cluster-scoped objects.
 fn resource_id(id: &ObjectId) -> String {
     let kind = id.kind.to_lowercase();
     match &*id.namespace {
@@ -43,7 +53,8 @@ fn resource_id(id: &ObjectId) -> String {
     }
 }
 
-/// `:root` is RootSync root-sync, `:root_<name>` another; `<ns>` is RepoSync repo-sync there, `<ns>_<name>` another.
+/// Parses a manager: `:root` is RootSync root-sync, `:root_<name>` another; `<ns>` is RepoSync repo-sync there, `<ns>_<name>`
+/// another.
 fn manager(text: &str) -> OwnerId {
     let (scope, name) = text.split_once('_').map_or((text, None), |(scope, name)| (scope, Some(name)));
     match scope {
@@ -60,29 +71,21 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let owner = manager(object.annotations.get(MANAGER)?);
     let own = named == resource_id(&object.id) && object.controller().is_none();
     let strength = if own { Strength::Bound } else { Strength::Contradicted };
-    Some(Claim { owner, strength, evidence: format!("annotation {RESOURCE_ID}={named}") })
+    Some(Claim { owner, strength, evidence: Evidence::annotation(RESOURCE_ID, named) })
 }
 
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let ObjectId { kind, namespace, name, .. } = &object.id;
     let id = OwnerId::new(SCHEME.system, kind, namespace, name);
-    let aliases = vec![
-        applyset::alias(&applyset::id_of(&object.id)),
-        cli_utils::alias(&format!("{namespace}_{name}")),
-        OwnerId::new(cli_utils::SCHEME.system, "ResourceGroup", namespace, name),
-    ];
-    let busy = owner_status::is_true(content, "Reconciling") || owner_status::is_true(content, "Syncing");
-    let state = match owner_status::condition(content, "Stalled") {
+    let is_busy = is_true(content, "Reconciling") || is_true(content, "Syncing");
+    let status = match condition(content, "Stalled") {
         Some(stalled) if stalled.status == "True" => OwnerStatus::NotReady(stalled.message.to_owned()),
-        _ if busy => OwnerStatus::Reconciling,
+        _ if is_busy => OwnerStatus::Reconciling,
         _ => OwnerStatus::Ready,
     };
-    Some(Record { aliases, state, ..Record::new(id, Members::Unrecorded) })
-}
-
-fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    crate::ownership::first_mark(object, &[MANAGED], |value| value == "disabled")
-        .or_else(|| cli_utils::keep_mark(object))
+    let mut aliases = aliases(&object.id).to_vec();
+    aliases.push(OwnerId::new(cli_utils::SCHEME.system, "ResourceGroup", namespace, name));
+    Some(Record { aliases, status, ..Record::new(id, Members::Unrecorded) })
 }
 
 #[cfg(test)]

@@ -1,67 +1,81 @@
 //! Flux v2 HelmRelease: two owner labels on rendered objects, `status.inventory` since helm-controller 1.5, and the Helm
 //! release that it drives.
 //!
-//! Source: reference kustomize-controller 7, flux 3.
+//! Source: docs/reference/flux.md 1 and 6.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::flux_kustomization::{inventory_members, label_claim};
-use super::helm;
+use super::{flux, helm};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, parse_time};
-use crate::ownership::{Claim, GcEligibility, Members, MetadataKey, OwnerId, Protection, Record, Scheme, owner_status};
+use crate::ownership::scheme::claim::{OwnerId, Strength, label_claim};
+use crate::ownership::scheme::hub::HubRules;
+use crate::ownership::scheme::members::Members;
+use crate::ownership::scheme::protection::ProtectionKey;
+use crate::ownership::scheme::{Claimant, MetadataKey, Record, Scheme};
 
 /// Label that names the owning HelmRelease.
 pub const NAME: &str = "helm.toolkit.fluxcd.io/name";
-/// Label that names its namespace.
+/// Label that names the namespace of the owning HelmRelease.
 pub const NAMESPACE: &str = "helm.toolkit.fluxcd.io/namespace";
 /// API group of HelmRelease.
 pub const GROUP: &str = "helm.toolkit.fluxcd.io";
 /// Kind of the owner.
 pub const KIND: &str = "HelmRelease";
+const MANAGERS: &[&str] = &["helm-controller"];
 /// Longer release names are shortened.
 const LONGEST_NAME: usize = 53;
+const BASE: Scheme = flux::base("helmrelease");
 
-/// The scheme record.
+/// Scheme of HelmRelease.
 pub const SCHEME: Scheme = Scheme {
-    name: "helmrelease",
-    system: "flux",
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
-    owner_labels: &[],
-    other_marks: &[helm::HOOK],
+    other_keys: &[helm::HOOK],
+    managers: MANAGERS,
+    protections: &[
+        ProtectionKey::except("helm.toolkit.fluxcd.io/prune", &["enabled"]),
+        ProtectionKey::except("helm.toolkit.fluxcd.io/reconcile", &["enabled"]),
+    ],
+    claim: |object| label_claim(object, flux::SYSTEM, KIND, [NAME, NAMESPACE], MANAGERS),
+    gc_eligibility: helm::hook_eligibility,
     owner_kinds: &[(GROUP, KIND)],
-    owner_sources: &[],
-    managers: &["helm-controller"],
-    claim,
     owner,
-    proof: None,
-    reach,
-    keep_mark,
+    supersedes,
+    drives: &[&helm::SCHEME],
+    hub: Some(HubRules { target: flux::hub_target, keeps_aliases: false }),
+    ..BASE
 };
 
-fn claim(object: &ObjectMetadata) -> Option<Claim> {
-    label_claim(object, SCHEME.system, KIND, [NAME, NAMESPACE], SCHEME.managers)
+/// Besides the rule of all of Flux: the claim of a HelmRelease that is gone supersedes the claim of its Helm release. The
+/// release of a live HelmRelease resolves to it already, so a different owner is another release; and a release that
+/// outlived its HelmRelease is Helm's again.
+fn supersedes(claim: &Claimant<'_>, other: &Claimant<'_>) -> bool {
+    let is_driven = other.owner.system == helm::SCHEME.system && !other.is_live;
+    (BASE.supersedes)(claim, other) || (is_driven && !claim.is_live && claim.strength <= Strength::Bare)
 }
 
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
-    let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, &object.id.name);
-    let mut members = inventory_members(content);
+    let id = OwnerId::new(flux::SYSTEM, KIND, &object.id.namespace, &object.id.name);
+    let mut members = flux::inventory_members(content);
     if let (Members::Listed(ids), Some(chart)) = (&mut members, helm_chart(content)) {
         ids.push(chart);
     }
-    let deployed = content.pointer("/status/history/0/lastDeployed").and_then(Value::as_str).and_then(parse_time);
-    let aliases = releases(object, content);
-    Some(Record { aliases, finished: deployed, state: owner_status::flux(object, content), ..Record::new(id, members) })
+    Some(Record {
+        aliases: releases(object, content),
+        finished: content.pointer("/status/history/0/lastDeployed").and_then(Value::as_str).and_then(parse_time),
+        status: flux::status(object, content, None),
+        ..Record::new(id, members)
+    })
 }
 
-/// The HelmChart that the controller makes for a release: it carries the owner labels and is in no inventory.
+/// Returns the HelmChart that the controller creates for a release: it carries the owner labels and is in no inventory.
 pub fn helm_chart(content: &Value) -> Option<ObjectId> {
     let (namespace, name) = content.pointer("/status/helmChart")?.as_str()?.split_once('/')?;
     Some(ObjectId::new("source.toolkit.fluxcd.io", "HelmChart", namespace, name))
 }
 
-/// Whether a Secret is one of the records that Helm keeps of this release, by the name and place in the status.
+/// Returns true if a Secret is one of the records that Helm keeps of this release, by name and namespace in the status.
 pub fn is_record(content: &Value, object: &ObjectMetadata) -> bool {
     let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (Some(name), Some(stored)) = (text("/status/history/0/name"), text("/status/storageNamespace")) else {
@@ -71,7 +85,7 @@ pub fn is_record(content: &Value, object: &ObjectMetadata) -> bool {
     object.id.is("", "Secret") && *object.id.namespace == *stored && labelled("owner", "helm") && labelled("name", name)
 }
 
-/// The Helm release as Helm itself knows it, by the namespace it is installed in and the one its record is stored in.
+/// Returns the Helm release as Helm names it: in the namespace of its objects, and in the namespace of its record.
 fn releases(object: &ObjectMetadata, content: &Value) -> Vec<OwnerId> {
     let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let target = text("/spec/targetNamespace");
@@ -88,21 +102,13 @@ fn releases(object: &ObjectMetadata, content: &Value) -> Vec<OwnerId> {
     namespaces.into_iter().map(|namespace| helm::release(namespace, &name)).collect()
 }
 
-/// The first 40 characters, `-`, and 12 hex digits of the SHA-256 of the whole.
+/// Returns the first 40 characters, `-`, and 12 hex digits of the SHA-256 of the whole name, if it is too long.
 fn shorten(name: &str) -> String {
     if name.len() <= LONGEST_NAME {
         return name.to_owned();
     }
     let digest = crate::text::hex(&Sha256::digest(name)[..6]);
     format!("{}-{digest}", name.chars().take(40).collect::<String>())
-}
-
-fn reach(object: &ObjectMetadata) -> GcEligibility {
-    helm::hook_reach(object)
-}
-
-fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    helm::keep_mark(object)
 }
 
 #[cfg(test)]

@@ -1,137 +1,88 @@
 //! Flux v2 Kustomization: two owner labels on every applied object, `status.inventory` on the Kustomization.
 //!
-//! Source: reference kustomize-controller 1.1 (inventory), 1.4 (guards) and 9 (classification).
+//! Source: docs/reference/kustomize-controller.md 2 (inventory) and 5.1 (guards), and docs/reference/ownership.md 1.2.
 
 use serde_json::Value;
 
-use super::{flux_snapshot, inventory_id};
-use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::{Claim, Members, MetadataKey, OwnerId, Protection, Record, Scheme, always_reached};
-use crate::ownership::{label_strength, owner_status};
+use super::{flux, flux_snapshot};
+use crate::kubernetes::object::{ObjectMetadata, Resource};
+use crate::ownership::scheme::claim::{OwnerId, label_claim};
+use crate::ownership::scheme::hub::HubRules;
+use crate::ownership::scheme::members::Members;
+use crate::ownership::scheme::owner_status::condition;
+use crate::ownership::scheme::protection::ProtectionKey;
+use crate::ownership::scheme::{MetadataKey, Record, Scheme};
 
 /// Label that names the owning Kustomization.
 pub const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
-/// Label that names its namespace.
+/// Label that names the namespace of the owning Kustomization.
 pub const NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
 /// API group of Kustomization.
 pub const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// Kind of the owner.
 pub const KIND: &str = "Kustomization";
-/// Key that turns pruning of an object off.
+/// Key that disables pruning of an object.
 pub const PRUNE: &str = "kustomize.toolkit.fluxcd.io/prune";
-/// Key that turns applying and pruning of an object off.
+/// Key that disables applying and pruning of an object.
 pub const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
 /// Key that sets the mode of server-side apply.
 pub const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
-/// Keys that protect from pruning, with the value that does (compared without case; label or annotation).
-const KEEP: [(&str, &str); 3] = [(PRUNE, "disabled"), (RECONCILE, "disabled"), (SSA, "ignore")];
+const MANAGERS: &[&str] = &["kustomize-controller"];
 
-/// The scheme record.
+/// Scheme of Kustomization.
 pub const SCHEME: Scheme = Scheme {
-    name: "kustomization",
-    system: "flux",
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
-    owner_labels: &[],
-    other_marks: &[flux_snapshot::CHECKSUM],
+    other_keys: &[flux_snapshot::CHECKSUM],
+    managers: MANAGERS,
+    protections: &[
+        ProtectionKey::except(PRUNE, &["enabled"]),
+        ProtectionKey::except(RECONCILE, &["enabled"]),
+        ProtectionKey::except(SSA, &["merge", "override", "ifnotpresent"]),
+    ],
+    claim: |object| label_claim(object, flux::SYSTEM, KIND, [NAME, NAMESPACE], MANAGERS),
     owner_kinds: &[(GROUP, KIND)],
-    owner_sources: &[],
-    managers: &["kustomize-controller"],
-    claim,
     owner,
-    proof: None,
-    reach: always_reached,
-    keep_mark,
+    hub: Some(HubRules { target: flux::hub_target, keeps_aliases: true }),
+    will_prune,
+    ..flux::base("kustomization")
 };
 
-fn claim(object: &ObjectMetadata) -> Option<Claim> {
-    label_claim(object, SCHEME.system, KIND, [NAME, NAMESPACE], SCHEME.managers)
-}
-
-/// The claim of a pair of labels that name the owner.
-pub(crate) fn label_claim(
-    object: &ObjectMetadata,
-    system: &str,
-    kind: &str,
-    [name_label, namespace_label]: [&str; 2],
-    managers: &[&str],
-) -> Option<Claim> {
-    let name = object.labels.get(name_label)?;
-    let namespace = object.labels.get(namespace_label)?;
-    let strength = label_strength(object, name_label, managers);
-    let evidence = format!("labels {name_label}={name}, {namespace_label}={namespace}");
-    Some(Claim { owner: OwnerId::new(system, kind, namespace, name), strength, evidence })
-}
-
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
-    let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, &object.id.name);
-    let members = match inventory_members(content) {
+    let id = OwnerId::new(flux::SYSTEM, KIND, &object.id.namespace, &object.id.name);
+    let members = match flux::inventory_members(content) {
         Members::Unrecorded => flux_snapshot::members(content),
         recorded => recorded,
     };
-    let ready = owner_status::condition(content, "Ready");
-    // Every run takes Ready to Unknown and back (reference flux 4.2): its last change is the end of the last run.
-    let finished = ready.and_then(|ready| ready.changed);
-    Some(Record { state: owner_status::flux(object, content), finished, ..Record::new(id, members) })
+    // Every run sets Ready to Unknown and back (docs/reference/flux.md 2): its last transition is the end of the last run.
+    let finished = condition(content, "Ready").and_then(|ready| ready.changed);
+    Some(Record { status: flux::status(object, content, None), finished, ..Record::new(id, members) })
 }
 
-/// `status.inventory.entries` of the kinds that share its shape.
-pub(crate) fn inventory_members(content: &Value) -> Members {
-    let Some(entries) = content.pointer("/status/inventory/entries").and_then(Value::as_array) else {
-        return Members::Unrecorded;
-    };
-    let ids = entries.iter().map(|entry| entry.get("id").and_then(Value::as_str).unwrap_or_default());
-    let remote = content.pointer("/spec/kubeConfig").is_some_and(|config| !config.is_null());
-    match ids.map(inventory_id::parse).collect() {
-        Ok(ids) if remote => Members::Remote(ids),
-        Ok(ids) => Members::Listed(ids),
-        Err(broken) => Members::Unreadable(broken),
-    }
-}
-
-fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    KEEP.iter()
-        .find_map(|(key, value)| crate::ownership::first_mark(object, &[key], |live| live.eq_ignore_ascii_case(value)))
+fn will_prune(owner: &Resource, object: &ObjectMetadata) -> bool {
+    owner.text("/status/snapshot/checksum").is_some_and(|current| flux_snapshot::is_stale(object, current))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::kubernetes::object::ObjectId;
-    use crate::ownership::Strength;
+    use crate::ownership::protection::find_protection;
+    use crate::ownership::scheme::claim::Strength;
     use crate::testing::{Make, object};
 
     #[test]
-    fn both_labels_are_needed_and_the_manager_is_the_witness() {
+    fn both_labels_are_needed_and_the_manager_corroborates() {
         let one = object("", "ConfigMap", "shop", "cm").label(NAME, "apps");
-        assert_eq!(claim(&one), None);
+        assert_eq!((SCHEME.claim)(&one), None);
         let both = one.label(NAMESPACE, "flux-system");
-        assert_eq!(claim(&both).unwrap().strength, Strength::Bare);
+        assert_eq!((SCHEME.claim)(&both).unwrap().strength, Strength::Bare);
         let written = both.clone().writer("kustomize-controller", NAME);
-        assert_eq!(claim(&written).unwrap().strength, Strength::Corroborated);
-        assert_eq!(claim(&both.writer("some-operator", NAME)).unwrap().strength, Strength::Bare);
+        assert_eq!((SCHEME.claim)(&written).unwrap().strength, Strength::Corroborated);
+        assert_eq!((SCHEME.claim)(&both.writer("some-operator", NAME)).unwrap().strength, Strength::Bare);
     }
 
     #[test]
-    fn an_inventory_is_listed_remote_broken_or_not_there() {
-        let entries = json!([{"id": "shop_web_apps_Deployment", "v": "v1"}]);
-        let web = ObjectId::new("apps", "Deployment", "shop", "web");
-        let local = json!({"spec": {"kubeConfig": null}, "status": {"inventory": {"entries": entries}}});
-        assert_eq!(inventory_members(&local), Members::Listed(vec![web.clone()]));
-        let remote = json!({"spec": {"kubeConfig": {}}, "status": {"inventory": {"entries": entries}}});
-        assert_eq!(inventory_members(&remote), Members::Remote(vec![web]));
-        for broken in [json!([{"id": "a_b"}]), json!([{"v": "v1"}]), json!([7]), json!([{"id": {}}])] {
-            let status = json!({"status": {"inventory": {"entries": broken}}});
-            assert!(matches!(inventory_members(&status), Members::Unreadable(_)), "{broken}");
-        }
-        assert_eq!(inventory_members(&json!({"status": {"inventory": "absurd"}})), Members::Unrecorded);
-        assert_eq!(inventory_members(&Value::Null), Members::Unrecorded);
-    }
-
-    #[test]
-    fn guards_are_read_from_labels_and_annotations_without_case() {
+    fn protections_are_read_from_labels_and_annotations_without_case() {
         let plain = object("", "ConfigMap", "shop", "cm");
         let rows = [
             ("kustomize.toolkit.fluxcd.io/prune", "Disabled", true),
@@ -141,8 +92,9 @@ mod tests {
             ("kustomize.toolkit.fluxcd.io/prune", "enabled", false),
         ];
         for (key, value, kept) in rows {
-            assert_eq!(keep_mark(&plain.clone().label(key, value)).is_some(), kept, "{key}={value}");
-            assert_eq!(keep_mark(&plain.clone().annotation(key, value)).is_some(), kept, "{key}={value}");
+            for object in [plain.clone().label(key, value), plain.clone().annotation(key, value)] {
+                assert_eq!(find_protection(&object).is_some(), kept, "{key}={value}");
+            }
         }
     }
 }

@@ -1,61 +1,53 @@
-//! flux-operator: ResourceSet and FluxInstance, two labels each and the inventory shape of Kustomization.
+//! flux-operator: ResourceSet and FluxInstance, two labels each and the inventory format of Kustomization.
 //!
-//! Source: reference flux 3 and 4, ownership-and-prune 1.7.
+//! Source: docs/reference/flux.md 1 and 7, and docs/reference/ownership.md 2.3.
 
 use serde_json::Value;
 
-use super::flux_kustomization::{inventory_members, label_claim};
+use super::flux;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::{Claim, MetadataKey, OwnerId, Protection, Record, Scheme, always_reached, owner_status};
+use crate::ownership::scheme::claim::{OwnerId, label_claim};
+use crate::ownership::scheme::protection::ProtectionKey;
+use crate::ownership::scheme::{MetadataKey, Record, Scheme};
 
 /// API group of both kinds.
 pub const GROUP: &str = "fluxcd.controlplane.io";
+/// Annotation with the value `disabled` that suspends an object of flux-operator.
+pub const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
 const MANAGERS: &[&str] = &["flux-operator"];
 const SET: [&str; 2] = ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
 const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"];
 
-/// ResourceSet.
+/// Scheme of ResourceSet.
 pub const RESOURCE_SET: Scheme = Scheme {
-    name: "resourceset",
-    system: "flux",
     member_keys: &[MetadataKey::Label(SET[0]), MetadataKey::Label(SET[1])],
     selectors: &[SET[0]],
-    owner_labels: &[],
-    other_marks: &[],
-    owner_kinds: &[(GROUP, "ResourceSet")],
-    owner_sources: &[],
     managers: MANAGERS,
-    claim: |object| claim(object, "ResourceSet", SET),
+    protections: &[
+        ProtectionKey::except("fluxcd.controlplane.io/prune", &["enabled"]),
+        ProtectionKey::except(SWITCH, &["enabled"]),
+    ],
+    claim: |object| label_claim(object, flux::SYSTEM, "ResourceSet", SET, MANAGERS),
+    owner_kinds: &[(GROUP, "ResourceSet")],
     owner,
-    proof: None,
-    reach: always_reached,
-    keep_mark,
+    ..flux::base("resourceset")
 };
 
-/// FluxInstance.
+/// Scheme of FluxInstance.
 pub const FLUX_INSTANCE: Scheme = Scheme {
     name: "fluxinstance",
     member_keys: &[MetadataKey::Label(INSTANCE[0]), MetadataKey::Label(INSTANCE[1])],
     selectors: &[INSTANCE[0]],
+    protections: &[],
+    claim: |object| label_claim(object, flux::SYSTEM, "FluxInstance", INSTANCE, MANAGERS),
     owner_kinds: &[(GROUP, "FluxInstance")],
-    claim: |object| claim(object, "FluxInstance", INSTANCE),
     ..RESOURCE_SET
 };
 
-fn claim(object: &ObjectMetadata, kind: &str, labels: [&str; 2]) -> Option<Claim> {
-    label_claim(object, RESOURCE_SET.system, kind, labels, MANAGERS)
-}
-
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
-    let id = OwnerId::new(RESOURCE_SET.system, &object.id.kind, &object.id.namespace, &object.id.name);
-    Some(Record { state: owner_status::flux(object, content), ..Record::new(id, inventory_members(content)) })
-}
-
-/// The only exclusion that the operator's garbage collection knows (reference flux 4.1).
-fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    crate::ownership::first_mark(object, &["fluxcd.controlplane.io/prune"], |value| {
-        value.eq_ignore_ascii_case("disabled")
-    })
+    let id = OwnerId::new(flux::SYSTEM, &object.id.kind, &object.id.namespace, &object.id.name);
+    let status = flux::status(object, content, Some(SWITCH));
+    Some(Record { status, ..Record::new(id, flux::inventory_members(content)) })
 }
 
 #[cfg(test)]

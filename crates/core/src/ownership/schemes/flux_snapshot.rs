@@ -1,17 +1,17 @@
-//! Flux v2 Kustomization of v1beta1: `status.snapshot` names namespaces and kinds, never objects; members are whatever
-//! carries the owner labels there, and a checksum label or annotation says which run applied them.
+//! Flux v2 Kustomization of v1beta1: `status.snapshot` lists namespaces and kinds, not objects. Members are all objects
+//! with the owner labels there, and a checksum label or annotation identifies the run that applied them.
 //!
-//! Source: reference kustomize-controller 2.1. It can be read only from clusters that store v1beta1.
+//! Source: docs/reference/kustomize-controller.md 9.1. Only clusters that store v1beta1 have it.
 
 use serde_json::Value;
 
 use crate::kubernetes::object::{GroupKind, ObjectMetadata};
-use crate::ownership::{Area, Members, Scope};
+use crate::ownership::scheme::members::{Area, Members, Scope};
 
 /// Checksum of the build that applied an object: a label up to v0.12, an annotation from v0.13.
 pub const CHECKSUM: &str = "kustomize.toolkit.fluxcd.io/checksum";
 
-/// `status.snapshot` as a scope.
+/// Returns the scope in `status.snapshot`.
 pub(crate) fn members(content: &Value) -> Members {
     let Some(entries) = content.pointer("/status/snapshot/entries").and_then(Value::as_array) else {
         return Members::Unrecorded;
@@ -22,8 +22,8 @@ pub(crate) fn members(content: &Value) -> Members {
     }
 }
 
-/// The empty namespace holds cluster-scoped kinds, and namespaced ones whose manifest had no namespace: the controller
-/// lists these across the whole cluster.
+/// Reads one entry. The empty namespace contains cluster-scoped kinds, and namespaced ones whose manifest had no
+/// namespace: the controller lists these in the whole cluster.
 fn area(entry: &Value) -> Result<Area, String> {
     let namespace = entry.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let kinds = entry.get("kinds").and_then(Value::as_object).ok_or("a snapshot entry has no kinds")?;
@@ -32,7 +32,7 @@ fn area(entry: &Value) -> Result<Area, String> {
     Ok(Area { namespaces, kinds: Some(kinds) })
 }
 
-/// `apps/v1, Kind=Deployment`, and `/v1, Kind=Secret` for the core group.
+/// Parses `apps/v1, Kind=Deployment`, and `/v1, Kind=Secret` for the core group.
 fn group_kind(text: &str) -> Result<GroupKind, String> {
     let parts = text.split_once(", Kind=").and_then(|(version, kind)| Some((version.split_once('/')?, kind)));
     match parts {
@@ -41,8 +41,8 @@ fn group_kind(text: &str) -> Result<GroupKind, String> {
     }
 }
 
-/// Whether a run of another checksum applied an object, so that the next garbage collection would delete it: v0.13 and
-/// later take a missing annotation for current, earlier versions took a missing label for stale.
+/// Returns true if a run with another checksum applied an object, so that the next garbage collection deletes it. Version
+/// 0.13 and later treat a missing annotation as current; earlier versions treated a missing label as stale.
 pub fn is_stale(object: &ObjectMetadata, current: &str) -> bool {
     let mark = object.annotations.get(CHECKSUM).or_else(|| object.labels.get(CHECKSUM));
     mark.is_some_and(|mark| mark != current)

@@ -1,72 +1,70 @@
 //! Helm: a label and two annotations on every object of a release; the release itself is a Secret (or ConfigMap) per
 //! revision, recognised by name and labels without reading its data.
 //!
-//! Source: reference ownership-and-prune 1.5, kustomize-controller 7.
+//! Source: docs/reference/ownership.md 2.4 and docs/reference/flux.md 6.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::helm_release;
 use crate::kubernetes::object::{ObjectMetadata, Resource};
-use crate::ownership::annotation_strength;
-use crate::ownership::{
-    Claim, GcEligibility, Members, MetadataKey, OwnerId, OwnerSource, OwnerStatus, Protection, Record, Scheme,
-};
+use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, annotation_strength};
+use crate::ownership::scheme::members::Members;
+use crate::ownership::scheme::owner_status::OwnerStatus;
+use crate::ownership::scheme::protection::ProtectionKey;
+use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, Scheme};
 
-/// Marks a hook: it carries the release's marks and is in no record of it.
+/// Annotation of a hook: it carries the labels of the release and is in no record of it.
 pub const HOOK: &str = "helm.sh/hook";
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-const POLICY: &str = "helm.sh/resource-policy";
-/// Kind under which a release is shown; it is not an object.
+/// Kind of a release as an owner; it is not an object.
 const KIND: &str = "Release";
 const RECORD_PREFIX: &str = "sh.helm.release.v1.";
-/// Type of the Secrets that hold records.
+/// Type of the Secrets that contain records.
 const RECORD_TYPE: &str = "helm.sh/release.v1";
-/// Keys of what is left of a record that was read.
+/// Keys in the reduced content of a record.
 const LISTED: &str = "listed";
 const UNREADABLE: &str = "unreadable";
 
 const fn record(kind: &'static str) -> OwnerSource {
-    OwnerSource { group: "", kind, selector: "owner=helm", full: false, only_if_marked: false }
+    OwnerSource { group: "", kind, selector: "owner=helm", full: false, only_if_claimed: false }
 }
 
-/// The scheme record.
+/// Scheme of releases.
 pub const SCHEME: Scheme = Scheme {
-    name: "helm",
-    system: "helm",
     member_keys: &[MetadataKey::Annotation(RELEASE_NAME)],
     selectors: &["app.kubernetes.io/managed-by=Helm"],
-    owner_labels: &["owner"],
-    other_marks: &[RELEASE_NAMESPACE, HOOK, MANAGED_BY],
-    owner_kinds: &[],
-    owner_sources: &[record("Secret"), record("ConfigMap")],
-    managers: &[],
+    other_keys: &[RELEASE_NAMESPACE, HOOK, MANAGED_BY],
+    common_labels: &["owner", MANAGED_BY],
+    // Helm itself interprets values in three ways, so any value protects.
+    protections: &[ProtectionKey::any("helm.sh/resource-policy")],
     claim,
+    gc_eligibility: hook_eligibility,
+    owner_labels: &["owner"],
+    owner_sources: &[record("Secret"), record("ConfigMap")],
     owner,
-    proof: None,
-    reach: hook_reach,
-    keep_mark,
+    bookkeeping,
+    ..Scheme::new("helm", "helm")
 };
 
-/// A release as an owner.
+/// Returns the identity of a release as an owner.
 pub(crate) fn release(namespace: &str, name: &str) -> OwnerId {
     OwnerId::new(SCHEME.system, KIND, namespace, name)
 }
 
-/// All three marks are needed: `helm template` output carries the label alone.
+/// All three keys are needed: the output of `helm template` has the label alone.
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let name = object.annotations.get(RELEASE_NAME)?;
     let namespace = object.annotations.get(RELEASE_NAMESPACE)?;
     object.labels.get(MANAGED_BY).filter(|value| *value == "Helm")?;
     let strength = annotation_strength(object, RELEASE_NAME, &["helm", "helm-controller"]);
-    let evidence = format!("annotations {RELEASE_NAME}={name}, {RELEASE_NAMESPACE}={namespace}");
+    let evidence = Evidence::of(format!("annotations {RELEASE_NAME}={name}, {RELEASE_NAMESPACE}={namespace}"));
     Some(Claim { owner: release(namespace, name), strength, evidence })
 }
 
-/// A release record without its data: only what it lists is left. `None` for Secrets of another type, whatever they are
-/// labelled.
+/// Reduces a release record to the identities that it lists. `None` for Secrets of another type, whatever their labels.
 pub fn record_of(full: Resource) -> Option<Resource> {
     let secret = full.object.id.is("", "Secret");
     if secret && full.text("/type") != Some(RECORD_TYPE) {
@@ -82,7 +80,7 @@ pub fn record_of(full: Resource) -> Option<Resource> {
     Some(Resource { object: full.object, content })
 }
 
-/// What [`record_of`] left.
+/// Returns the members in a record that [`record_of`] reduced.
 fn recorded(content: &Value) -> Members {
     if let Some(why) = content.get(UNREADABLE).and_then(Value::as_str) {
         return Members::Unreadable(why.to_owned());
@@ -91,7 +89,7 @@ fn recorded(content: &Value) -> Members {
     listed.map_or(Members::Unrecorded, Members::Listed)
 }
 
-/// One revision of a release. Its data is parsed only where the caller chose to read it.
+/// Returns the record of one revision. Its data is read only if the user allowed to read Secrets.
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let label = |key: &str| object.labels.get(key);
     let revision = object.id.name.strip_prefix(RECORD_PREFIX)?;
@@ -100,41 +98,40 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
         return None;
     }
     let (name, number) = revision.rsplit_once(".v")?;
-    let state = match label("status").unwrap_or_default() {
+    let status = match label("status").unwrap_or_default() {
         "deployed" | "superseded" | "" => OwnerStatus::Ready,
         status if status.starts_with("pending") => OwnerStatus::Reconciling,
         "uninstalling" => OwnerStatus::Terminating,
         status => OwnerStatus::NotReady(format!("its newest revision is {status}")),
     };
     Some(Record {
-        state,
+        status,
         rank: number.parse().ok()?,
         ..Record::new(release(&object.id.namespace, name), recorded(content))
     })
 }
 
 /// Hooks are not part of the manifest that a release records.
-pub(crate) fn hook_reach(object: &ObjectMetadata) -> GcEligibility {
+pub(crate) fn hook_eligibility(object: &ObjectMetadata) -> GcEligibility {
     match object.annotations.get(HOOK) {
         Some(_) => GcEligibility::NeverRecorded("it is a Helm hook"),
         None => GcEligibility::Normal,
     }
 }
 
-/// Any value protects: Helm itself reads the key in three ways.
-pub(crate) fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    let value = object.annotations.get(POLICY)?;
-    Some(Protection { key: POLICY.to_owned(), value: value.to_owned() })
+fn bookkeeping(object: &ObjectMetadata) -> Option<&'static str> {
+    let is_record = object.labels.get("owner") == Some("helm") && object.id.name.starts_with(RECORD_PREFIX);
+    is_record.then_some("the record of a Helm release")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ownership::Strength;
+    use crate::ownership::scheme::claim::Strength;
     use crate::testing::{Make, object};
 
     #[test]
-    fn all_three_marks_make_a_claim() {
+    fn all_three_keys_make_a_claim() {
         let both =
             object("", "Service", "prod", "web").annotation(RELEASE_NAME, "web").annotation(RELEASE_NAMESPACE, "prod");
         let full = both.clone().label(MANAGED_BY, "Helm");
@@ -151,9 +148,9 @@ mod tests {
         let record =
             |name: &str, status| object("", "Secret", "prod", name).label("owner", "helm").label("status", status);
         let found = owner(&record("sh.helm.release.v1.my.web.v12", "deployed"), &Value::Null).unwrap();
-        assert_eq!((found.id, found.rank, found.state), (release("prod", "my.web"), 12, OwnerStatus::Ready));
+        assert_eq!((found.id, found.rank, found.status), (release("prod", "my.web"), 12, OwnerStatus::Ready));
         let pending = owner(&record("sh.helm.release.v1.web.v1", "pending-upgrade"), &Value::Null).unwrap();
-        assert_eq!(pending.state, OwnerStatus::Reconciling);
+        assert_eq!(pending.status, OwnerStatus::Reconciling);
         for name in ["web", "sh.helm.release.v1.web", "sh.helm.release.v1.web.vx", "sh.helm.release.v1."] {
             assert!(owner(&record(name, "deployed"), &Value::Null).is_none(), "{name}");
         }

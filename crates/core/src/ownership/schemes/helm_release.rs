@@ -1,7 +1,7 @@
-//! What a Helm release record lists: the documents of the manifest inside it. Read only where the user asked for
-//! Secrets to be read; nothing but identities leaves this file.
+//! Members of a Helm release: the documents of the manifest in its record. Read only if the user allowed to read Secrets;
+//! nothing but identities leaves this file.
 //!
-//! Source: reference ownership-and-prune 1.5.
+//! Source: docs/reference/ownership.md 2.4.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::kubernetes::object::ObjectId;
-use crate::ownership::Members;
+use crate::ownership::scheme::members::Members;
 
 /// A release larger than this when unpacked is not read; etcd holds 1.5 MiB packed.
 const LARGEST: u64 = 64 << 20;
@@ -28,7 +28,7 @@ struct ReleaseObject {
     kind: String,
     #[serde(default)]
     metadata: ReleaseObjectMetadata,
-    /// The elements of a `List`, which Helm takes apart.
+    /// Elements of a `List`, which Helm treats as separate objects.
     #[serde(default)]
     items: Vec<ReleaseObject>,
 }
@@ -40,9 +40,9 @@ struct ReleaseObjectMetadata {
     namespace: Option<String>,
 }
 
-/// The members listed in `data.release`: base64 of perhaps-gzip JSON, with one more base64 layer in a Secret.
-/// An object without namespace is listed in the release's; whether its kind is namespaced at all the manifest does not
-/// say, so the index takes the namespace from cluster-scoped kinds again.
+/// Returns the members listed in `data.release`: base64 of JSON, gzipped or not, with one more base64 layer in a Secret.
+/// An object without namespace gets that of the release. The manifest does not say which kinds are namespaced, so the
+/// index removes the namespace of cluster-scoped kinds again.
 pub(crate) fn members(data: &str, secret: bool, namespace: &str) -> Members {
     match manifest(data, secret) {
         Some(manifest) => read(&manifest, namespace),
@@ -66,7 +66,7 @@ fn manifest(data: &str, secret: bool) -> Option<String> {
 fn read(manifest: &str, namespace: &str) -> Members {
     let mut ids = vec![];
     for (n, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
-        // What the parser says of a fault may hold a Secret's value, so only the place is told.
+        // The parser's message can contain a Secret's value, so the error has the position only.
         let Ok(document) = Option::<ReleaseObject>::deserialize(document) else {
             return Members::Unreadable(format!("document {} of its manifest cannot be read", n + 1));
         };
@@ -78,7 +78,7 @@ fn read(manifest: &str, namespace: &str) -> Members {
 }
 
 impl ReleaseObject {
-    /// Adds the identities in this document; false when it is no object.
+    /// Adds the identities in this document. Returns false if it is no object.
     fn list(self, namespace: &str, ids: &mut Vec<ObjectId>) -> bool {
         if self.kind == "List" {
             return self.items.into_iter().all(|item| item.list(namespace, ids));

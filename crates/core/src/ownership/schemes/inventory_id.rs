@@ -1,6 +1,6 @@
-//! The inventory entry id `<namespace>_<name>_<group>_<Kind>` that Flux, flux-operator and cli-utils share.
+//! Inventory entry id `<namespace>_<name>_<group>_<Kind>` that Flux, flux-operator and cli-utils share.
 //!
-//! Source: reference kustomize-controller 1.1. Parsing follows the controllers exactly, including that `__` in a name
+//! Source: docs/reference/kustomize-controller.md 2.1. Parsing follows the controllers exactly, including that `__` in a name
 //! reads as `:` for every kind although only RBAC kinds are written so.
 
 use crate::kubernetes::object::ObjectId;
@@ -8,7 +8,7 @@ use crate::kubernetes::object::ObjectId;
 /// Parses an entry id.
 ///
 /// # Errors
-/// The id as text when it has fewer than three separators or an empty kind.
+/// If the id has fewer than three separators or an empty kind.
 pub fn parse(id: &str) -> Result<ObjectId, String> {
     let broken = || format!("inventory entry {id:?} is not <namespace>_<name>_<group>_<Kind>");
     let (namespace, rest) = id.split_once('_').ok_or_else(broken)?;
@@ -20,7 +20,7 @@ pub fn parse(id: &str) -> Result<ObjectId, String> {
     Ok(ObjectId::new(group, kind, namespace, &name.replace("__", ":")))
 }
 
-/// Writes an entry id as the controllers do: `:` becomes `__` in the names of RBAC kinds only.
+/// Formats an entry id as the controllers do: `:` becomes `__` in the names of RBAC kinds only.
 pub fn format(id: &ObjectId) -> String {
     let rbac = &*id.group == "rbac.authorization.k8s.io"
         && matches!(&*id.kind, "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding");
@@ -32,7 +32,7 @@ pub fn format(id: &ObjectId) -> String {
 mod tests {
     use super::*;
 
-    /// Vectors of the reference: id, namespace, name, group, kind.
+    /// Id, namespace, name, group and kind of the examples in docs/reference/kustomize-controller.md 2.1.
     const VECTORS: [(&str, &str, &str, &str, &str); 10] = [
         ("default_podinfo__Service", "default", "podinfo", "", "Service"),
         ("_sys__x_rbac.authorization.k8s.io_ClusterRole", "", "sys:x", "rbac.authorization.k8s.io", "ClusterRole"),

@@ -1,62 +1,68 @@
-//! kapp: a label with the app's value, and an annotation that names the object; the app is a ConfigMap.
+//! kapp: a label with the number of the app, and an annotation that names the object; the app is a ConfigMap.
 //!
-//! Source: reference ownership-and-prune 1.1, 2.2.
+//! Source: docs/reference/ownership.md 2.7.
 
 use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::ownership::{
-    Claim, Members, MetadataKey, OwnerId, OwnerSource, OwnerStatus, Protection, Record, Scheme, Scope, Strength,
-};
-use crate::ownership::{always_reached, first_mark};
+use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength};
+use crate::ownership::scheme::members::{Members, Scope};
+use crate::ownership::scheme::owner_status::OwnerStatus;
+use crate::ownership::scheme::protection::ProtectionKey;
+use crate::ownership::scheme::{MetadataKey, OwnerSource, Record, Scheme};
 
 const APP: &str = "kapp.k14s.io/app";
 const IDENTITY: &str = "kapp.k14s.io/identity";
 const ASSOCIATION: &str = "kapp.k14s.io/association";
 const IS_APP: &str = "kapp.k14s.io/is-app";
 const KIND: &str = "App";
-/// Suffix of app names when kapp was told to use qualified ConfigMap names.
+/// Suffix of app names if kapp uses qualified ConfigMap names.
 const SUFFIX: &str = ".apps.k14s.io";
-/// Never deleted by kapp, whatever they carry.
-const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// The scheme record.
+/// Scheme of apps.
 pub const SCHEME: Scheme = Scheme {
-    name: "kapp",
-    system: "kapp",
     member_keys: &[MetadataKey::Label(APP)],
     selectors: &[APP],
-    owner_labels: &[IS_APP],
-    other_marks: &[IDENTITY, ASSOCIATION],
-    owner_kinds: &[],
-    owner_sources: &[OwnerSource { group: "", kind: "ConfigMap", selector: IS_APP, full: true, only_if_marked: false }],
-    managers: &[],
+    other_keys: &[IDENTITY, ASSOCIATION],
+    protections: &[
+        ProtectionKey::except("kapp.k14s.io/delete-strategy", &[""]),
+        ProtectionKey::any("kapp.k14s.io/orphaned"),
+        ProtectionKey::any("kapp.k14s.io/noop"),
+        ProtectionKey::any("kapp.k14s.io/exists"),
+    ],
     claim,
+    owner_labels: &[IS_APP],
+    owner_sources: &[OwnerSource {
+        group: "",
+        kind: "ConfigMap",
+        selector: IS_APP,
+        full: true,
+        only_if_claimed: false,
+    }],
     owner,
-    proof: None,
-    reach: always_reached,
-    keep_mark,
+    bookkeeping,
+    ..Scheme::new("kapp", "kapp")
 };
 
-/// `<namespace>/<group>/<Kind>/<name>`.
+/// Returns `<namespace>/<group>/<Kind>/<name>`.
 fn key(id: &ObjectId) -> String {
     format!("{}/{}/{}/{}", id.namespace, id.group, id.kind, id.name)
 }
 
-/// The association label of an object.
+/// Returns the value of the association label of an object.
 fn association(id: &ObjectId) -> String {
     format!("v1.{}", crate::text::hex(&Md5::digest(key(id))))
 }
 
-/// `v1;<key>;<apiVersion>` names this object.
-fn names(identity: &str, id: &ObjectId) -> bool {
+/// Returns true if `v1;<key>;<apiVersion>` names this object.
+fn names_object(identity: &str, id: &ObjectId) -> bool {
     let fields: Vec<&str> = identity.split(';').collect();
     matches!(fields[..], ["v1", named, _] if named == key(id))
 }
 
-/// The identity under which claims name the app with a label value.
+/// Returns the identity under which claims name the app with a label value.
 fn alias(value: &str) -> OwnerId {
     OwnerId::new(SCHEME.system, KIND, "", value)
 }
@@ -65,12 +71,14 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let value = object.labels.get(APP)?;
     let associated = object.labels.get(ASSOCIATION).is_none_or(|live| live == association(&object.id));
     let (strength, witness) = match object.annotations.get(IDENTITY) {
-        _ if object.controller().is_some() => (Strength::Contradicted, "a controller made the object"),
-        None => (Strength::Contradicted, "without identity: made by a member, not by kapp"),
-        Some(identity) if names(identity, &object.id) && associated => (Strength::Bound, "identity names this object"),
-        Some(_) => (Strength::Contradicted, "identity or association is another object's"),
+        _ if object.controller().is_some() => (Strength::Contradicted, "a controller created the object"),
+        None => (Strength::Contradicted, "no identity: created by a member, not by kapp"),
+        Some(identity) if names_object(identity, &object.id) && associated => {
+            (Strength::Bound, "identity names this object")
+        }
+        Some(_) => (Strength::Contradicted, "identity or association of another object"),
     };
-    Some(Claim { owner: alias(value), strength, evidence: format!("label {APP}={value}, {witness}") })
+    Some(Claim { owner: alias(value), strength, evidence: Evidence::label(APP, value).with_witness(witness) })
 }
 
 #[derive(Deserialize)]
@@ -88,6 +96,12 @@ struct AppChange {
     successful: Option<bool>,
 }
 
+impl AppChange {
+    fn is_finished(&self) -> bool {
+        self.finished_at.as_deref().is_some_and(|time| !time.starts_with("0001-"))
+    }
+}
+
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     if !object.id.is("", "ConfigMap") || object.labels.get(IS_APP).is_none() {
         return None;
@@ -95,31 +109,28 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let name = object.id.name.strip_suffix(SUFFIX).unwrap_or(&object.id.name);
     let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, name);
     let spec = content.pointer("/data/spec").and_then(Value::as_str).map(serde_json::from_str::<AppSpec>);
-    let unreadable =
-        |why: &str| Some(Record { opaque: true, ..Record::new(id.clone(), Members::Unreadable(why.to_owned())) });
     let spec = match spec {
-        None => return unreadable("its app record has no spec that was read"),
-        Some(Err(_)) => return unreadable("the spec in its app record cannot be parsed"),
-        Some(Ok(spec)) if spec.label_key != APP => return unreadable("its app record uses another label"),
+        None => return Some(unreadable(id, "its app record has no spec that was read")),
+        Some(Err(_)) => return Some(unreadable(id, "the spec in its app record cannot be parsed")),
+        Some(Ok(spec)) if spec.label_key != APP => return Some(unreadable(id, "its app record uses another label")),
         Some(Ok(spec)) => spec,
     };
-    let unfinished = |change: &AppChange| change.finished_at.as_deref().is_none_or(|at| at.starts_with("0001-"));
-    let state = match &spec.last_change {
-        Some(change) if unfinished(change) => OwnerStatus::Reconciling,
+    let status = match &spec.last_change {
+        Some(change) if !change.is_finished() => OwnerStatus::Reconciling,
         Some(change) if change.successful == Some(false) => OwnerStatus::NotReady("its last change failed".to_owned()),
         _ => OwnerStatus::Ready,
     };
     let members = Members::Selected(Scope::everywhere());
-    Some(Record { aliases: vec![alias(&spec.label_value)], state, ..Record::new(id, members) })
+    Some(Record { aliases: vec![alias(&spec.label_value)], status, ..Record::new(id, members) })
 }
 
-fn keep_mark(object: &ObjectMetadata) -> Option<Protection> {
-    if object.id.is("", "Namespace") && NAMESPACES.contains(&&*object.id.name) {
-        return Some(Protection { key: "namespace".to_owned(), value: object.id.name.to_string() });
-    }
-    let strategy = first_mark(object, &["kapp.k14s.io/delete-strategy"], |value| !value.is_empty());
-    let others = ["kapp.k14s.io/orphaned", "kapp.k14s.io/noop", "kapp.k14s.io/exists"];
-    strategy.or_else(|| first_mark(object, &others, |_| true))
+fn unreadable(id: OwnerId, reason: &str) -> Record {
+    Record { is_unresolvable: true, ..Record::new(id, Members::Unreadable(reason.to_owned())) }
+}
+
+fn bookkeeping(object: &ObjectMetadata) -> Option<&'static str> {
+    let records = [(IS_APP, "the record of a kapp app"), ("kapp.k14s.io/is-app-change", "the record of a kapp change")];
+    records.into_iter().find(|(key, _)| object.labels.get(key).is_some()).map(|(_, description)| description)
 }
 
 #[cfg(test)]
@@ -177,7 +188,7 @@ mod tests {
         assert_eq!((record.id, record.aliases), (OwnerId::new("kapp", "App", "apps", "web"), vec![alias("1600")]));
         for broken in [json!({"data": {"spec": "{"}}), json!({"data": {}}), Value::Null] {
             let record = owner(&app, &broken).unwrap();
-            assert!(record.opaque && matches!(record.members, Members::Unreadable(_)), "{broken}");
+            assert!(record.is_unresolvable && matches!(record.members, Members::Unreadable(_)), "{broken}");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! ownership::schemes.
+//! Ownership systems, one file or folder each. To add one, write its file and add a line to [`registry`].
 
 pub mod applyset;
 pub mod argocd;
 pub mod cli_utils;
 pub mod config_sync;
+pub mod flux;
 pub mod flux_helmrelease;
 pub mod flux_kustomization;
 pub mod flux_operator;
@@ -14,3 +15,4 @@ pub mod helm_release;
 pub mod inventory_id;
 pub mod kapp;
 pub mod qbec;
+pub mod registry;

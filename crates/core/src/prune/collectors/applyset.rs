@@ -1,43 +1,42 @@
-//! ApplySets: what `kubectl apply --prune --applyset` deletes, and what this tool deletes in its place.
+//! ApplySets: the objects that `kubectl apply --prune --applyset` deletes, and those that this tool deletes instead.
 //!
-//! Source: reference ownership-and-prune 1.3, checked against kubectl v1.36. kubectl prunes only where the parent said
-//! *before* the run that members are: the kinds and namespaces of the manifests count from the next run on.
+//! Rules: docs/reference/ownership.md 2.6, checked against kubectl v1.36. kubectl prunes only in the kinds and namespaces
+//! that the parent listed before the run; those of new manifests count from the next run on.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::manifest::LocalManifest;
 use super::safety;
 use super::safety::Allow;
-use super::type_aliases;
-use super::type_aliases::Kinds;
-use super::{Collected, Collector, CollectorReason, Decision, NativeAction, PlannedAction};
+use super::served_kinds::{ServedKinds, canonical_id};
+use super::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::order;
-use crate::kubernetes::deletion::order::delete_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::identity;
 use crate::ownership::index::Index;
+use crate::ownership::last_applied;
 use crate::ownership::schemes::applyset::{id_of, tool};
 
-/// Label of members: the parent's ID.
+/// Label of members: ID of the parent.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 /// Label of the parent: its own ID.
 const ID: &str = "applyset.kubernetes.io/id";
-/// Annotation of the parent: the kinds of its members.
+/// Annotation of the parent: kinds of its members.
 const KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
-/// Annotation of the parent: namespaces of its members beside its own.
+/// Annotation of the parent: namespaces of its members, in addition to its own.
 const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
-/// The only tool whose rules these are.
+/// Tool whose rules these are.
 const TOOL: &str = "kubectl";
 
-/// The collector of one ApplySet in one snapshot.
+/// Replay of kubectl's pruning for one ApplySet.
 pub struct ApplySetCollector<'a> {
     id: String,
     kinds: HashSet<GroupKind>,
     namespaces: HashSet<Arc<str>>,
+    /// Canonical identities of the manifests.
     desired: HashSet<ObjectId>,
     allow: Allow,
     snapshot: &'a Snapshot,
@@ -45,10 +44,8 @@ pub struct ApplySetCollector<'a> {
 }
 
 impl<'a> ApplySetCollector<'a> {
-    /// Reads the parent and compares manifests and cluster.
-    ///
-    /// # Errors
-    /// When kubectl would refuse the parent: there is none, it carries another ID, or it belongs to another tool.
+    /// Compares the manifests with a snapshot. Fails as kubectl does: if there is no parent, if it has the ID of another
+    /// one, or if it belongs to another tool.
     pub fn new(
         parent: &ObjectId,
         default_namespace: &Arc<str>,
@@ -57,57 +54,67 @@ impl<'a> ApplySetCollector<'a> {
         index: &'a Index<'a>,
         allow: Allow,
     ) -> Result<Self> {
-        let missing = || Error::failed(format!("there is no ApplySet parent {parent}")).hint(Hint::ApplySetParent);
-        let found = snapshot.object(parent).ok_or_else(missing)?;
-        let (kinds, namespaces) = scope(found)?;
-        let served = Kinds::of(snapshot);
-        let desired = locals.iter().filter(|local| local.generate_name.is_none());
-        let desired = desired.map(|local| served.applied(&local.id, default_namespace)).collect();
+        let object = snapshot
+            .object(parent)
+            .ok_or_else(|| Error::failed(format!("there is no ApplySet parent {parent}")).hint(Hint::ApplySetParent))?;
+        check_parent(object)?;
+        let served = ServedKinds::of(snapshot);
+        let named = locals.iter().filter(|local| local.generate_name.is_none());
+        let desired = named.map(|local| served.applied_id(&local.id, default_namespace)).collect();
+        let (kinds, namespaces) = (kinds(object)?, namespaces(object));
         Ok(Self { id: id_of(parent), kinds, namespaces, desired, allow, snapshot, index })
     }
 
-    fn misses(&self, id: &ObjectId) -> Option<String> {
+    /// Returns the reason why kubectl never lists an object.
+    fn reason_missed(&self, id: &ObjectId) -> Option<String> {
         if !self.kinds.contains(&id.group_kind()) {
             return Some(format!("the parent does not list the kind {}: missed by kubectl", id.group_kind()));
         }
-        let seen = id.namespace.is_empty() || self.namespaces.contains(&id.namespace);
-        (!seen).then(|| format!("the parent does not list the namespace {}: missed by kubectl", id.namespace))
+        let is_listed = id.namespace.is_empty() || self.namespaces.contains(&id.namespace);
+        (!is_listed).then(|| format!("the parent does not list the namespace {}: missed by kubectl", id.namespace))
+    }
+
+    fn planned_action(&self, object: &ObjectMetadata, missed: Option<String>) -> PlannedAction {
+        if let Some(reason) = safety::reason_to_keep(object, self.index, self.allow) {
+            return PlannedAction::Keep(reason);
+        }
+        // The specification calls a member with an owner reference a conflict; kubectl does not check.
+        if !object.references.is_empty() {
+            return PlannedAction::Keep(CollectorReason::Referenced);
+        }
+        let applied = object.annotations.get(last_applied::KUBECTL);
+        if applied.is_some_and(|applied| !last_applied::names_object(applied, object)) {
+            let evidence = "last-applied names another object".to_owned();
+            return PlannedAction::Keep(CollectorReason::CopiedClaim(evidence));
+        }
+        match missed {
+            Some(why) => self.allow.action_for_missed(why),
+            None => PlannedAction::Delete(CollectorReason::NotInManifests),
+        }
     }
 }
 
 impl<'a> Collector<'a> for ApplySetCollector<'a> {
+    fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
     fn is_member(&self, object: &ObjectMetadata) -> bool {
         object.labels.get(PART_OF) == Some(&self.id)
     }
 
-    fn judge<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>> {
-        let member = object.labels.get(PART_OF) == Some(&self.id);
-        if !member || self.desired.contains(&type_aliases::key(&object.id)) {
+    fn decide<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>> {
+        if !self.is_member(object) || self.desired.contains(&canonical_id(&object.id)) {
             return None;
         }
-        let missed = self.misses(&object.id);
-        let theirs = if missed.is_some() { NativeAction::Misses } else { NativeAction::Deletes };
-        let copied = object.annotations.get(identity::KUBECTL).filter(|applied| !identity::is_of(applied, object));
-        let ours = match (safety::keeps(object, self.index, self.allow), missed) {
-            // The published rules call a member that something else owns a conflict; kubectl does not check.
-            (None, _) if !object.references.is_empty() => PlannedAction::Keep(CollectorReason::Referenced),
-            (Some(reason), _) => PlannedAction::Keep(reason),
-            (None, _) if copied.is_some() => {
-                PlannedAction::Keep(CollectorReason::CopiedMark("last-applied names another object".to_owned()))
-            }
-            (None, Some(why)) if self.allow.missed => PlannedAction::Delete(CollectorReason::LeftBehind(why)),
-            (None, Some(why)) => PlannedAction::Keep(CollectorReason::LeftBehind(why)),
-            (None, None) => PlannedAction::Delete(CollectorReason::NotInManifests),
-        };
-        Some(Decision { object, theirs, ours })
+        let missed = self.reason_missed(&object.id);
+        let native = if missed.is_some() { NativeAction::Misses } else { NativeAction::Deletes };
+        Some(Decision { object, native, planned: self.planned_action(object, missed) })
     }
 
-    fn collect(&self) -> Collected<'a> {
-        let snapshot = self.snapshot;
-        let mut verdicts: Vec<_> = snapshot.objects.iter().filter_map(|object| self.judge(object)).collect();
-        verdicts.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
-        verdicts.sort_by_key(|verdict| Reverse(verdict.deletes()));
-        Collected { verdicts, staying: super::staying(self, snapshot), warnings: vec![] }
+    fn deletion_order(&self, left: &Decision<'_>, right: &Decision<'_>) -> Ordering {
+        let by_kind = order::delete_order(&left.object.id, &right.object.id);
+        right.is_deletion().cmp(&left.is_deletion()).then(by_kind)
     }
 
     fn same_wave(&self, left: &ObjectMetadata, right: &ObjectMetadata) -> bool {
@@ -115,8 +122,7 @@ impl<'a> Collector<'a> for ApplySetCollector<'a> {
     }
 }
 
-/// The kinds and namespaces in which kubectl looks.
-fn scope(parent: &ObjectMetadata) -> Result<(HashSet<GroupKind>, HashSet<Arc<str>>)> {
+fn check_parent(parent: &ObjectMetadata) -> Result<()> {
     let name = &parent.id;
     match tool(parent) {
         Some(TOOL) => {}
@@ -124,24 +130,33 @@ fn scope(parent: &ObjectMetadata) -> Result<(HashSet<GroupKind>, HashSet<Arc<str
             return Err(Error::refused(format!("refused: the ApplySet {name} belongs to {other:?}, not to {TOOL}"))
                 .hint("let that tool prune it"));
         }
-        None => return Err(Error::failed(format!("{name} is no ApplySet parent: it does not say which tool made it"))),
+        None => return Err(Error::failed(format!("{name} is no ApplySet parent: it does not name its tool"))),
     }
-    let due = id_of(&parent.id);
-    if parent.labels.get(ID) != Some(&due) {
-        return Err(Error::refused(format!("refused: {name} does not carry its own ApplySet ID ({ID}={due})"))
-            .hint("whoever wrote another ID on it would have made you delete another set's objects"));
+    let id = id_of(&parent.id);
+    if parent.labels.get(ID) != Some(&id) {
+        return Err(Error::refused(format!("refused: {name} does not carry its own ApplySet ID ({ID}={id})"))
+            .hint("with another ID on it, this would delete the objects of another ApplySet"));
     }
+    Ok(())
+}
+
+/// Returns the kinds in which kubectl prunes.
+fn kinds(parent: &ObjectMetadata) -> Result<HashSet<GroupKind>> {
     let Some(kinds) = parent.annotations.get(KINDS) else {
-        return Err(Error::failed(format!("the ApplySet {name} does not list its kinds ({KINDS})"))
-            .hint("kubectl refuses it too; apply it once more with --applyset and without --prune"));
+        return Err(Error::failed(format!("the ApplySet {} does not list its kinds ({KINDS})", parent.id))
+            .hint("kubectl refuses it too; apply it once more with `kubectl apply --applyset`, without --prune"));
     };
-    let items = |list: &'_ str| list.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect::<Vec<_>>();
-    let kind = |item: String| {
-        let (kind, group) = item.split_once('.').unwrap_or((&item, ""));
-        GroupKind::new(group, kind)
-    };
-    let namespaces = items(parent.annotations.get(NAMESPACES).unwrap_or_default());
+    let kinds = list(kinds).map(|item| item.split_once('.').unwrap_or((item, "")));
+    Ok(kinds.map(|(kind, group)| GroupKind::new(group, kind)).collect())
+}
+
+/// Returns the namespaces in which kubectl prunes.
+fn namespaces(parent: &ObjectMetadata) -> HashSet<Arc<str>> {
+    let additional = list(parent.annotations.get(NAMESPACES).unwrap_or_default()).map(Arc::from);
     let own = Some(parent.id.namespace.clone()).filter(|namespace| !namespace.is_empty());
-    let namespaces = namespaces.into_iter().map(Arc::from).chain(own).collect();
-    Ok((items(kinds).into_iter().map(kind).collect(), namespaces))
+    additional.chain(own).collect()
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').filter(|item| !item.is_empty())
 }

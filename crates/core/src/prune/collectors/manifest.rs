@@ -1,4 +1,4 @@
-//! The manifests a collector compares the cluster with: identities, nothing of their content.
+//! Manifests that a collector compares with the cluster: their identities, without content.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,94 +6,92 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_v1::MARK;
+use crate::ownership::schemes::qbec::COMPONENT;
 
-/// Where a manifest was read.
+/// Origin of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// File, or `standard input`.
     pub file: String,
-    /// Document in the file, counted from 1.
+    /// Number of the document in the file, from 1.
     pub document: usize,
 }
 
 impl fmt::Display for Origin {
-    /// `deploy/web.yaml, document 2`.
+    /// Writes `deploy/web.yaml, document 2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {}", self.file, self.document)
     }
 }
 
-/// One manifest.
+/// A manifest of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalManifest {
-    /// Identity with the namespace as written (empty when it has none); the name is empty when it is generated.
+    /// Identity as written: the namespace is empty if the manifest names none, the name if it is generated.
     pub id: ObjectId,
-    /// Version, without group.
+    /// Version of the API, without the group.
     pub version: String,
-    /// `metadata.generateName`, when there is no name.
+    /// Value of `metadata.generateName` if there is no name.
     pub generate_name: Option<String>,
-    /// qbec's component, where the manifest names one.
+    /// Component of qbec.
     pub component: Option<String>,
-    /// A Flux v1 mark that the manifest itself carries: exported from a cluster, and kept as it is by fluxd.
+    /// Label of Flux v1 that was exported from a cluster with the manifest. fluxd does not change it.
     pub exported_mark: Option<String>,
-    /// Where it stands.
     pub origin: Origin,
 }
 
-/// Labels in which an exported manifest may carry a Flux v1 mark.
-const EXPORTED_MARK: &str = "/metadata/labels/fluxcd.io~1sync-gc-mark";
-
-/// The manifests of one document: itself, or the items of a List. A kind that merely ends in `List` and has no items is
-/// an object of its own, though fluxd would drop it (edge case F18).
-///
-/// # Errors
-/// A message that names what is missing; the caller adds where.
-pub fn read(document: &Value, origin: &Origin) -> Result<Vec<LocalManifest>, String> {
+/// Returns the manifests of a document: the document, or the items of a List. A kind that ends in `List` but has no items
+/// is an object, although fluxd drops it (docs/reference/qbec-and-flux-v1.md, F18). The error names what is missing,
+/// without the origin.
+pub fn read_manifests(document: &Value, origin: &Origin) -> Result<Vec<LocalManifest>, String> {
     let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
     match document.get("items").and_then(Value::as_array) {
         Some(items) if kind.ends_with("List") => {
-            let read = |(index, item)| {
-                let numbered = |problem| format!("item {} of the {kind} {problem}", index + 1);
-                read(item, origin).map_err(numbered)
-            };
-            Ok(items.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?.concat())
+            let mut manifests = vec![];
+            for (index, item) in items.iter().enumerate() {
+                let item = read_manifests(item, origin);
+                manifests.extend(item.map_err(|problem| format!("item {} of the {kind} {problem}", index + 1))?);
+            }
+            Ok(manifests)
         }
-        _ => Ok(vec![single(document, kind, origin)?]),
+        _ => Ok(vec![read_manifest(document, kind, origin)?]),
     }
 }
 
-fn single(document: &Value, kind: &str, origin: &Origin) -> Result<LocalManifest, String> {
-    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let owned = |pointer: &str| text(pointer).map(str::to_owned);
+fn read_manifest(document: &Value, kind: &str, origin: &Origin) -> Result<LocalManifest, String> {
     if !document.is_object() {
         return Err("is not an object".to_owned());
     }
     if kind.is_empty() {
         return Err("has no kind".to_owned());
     }
-    let api_version = text("/apiVersion").ok_or_else(|| format!("has no apiVersion ({kind})"))?;
+    let metadata = document.get("metadata").unwrap_or(&Value::Null);
+    let api_version = text(document, "apiVersion").ok_or_else(|| format!("has no apiVersion ({kind})"))?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let generate_name = owned("/metadata/generateName");
-    let name = match (text("/metadata/name"), &generate_name) {
+    let generate_name = text(metadata, "generateName");
+    let name = match (text(metadata, "name"), generate_name) {
         (Some(name), _) => name,
         (None, Some(_)) => "",
         (None, None) => return Err(format!("has no metadata.name ({kind})")),
     };
     Ok(LocalManifest {
-        id: ObjectId::new(group, kind, text("/metadata/namespace").unwrap_or_default(), name),
+        id: ObjectId::new(group, kind, text(metadata, "namespace").unwrap_or_default(), name),
         version: version.to_owned(),
-        generate_name: generate_name.filter(|_| name.is_empty()),
-        component: owned("/metadata/annotations/qbec.io~1component"),
-        exported_mark: owned(EXPORTED_MARK),
+        generate_name: generate_name.filter(|_| name.is_empty()).map(str::to_owned),
+        component: metadata.get("annotations").and_then(|keys| text(keys, COMPONENT)).map(str::to_owned),
+        exported_mark: metadata.get("labels").and_then(|keys| text(keys, MARK)).map(str::to_owned),
         origin: origin.clone(),
     })
 }
 
-/// Refuses two manifests of one identity; `identity` says what counts as one, `None` leaves a manifest out.
-///
-/// # Errors
-/// A message that names both places.
-pub fn refuse_duplicates<K: std::hash::Hash + Eq + fmt::Display>(
+/// Returns the non-empty text of a field.
+fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
+    object.get(field)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// Fails if two manifests have the same identity; the message names both origins. A manifest without identity is skipped.
+pub(super) fn refuse_duplicates<K: std::hash::Hash + Eq + fmt::Display>(
     locals: &[LocalManifest],
     identity: impl Fn(&LocalManifest) -> Option<K>,
 ) -> Result<(), String> {
@@ -101,7 +99,7 @@ pub fn refuse_duplicates<K: std::hash::Hash + Eq + fmt::Display>(
     for local in locals {
         let Some(key) = identity(local) else { continue };
         if let Some(first) = seen.get(&key) {
-            return Err(format!("{key} stands twice in the manifests: in {} and in {}", first.origin, local.origin));
+            return Err(format!("{key} is in the manifests twice: in {} and in {}", first.origin, local.origin));
         }
         seen.insert(key, local);
     }
@@ -115,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn errors_name_the_missing_field() {
         let rows = [
             ("no kind", json!({"apiVersion": "v1", "metadata": {"name": "a"}}), "has no kind"),
             ("no name", json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}), "has no metadata.name (Pod)"),
@@ -128,15 +126,15 @@ mod tests {
             ),
         ];
         for (name, document, message) in rows {
-            assert_eq!(read(&document, &Origin::default()).unwrap_err(), message, "{name}");
+            assert_eq!(read_manifests(&document, &Origin::default()).unwrap_err(), message, "{name}");
         }
     }
 
     #[test]
-    fn lists_are_unpacked_and_lookalikes_are_not() {
+    fn only_lists_with_items_are_unpacked() {
         let item = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let names = |document: Value| -> Vec<String> {
-            let locals = read(&document, &Origin::default()).unwrap();
+            let locals = read_manifests(&document, &Origin::default()).unwrap();
             locals.iter().map(|local| local.id.to_string()).collect()
         };
         assert_eq!(names(json!({"kind": "List", "items": [item("a"), item("b")]})), ["configmap/a", "configmap/b"]);
@@ -147,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn a_generated_name_is_no_name() {
+    fn a_generated_name_is_empty() {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "job-"}});
-        let read = read(&job, &Origin::default()).unwrap().remove(0);
-        assert_eq!((&*read.id.name, read.generate_name.as_deref()), ("", Some("job-")));
+        let job = read_manifests(&job, &Origin::default()).unwrap().remove(0);
+        assert_eq!((&*job.id.name, job.generate_name.as_deref()), ("", Some("job-")));
     }
 
     #[test]
-    fn duplicates_are_named_with_both_places() {
+    fn duplicates_are_refused_with_both_origins() {
         let local = |file: &str| LocalManifest {
             id: ObjectId::new("", "ConfigMap", "a", "b"),
             version: "v1".to_owned(),
@@ -166,7 +164,7 @@ mod tests {
         let error = refuse_duplicates(&[local("a.yaml"), local("b.yaml")], |local| Some(local.id.clone())).unwrap_err();
         assert_eq!(
             error,
-            "configmap/b -n a stands twice in the manifests: in a.yaml, document 1 and in b.yaml, document 1"
+            "configmap/b -n a is in the manifests twice: in a.yaml, document 1 and in b.yaml, document 1"
         );
     }
 }

@@ -1,74 +1,70 @@
-//! Garbage collection by marks: qbec, Flux v1 and ApplySets mark what they apply, and call garbage what carries their
-//! mark and stands in no manifest any more.
+//! Replays of garbage collectors that work by label. qbec, Flux v1 and `kubectl apply --applyset` label what they apply,
+//! and delete objects that carry their label and are in no manifest any more.
 //!
-//! Each collector is replayed twice over the same objects: what it would do itself ([`NativeAction`]), and what this tool
-//! does under its own safety rules (design 3.4, [`PlannedAction`]). Where the two differ, the [`CollectorReason`] says why.
+//! Every object gets two answers: what the system's own collector does ([`NativeAction`]), and what this tool does under
+//! its own safety rules ([`PlannedAction`]; docs/reference/ownership.md 8). The [`CollectorReason`] explains a difference.
 //!
-//! Source of every rule: reference qbec-and-flux-v1, and ownership-and-prune 1.3 for ApplySets.
+//! Rules: docs/reference/qbec-and-flux-v1.md, and docs/reference/ownership.md 2.6 for ApplySets.
 
 pub mod applyset;
 pub mod flux_v1;
-pub mod glob;
 pub mod manifest;
 pub mod qbec;
 pub mod request;
-pub mod rows;
 pub mod safety;
-pub mod type_aliases;
+mod served_kinds;
+
+use std::cmp::Ordering;
 
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::{OwnerId, Protection};
 use crate::plan::{Reason, ReasonCode};
 
-/// What a system's own collector does with an object.
+/// Action of a system's own collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NativeAction {
-    /// It deletes the object.
     Deletes,
-    /// It looks at the object and keeps it.
     Keeps,
-    /// The object is garbage by its marks, but the collector never looks where it is.
+    /// The collector would delete the object, but never lists it.
     Misses,
 }
 
-/// What this tool does with an object.
+/// Action of this tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlannedAction {
-    /// Deletes it.
     Delete(CollectorReason),
-    /// Keeps it.
     Keep(CollectorReason),
 }
 
-/// Why an object goes or stays.
+/// Reason to delete or to keep an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectorReason {
-    /// It carries the mark and stands in no manifest.
+    /// It carries the label and is in no manifest.
     NotInManifests,
-    /// An earlier object of a manifest with `generateName`.
+    /// A manifest with `generateName` created a newer object.
     Superseded,
-    /// Garbage that its own collector never finds; the text says why.
+    /// The system's own collector never lists it; with the cause.
     LeftBehind(String),
-    /// The newest object of a manifest with `generateName`: the one that is in use.
+    /// It is the newest object of a manifest with `generateName`, so it is in use.
     NewestGeneration,
-    /// The manifests hold it, although its own collector overlooks that; the text says why.
+    /// A manifest contains it, but the system's own collector overlooks the manifest; with the cause.
     Desired(&'static str),
-    /// It has a controller (or, where the system says so, any owner) reference: never anyone's garbage.
+    /// It has a controller reference (for Flux v1, any owner reference), so it belongs to that object.
     Controlled,
-    /// It has an owner reference, which its own collector does not look at.
+    /// It has an owner reference, which the system's own collector does not check.
     Referenced,
-    /// A person protected it.
+    /// A protection keeps it.
     Protected(Protection),
-    /// The mark names another object: it was copied.
-    CopiedMark(String),
-    /// Only a label says so, and no second witness.
-    BareMark(String),
-    /// A live owner recorded it.
+    /// Its label was copied from another object.
+    CopiedClaim(String),
+    /// Only a label claims it; nothing else confirms the label.
+    BareClaim(String),
+    /// It is in the inventory of a live owner.
     Recorded(OwnerId),
-    /// Already being deleted.
+    /// It is being deleted already.
     Terminating,
-    /// A namespace that the cluster needs.
+    /// It is a namespace that the cluster needs.
     SystemNamespace,
     /// Objects of this kind are deleted only where that is permitted: `namespaces` or `crds`.
     NotAllowed(&'static str),
@@ -77,7 +73,7 @@ pub enum CollectorReason {
 }
 
 impl CollectorReason {
-    /// Code of the reason in a plan.
+    /// Returns the code of the reason in a plan.
     pub fn code(&self) -> ReasonCode {
         match self {
             Self::NotInManifests => ReasonCode::NotInManifests,
@@ -87,8 +83,8 @@ impl CollectorReason {
             Self::Desired(_) => ReasonCode::Desired,
             Self::Controlled | Self::Referenced => ReasonCode::Referenced,
             Self::Protected(_) => ReasonCode::Protected,
-            Self::CopiedMark(_) => ReasonCode::CopiedClaim,
-            Self::BareMark(_) => ReasonCode::BareClaim,
+            Self::CopiedClaim(_) => ReasonCode::CopiedClaim,
+            Self::BareClaim(_) => ReasonCode::BareClaim,
             Self::Recorded(_) => ReasonCode::Recorded,
             Self::Terminating => ReasonCode::Terminating,
             Self::SystemNamespace => ReasonCode::ProtectedNamespace,
@@ -97,22 +93,22 @@ impl CollectorReason {
         }
     }
 
-    /// What stands behind the name, for people; empty where the name says all. Holds text written by others.
-    pub fn detail(&self) -> String {
+    /// Returns the detail of the reason, or empty text. It holds text written by others.
+    fn detail(&self) -> String {
         match self {
-            Self::LeftBehind(text) | Self::CopiedMark(text) | Self::BareMark(text) => text.clone(),
+            Self::LeftBehind(text) | Self::CopiedClaim(text) | Self::BareClaim(text) => text.clone(),
             Self::Protected(mark) => format!("{}={}", mark.key, mark.value),
             Self::Recorded(owner) => format!("{owner} lists it"),
             Self::NotAllowed(text) | Self::Desired(text) => (*text).to_owned(),
             Self::NewestGeneration => "the newest object of its generateName; the next apply replaces it".to_owned(),
-            Self::Referenced => "something else in the cluster owns it".to_owned(),
+            Self::Referenced => "another object in the cluster owns it".to_owned(),
             _ => String::new(),
         }
     }
 
-    /// Whether an object kept for this reason looks prunable, so that a plan must say why it stays. What a controller
-    /// made and what follows its Service was never anyone's garbage.
-    pub fn worth_telling(&self) -> bool {
+    /// Returns true if a plan lists an object that is kept for this reason: it looks as if it could be pruned. Objects of
+    /// a controller, and Endpoints, do not.
+    fn is_listed(&self) -> bool {
         !matches!(self, Self::Controlled | Self::Endpoints)
     }
 }
@@ -123,66 +119,80 @@ impl From<&CollectorReason> for Reason {
     }
 }
 
-/// One live object of the scope that stands in no manifest, and what becomes of it.
+/// Answer for one labelled object that is in no manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision<'a> {
-    /// The object.
     pub object: &'a ObjectMetadata,
-    /// What its own collector does.
-    pub theirs: NativeAction,
-    /// What this tool does.
-    pub ours: PlannedAction,
+    pub native: NativeAction,
+    pub planned: PlannedAction,
 }
 
 impl Decision<'_> {
-    /// Whether this tool deletes the object.
-    pub fn deletes(&self) -> bool {
-        matches!(self.ours, PlannedAction::Delete(_))
+    /// Returns true if this tool deletes the object.
+    pub fn is_deletion(&self) -> bool {
+        matches!(self.planned, PlannedAction::Delete(_))
     }
 
-    /// Why.
+    /// Returns the reason of this tool's action.
     pub fn reason(&self) -> &CollectorReason {
-        let (PlannedAction::Delete(reason) | PlannedAction::Keep(reason)) = &self.ours;
+        let (PlannedAction::Delete(reason) | PlannedAction::Keep(reason)) = &self.planned;
         reason
     }
 }
 
-/// A collector of one set of objects in one snapshot.
+/// Replay of one system's garbage collector for one set of labelled objects in one snapshot.
+///
+/// An implementation has the system's rules: the label, the decision for one object, and the order of deletion. The
+/// plan, and the second check right before a deletion, use the same [`Collector::decide`].
 pub trait Collector<'a> {
-    /// Whether an object carries the marks of the set.
+    /// Returns the snapshot that is compared with the manifests.
+    fn snapshot(&self) -> &'a Snapshot;
+
+    /// Returns true if an object carries the label of the set.
     fn is_member(&self, object: &ObjectMetadata) -> bool;
 
-    /// What becomes of one object; `None` when it is no member, stands in a manifest, or is filtered out. The same
-    /// judgement is made for a plan and again right before a deletion.
-    fn judge<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>>;
+    /// Decides on one object. Returns `None` if it is no member, is in a manifest, or is excluded by a filter.
+    fn decide<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>>;
 
-    /// All verdicts, in the order in which the system deletes.
-    fn collect(&self) -> Collected<'a>;
+    /// Compares decisions in the system's order of deletion.
+    fn deletion_order(&self, left: &Decision<'_>, right: &Decision<'_>) -> Ordering;
 
-    /// Whether two neighbours in that order may go side by side.
+    /// Returns true if two neighbours in the order of deletion may be deleted at the same time.
     fn same_wave(&self, left: &ObjectMetadata, right: &ObjectMetadata) -> bool;
+
+    /// Changes sorted decisions that depend on each other.
+    fn adjust(&self, _decisions: &mut [Decision<'_>]) {}
+
+    /// Returns warnings about the set. They hold text written by others.
+    fn warnings(&self, _decisions: &[Decision<'_>]) -> Vec<String> {
+        vec![]
+    }
+
+    /// Decides on all objects of the snapshot.
+    fn collect(&self) -> Collected<'a> {
+        let objects = &self.snapshot().objects;
+        let mut decisions: Vec<Decision<'a>> = objects.iter().filter_map(|object| self.decide(object)).collect();
+        decisions.sort_by(|left, right| self.deletion_order(left, right));
+        self.adjust(&mut decisions);
+        let retained = objects.iter().filter(|object| self.is_member(object) && self.decide(object).is_none());
+        Collected { retained: retained.count(), warnings: self.warnings(&decisions), decisions }
+    }
 }
 
-/// The answer of a collector: verdicts in the order in which the system deletes, and what a person should know.
+/// Result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collected<'a> {
-    /// One per live object of the scope that stands in no manifest; deletions in the system's order.
-    pub verdicts: Vec<Decision<'a>>,
-    /// How many objects of the set stay because the manifests hold them: what the share of a deletion is measured by.
-    pub staying: usize,
-    /// Warnings; they may hold text written by others.
+    /// Decisions in the system's order of deletion.
+    pub decisions: Vec<Decision<'a>>,
+    /// Number of objects of the set that the manifests contain. The limits measure deletions by it.
+    pub retained: usize,
+    /// Warnings, which hold text written by others.
     pub warnings: Vec<String>,
 }
 
 impl<'a> Collected<'a> {
-    /// What this tool deletes, in the system's order.
+    /// Iterates over the objects that this tool deletes, in the system's order.
     pub fn deletions(&self) -> impl Iterator<Item = &'a ObjectMetadata> {
-        self.verdicts.iter().filter(|verdict| verdict.deletes()).map(|verdict| verdict.object)
+        self.decisions.iter().filter(|decision| decision.is_deletion()).map(|decision| decision.object)
     }
-}
-
-/// How many objects of a set no verdict speaks of.
-fn staying<'a>(collector: &impl Collector<'a>, snapshot: &Snapshot) -> usize {
-    let stays = |object: &&ObjectMetadata| collector.is_member(object) && collector.judge(object).is_none();
-    snapshot.objects.iter().filter(stays).count()
 }

@@ -1,132 +1,114 @@
-//! What the user asked of a collector, without a cluster yet; and the answer for one snapshot.
+//! A user's request to a collector, and its plan for one snapshot.
 
 use std::sync::Arc;
 
-use super::Collector;
-use super::applyset;
-use super::flux_v1;
-use super::flux_v1::EXCLUDED;
-use super::flux_v1::source_change;
+use super::applyset::ApplySetCollector;
+use super::flux_v1::{EXCLUDED, FluxV1Collector, FluxV1Input, source_change};
 use super::manifest::{LocalManifest, refuse_duplicates};
-use super::qbec;
-use super::qbec::filter::Filters;
+use super::qbec::filter::QbecFilters;
 use super::qbec::scope::QbecApp;
-use super::rows;
+use super::qbec::{QbecCollector, QbecInput};
 use super::safety::Allow;
-use super::type_aliases::Kinds;
+use super::served_kinds::ServedKinds;
+use super::{Collected, Collector, PlannedAction};
 use crate::error::{Error, Hint, Result};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::{GitSource, resource_id};
-use crate::ownership::schemes::qbec::{KIND, SCHEME};
-use crate::plan::{Plan, Reason};
+use crate::ownership::schemes::{applyset, qbec};
+use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
+use crate::prune::candidates::{Candidate, apply_cascade_rules, keep_row};
 
-/// Which collector, and what it needs to know.
+/// A system with its options.
 #[derive(Clone, Debug)]
-pub enum System {
-    /// qbec.
+pub enum SystemOptions {
     Qbec {
-        /// Application, environment and tag.
         app: QbecApp,
-        /// Filters.
-        filters: Filters,
-        /// `spec.clusterScopedLists`.
+        filters: QbecFilters,
+        /// Value of `spec.clusterScopedLists` in qbec.yaml.
         cluster_scoped_lists: bool,
     },
-    /// Flux v1.
     FluxV1 {
-        /// The source; that of the cluster's fluxd when absent.
+        /// The source, or `None` for that of the cluster's fluxd.
         source: Option<GitSource>,
-        /// `--k8s-allow-namespace`.
+        /// Value of fluxd's `--k8s-allow-namespace`.
         allow_namespaces: Vec<String>,
-        /// The source after a change; then the answer is what fluxd will do.
+        /// The source after a change, to plan what fluxd itself will do.
         new: Option<NewSource>,
     },
-    /// An ApplySet.
     ApplySet {
         /// Resource of the parent, such as `secret` or `sets.example.com`.
         kind: String,
-        /// Name of the parent.
         name: String,
-        /// Namespace of the parent, where its kind has one.
+        /// Namespace of the parent, or empty.
         namespace: String,
     },
 }
 
-/// What changes in a fluxd's source; what is absent stays.
+/// Changed parts of a fluxd's source; the others stay.
 #[derive(Clone, Debug, Default)]
 pub struct NewSource {
-    /// `--new-git-url`.
     pub url: Option<String>,
-    /// `--new-git-branch`.
     pub branch: Option<String>,
-    /// `--new-git-path`.
     pub paths: Option<Vec<String>>,
 }
 
-/// One request.
+/// A request to plan garbage collection from manifests.
 #[derive(Clone, Debug)]
-pub struct Request {
-    /// Which collector.
-    pub system: System,
-    /// The manifests.
+pub struct CollectorRequest {
+    pub system: SystemOptions,
     pub locals: Vec<LocalManifest>,
     /// Namespace of manifests that name none.
     pub default_namespace: Arc<str>,
-    /// What may go.
     pub allow: Allow,
 }
 
-/// The answer for one snapshot.
+/// Plan of a request for one snapshot.
 #[derive(Clone, Debug)]
 pub struct CollectorPlan {
-    /// The plan.
     pub plan: Plan,
-    /// What goes, in the system's own order; what is in one wave may go side by side.
+    /// Deletions in the system's order. Those of one wave may be deleted at the same time.
     pub waves: Vec<Vec<ObjectId>>,
-    /// How many objects of the set stay because the manifests hold them.
-    pub staying: usize,
-    /// Where the plan says what fluxd will do once its source changes, and there is nothing for this tool to execute:
-    /// the change in words.
-    pub preview: Option<String>,
-    /// Warnings; they may hold text written by others.
+    /// Number of objects of the set that the manifests contain.
+    pub retained: usize,
+    /// Description of a changed source of fluxd. The plan then shows what fluxd will do; this tool deletes nothing.
+    pub source_change: Option<String>,
+    /// Warnings, which hold text written by others.
     pub warnings: Vec<String>,
 }
 
-impl CollectorPlan {
-    /// A plan that needs no more said.
-    pub fn of(plan: Plan) -> Self {
-        Self { plan, waves: vec![], staying: 0, preview: None, warnings: vec![] }
+impl From<Plan> for CollectorPlan {
+    fn from(plan: Plan) -> Self {
+        Self { plan, waves: vec![], retained: 0, source_change: None, warnings: vec![] }
     }
 }
 
-impl Request {
-    /// Plans.
-    ///
-    /// # Errors
-    /// When the manifests hold something twice, a filter matches nothing, or the system itself would refuse.
-    pub fn answer(&self, index: &Index<'_>) -> Result<CollectorPlan> {
+impl CollectorRequest {
+    /// Plans the deletions. Fails if the manifests contain an object twice, a filter matches nothing, or the system itself
+    /// would refuse.
+    pub fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         let snapshot = index.snapshot();
         self.check(snapshot)?;
-        if let System::FluxV1 { source, allow_namespaces, new: Some(new) } = &self.system {
-            let (old, own_namespaces) = source_change::of(source.as_ref(), snapshot)?;
-            let new = new.applied_to(&old);
-            let collector = self.flux_v1(&new, [own_namespaces, allow_namespaces.clone()].concat(), snapshot, index);
-            return Ok(source_change::preview(index, &old, &new, &collector, &self.locals));
+        if let SystemOptions::FluxV1 { source, allow_namespaces, new: Some(new) } = &self.system {
+            let (old, own_namespaces) = source_change::current_source(source.as_ref(), snapshot)?;
+            let new = new.apply_to(&old);
+            let namespaces = [own_namespaces, allow_namespaces.clone()].concat();
+            let collector = self.flux_v1_collector(&new, namespaces, snapshot, index);
+            return Ok(source_change::plan(index, &old, &new, &collector, &self.locals));
         }
         let owner = self.owner(snapshot)?;
         let collector = self.collector(snapshot, index)?;
-        let collection = collector.collect();
-        let going: Vec<&ObjectMetadata> = collection.deletions().collect();
-        let waves = going.chunk_by(|left, right| collector.same_wave(left, right));
+        let collected = collector.collect();
+        let deletions: Vec<&ObjectMetadata> = collected.deletions().collect();
+        let waves = deletions.chunk_by(|left, right| collector.same_wave(left, right));
         Ok(CollectorPlan {
-            plan: rows::plan(index, &collection, &owner),
+            plan: plan_of(index, &collected, &owner),
             waves: waves.map(|wave| wave.iter().map(|object| object.id.clone()).collect()).collect(),
-            staying: collection.staying,
-            preview: None,
-            warnings: collection.warnings,
+            retained: collected.retained,
+            source_change: None,
+            warnings: collected.warnings,
         })
     }
 
@@ -139,119 +121,139 @@ impl Request {
         };
         let reason = |id: &&ObjectId| {
             let Some(object) = snapshot.object(id) else { return Some("it no longer exists".to_owned()) };
-            match collector.judge(object) {
-                Some(verdict) if verdict.deletes() => None,
-                Some(verdict) => Some(Reason::from(verdict.reason()).to_string()),
+            match collector.decide(object) {
+                Some(decision) if decision.is_deletion() => None,
+                Some(decision) => Some(Reason::from(decision.reason()).to_string()),
                 None => Some("its labels changed".to_owned()),
             }
         };
         ids.iter().map(reason).collect()
     }
 
-    /// The owner in whose name objects go.
+    /// Returns the owner of the deleted objects.
     fn owner(&self, snapshot: &Snapshot) -> Result<OwnerId> {
         Ok(match &self.system {
-            System::Qbec { app, .. } => OwnerId::new(SCHEME.system, KIND, "", &app.name()),
-            System::FluxV1 { source, .. } => source_change::of(source.as_ref(), snapshot)?.0.record().id,
-            System::ApplySet { .. } => {
-                let parent = self.parent(snapshot)?;
-                OwnerId::new(
-                    crate::ownership::schemes::applyset::SCHEME.system,
-                    &parent.kind,
-                    &parent.namespace,
-                    &parent.name,
-                )
+            SystemOptions::Qbec { app, .. } => OwnerId::new(qbec::SCHEME.system, qbec::KIND, "", &app.name()),
+            SystemOptions::FluxV1 { source, .. } => {
+                source_change::current_source(source.as_ref(), snapshot)?.0.record().id
+            }
+            SystemOptions::ApplySet { .. } => {
+                let parent = self.applyset_parent(snapshot)?;
+                OwnerId::new(applyset::SCHEME.system, &parent.kind, &parent.namespace, &parent.name)
             }
         })
     }
 
     fn collector<'a>(&'a self, snapshot: &'a Snapshot, index: &'a Index<'a>) -> Result<Box<dyn Collector<'a> + 'a>> {
         Ok(match &self.system {
-            System::Qbec { app, filters, cluster_scoped_lists } => {
-                let input = qbec::QbecInput {
+            SystemOptions::Qbec { app, filters, cluster_scoped_lists } => {
+                let input = QbecInput {
                     app: app.clone(),
                     default_namespace: self.default_namespace.clone(),
                     cluster_scoped_lists: *cluster_scoped_lists,
                     filters: filters.clone(),
                     locals: &self.locals,
                 };
-                Box::new(qbec::QbecCollector::new(input, snapshot, index, self.allow))
+                Box::new(QbecCollector::new(input, snapshot, index, self.allow))
             }
-            System::FluxV1 { source, allow_namespaces, .. } => {
-                let (source, own_namespaces) = source_change::of(source.as_ref(), snapshot)?;
+            SystemOptions::FluxV1 { source, allow_namespaces, .. } => {
+                let (source, own_namespaces) = source_change::current_source(source.as_ref(), snapshot)?;
                 let namespaces = [own_namespaces, allow_namespaces.clone()].concat();
-                Box::new(self.flux_v1(&source, namespaces, snapshot, index))
+                Box::new(self.flux_v1_collector(&source, namespaces, snapshot, index))
             }
-            System::ApplySet { .. } => {
-                let parent = self.parent(snapshot)?;
-                let default = &self.default_namespace;
-                Box::new(applyset::ApplySetCollector::new(&parent, default, &self.locals, snapshot, index, self.allow)?)
+            SystemOptions::ApplySet { .. } => {
+                let parent = self.applyset_parent(snapshot)?;
+                let (namespace, locals) = (&self.default_namespace, &self.locals);
+                Box::new(ApplySetCollector::new(&parent, namespace, locals, snapshot, index, self.allow)?)
             }
         })
     }
 
-    fn flux_v1<'a>(
+    fn flux_v1_collector<'a>(
         &'a self,
         source: &GitSource,
         allow_namespaces: Vec<String>,
         snapshot: &'a Snapshot,
         index: &'a Index<'a>,
-    ) -> flux_v1::FluxV1Collector<'a> {
-        let input = flux_v1::FluxV1Input {
+    ) -> FluxV1Collector<'a> {
+        let input = FluxV1Input {
             sync_set: source.sync_set(),
             default_namespace: self.default_namespace.clone(),
             allow_namespaces,
             excluded: EXCLUDED.map(str::to_owned).to_vec(),
             locals: &self.locals,
         };
-        flux_v1::FluxV1Collector::new(input, snapshot, index, self.allow)
+        FluxV1Collector::new(input, snapshot, index, self.allow)
     }
 
-    /// The parent of an ApplySet, by the resource that the user named.
-    fn parent(&self, snapshot: &Snapshot) -> Result<ObjectId> {
-        let System::ApplySet { kind, name, namespace } = &self.system else {
+    /// Returns the identity of an ApplySet's parent, which the user named by its resource.
+    fn applyset_parent(&self, snapshot: &Snapshot) -> Result<ObjectId> {
+        let SystemOptions::ApplySet { kind, name, namespace } = &self.system else {
             return Err(Error::invalid("only an ApplySet has a parent"));
         };
-        let lower = kind.to_lowercase();
-        let named = |served: &&crate::kubernetes::object::ResourceType| {
-            let singular = served.kind.to_lowercase();
-            let full = if served.group.is_empty() { singular.clone() } else { format!("{singular}.{}", served.group) };
-            lower == singular || lower == full || lower == *served.plural || lower == served.resource()
-        };
-        let Some(served) = snapshot.types.iter().find(named) else {
-            return Err(Error::invalid(format!("the cluster serves no kind {kind:?} (--applyset)"))
+        let resource = kind.to_lowercase();
+        let Some(served) = snapshot.types.iter().find(|served| is_resource(served, &resource)) else {
+            return Err(Error::invalid(format!("the cluster serves no kind {kind:?} of an ApplySet parent"))
                 .hint("write NAME, configmap/NAME or RESOURCE.GROUP/NAME"));
         };
         if served.namespaced && namespace.is_empty() {
-            return Err(
-                Error::invalid("a namespace is needed: the ApplySet's parent lives in one").hint(Hint::Namespace)
-            );
+            let message = "the parent of the ApplySet is in a namespace, and none is given";
+            return Err(Error::invalid(message).hint(Hint::Namespace));
         }
         let namespace = if served.namespaced { namespace } else { "" };
         Ok(ObjectId::new(&served.group, &served.kind, namespace, name))
     }
 
-    /// Refuses manifests that the system itself would refuse, and filters that match nothing.
+    /// Fails if the system itself would refuse the manifests, or if a filter matches nothing.
     fn check(&self, snapshot: &Snapshot) -> Result<()> {
-        let kinds = Kinds::of(snapshot);
-        let named = |local: &LocalManifest| {
-            local.generate_name.is_none().then(|| kinds.applied(&local.id, &self.default_namespace))
+        let kinds = ServedKinds::of(snapshot);
+        let applied_id = |local: &LocalManifest| {
+            local.generate_name.is_none().then(|| kinds.applied_id(&local.id, &self.default_namespace))
         };
-        let doubles = match &self.system {
-            System::FluxV1 { .. } => refuse_duplicates(&self.locals, |local| named(local).map(|id| resource_id(&id))),
-            _ => refuse_duplicates(&self.locals, named),
-        };
-        doubles.map_err(|message| Error::failed(message).hint("the system itself refuses duplicates; remove one"))?;
         match &self.system {
-            System::Qbec { app, filters, .. } => filters.check(app, &self.locals, snapshot),
+            SystemOptions::FluxV1 { .. } => {
+                refuse_duplicates(&self.locals, |local| applied_id(local).map(|id| resource_id(&id)))
+            }
+            _ => refuse_duplicates(&self.locals, applied_id),
+        }
+        .map_err(|message| Error::failed(message).hint("the system itself refuses duplicates; remove one"))?;
+        match &self.system {
+            SystemOptions::Qbec { app, filters, .. } => filters.check(app, &self.locals, snapshot),
             _ => Ok(()),
         }
     }
 }
 
+/// Returns true if a lower-case text names a type: `secret`, `secrets`, `deployment.apps` or `deployments.apps`.
+fn is_resource(served: &ResourceType, text: &str) -> bool {
+    text == served.kind.to_lowercase()
+        || text == served.group_kind().to_string()
+        || text == &*served.plural
+        || text == served.resource()
+}
+
+/// Returns the plan of a collection on behalf of one owner, cascades included.
+fn plan_of<'a>(index: &Index<'a>, collected: &Collected<'a>, owner: &OwnerId) -> Plan {
+    let mut candidates = vec![];
+    let mut kept = vec![];
+    for decision in &collected.decisions {
+        let (object, owner) = (decision.object, Some(owner.clone()));
+        match &decision.planned {
+            PlannedAction::Delete(reason) => candidates.push(Candidate { object, owner, reason: reason.into() }),
+            PlannedAction::Keep(reason) if reason.is_listed() => kept.push(keep_row(object, owner, reason)),
+            PlannedAction::Keep(_) => {}
+        }
+    }
+    let snapshot = index.snapshot();
+    let mut plan = Plan::new(snapshot.cluster.clone());
+    plan.add_gaps(snapshot.gaps.iter().cloned());
+    plan.add_owners([OwnerOutcome::new(owner.clone(), Outcome::Unchanged, ReasonCode::Ready)]);
+    plan.add_changes(apply_cascade_rules(index, candidates, kept));
+    plan
+}
+
 impl NewSource {
-    /// The source after the change.
-    fn applied_to(&self, old: &GitSource) -> GitSource {
+    fn apply_to(&self, old: &GitSource) -> GitSource {
         let Self { url, branch, paths } = self.clone();
         GitSource {
             url: url.unwrap_or_else(|| old.url.clone()),

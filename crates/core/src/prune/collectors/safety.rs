@@ -1,53 +1,64 @@
-//! What this tool never deletes, whatever a collector would (design 3.4, rules 1, 2 and 6).
+//! Rules by which this tool keeps objects, whatever the system's own collector does (docs/reference/ownership.md 8, rules
+//! 1, 2 and 6).
 
-use super::CollectorReason;
+use super::{CollectorReason, PlannedAction};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::index::Index;
 use crate::ownership::{Claim, Strength, protection};
 use crate::prune::leaked::PROTECTED_NAMESPACES;
 
-/// What the user allowed beyond the ordinary.
+/// Deletions that the user allows in addition.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allow {
-    /// Delete what the system's own collector would never find.
+    /// Objects that the system's own collector never lists.
     pub missed: bool,
-    /// Delete Namespaces.
+    /// Namespaces.
     pub namespaces: bool,
-    /// Delete custom resource definitions.
+    /// Custom resource definitions.
     pub crds: bool,
 }
 
-/// Why an object stays whatever its marks say, or `None`.
-pub fn keeps(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<CollectorReason> {
-    let namespace = object.id.is("", "Namespace");
+impl Allow {
+    /// Returns the action for an object that the system's own collector never lists.
+    pub(super) fn action_for_missed(self, cause: String) -> PlannedAction {
+        let reason = CollectorReason::LeftBehind(cause);
+        if self.missed { PlannedAction::Delete(reason) } else { PlannedAction::Keep(reason) }
+    }
+}
+
+/// Returns the reason to keep an object, whatever its labels claim.
+pub(super) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<CollectorReason> {
+    let is_namespace = object.id.is("", "Namespace");
     if object.controller().is_some() {
         return Some(CollectorReason::Controlled);
     }
     if object.deleting.is_some() {
         return Some(CollectorReason::Terminating);
     }
-    if namespace && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+    if is_namespace && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
         return Some(CollectorReason::SystemNamespace);
     }
-    if let Some(mark) = protection::keep_mark(object) {
-        return Some(CollectorReason::Protected(mark));
+    if let Some(protection) = protection::find_protection(object) {
+        return Some(CollectorReason::Protected(protection));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
         return Some(CollectorReason::Recorded(owner.clone()));
     }
-    if namespace && !allow.namespaces {
+    if is_namespace && !allow.namespaces {
         return Some(CollectorReason::NotAllowed("namespaces"));
     }
-    let definition = object.id.is("apiextensions.k8s.io", "CustomResourceDefinition");
-    (definition && !allow.crds).then_some(CollectorReason::NotAllowed("crds"))
+    let is_definition = object.id.is("apiextensions.k8s.io", "CustomResourceDefinition");
+    (is_definition && !allow.crds).then_some(CollectorReason::NotAllowed("crds"))
 }
 
-/// Why a claim proves nothing, or `None` when a second witness stands by it.
-pub fn unproven(claim: Option<Claim>) -> Option<CollectorReason> {
+/// Returns the reason to keep an object if nothing but its own label confirms the claim.
+pub(super) fn unproven_claim(claim: Option<Claim>) -> Option<CollectorReason> {
     match claim {
         Some(claim) if claim.strength <= Strength::Corroborated => None,
-        Some(claim) if claim.strength == Strength::Contradicted => Some(CollectorReason::CopiedMark(claim.evidence)),
-        Some(claim) => Some(CollectorReason::BareMark(claim.evidence)),
-        None => Some(CollectorReason::BareMark(String::new())),
+        Some(claim) if claim.strength == Strength::Contradicted => {
+            Some(CollectorReason::CopiedClaim(claim.evidence.to_string()))
+        }
+        Some(claim) => Some(CollectorReason::BareClaim(claim.evidence.to_string())),
+        None => Some(CollectorReason::BareClaim(String::new())),
     }
 }

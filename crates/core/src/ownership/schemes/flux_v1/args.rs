@@ -1,6 +1,6 @@
-//! The Git source of a running fluxd, from its container's arguments.
+//! Git source of a running fluxd, from the arguments of its container.
 //!
-//! Source: reference qbec-and-flux-v1 B1, "Reading the flags of a fluxd container".
+//! Source: docs/reference/qbec-and-flux-v1.md 6.4.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::GitSource;
 
-/// Flags of one fluxd container that matter; values in the order given.
+/// Relevant flags of one fluxd container, each with its values in order.
 pub(crate) struct FluxdArgs(HashMap<String, Vec<String>>);
 
 const WANTED: [&str; 5] = ["git-url", "git-branch", "git-path", "k8s-allow-namespace", "k8s-namespace-whitelist"];
 
 impl FluxdArgs {
-    /// The flags of the first container that has `--git-url`; an error when they cannot be computed from the
+    /// Returns the flags of the first container that has `--git-url`, or an error if they cannot be computed from the
     /// Deployment alone.
     pub(crate) fn find(content: &Value) -> Option<Result<Self, String>> {
         let containers = content.pointer("/spec/template/spec/containers")?.as_array()?;
@@ -51,7 +51,7 @@ impl FluxdArgs {
         self.0.get(name)?.last().map(String::as_str)
     }
 
-    /// The source that this fluxd applies.
+    /// Returns the source that this fluxd applies.
     pub(crate) fn source(&self) -> Result<GitSource, String> {
         let mut paths = vec![];
         for value in self.0.get("git-path").into_iter().flatten() {
@@ -61,7 +61,7 @@ impl FluxdArgs {
         Ok(GitSource { url, branch: self.last("git-branch").unwrap_or("master").to_owned(), paths })
     }
 
-    /// The namespaces that it is limited to, if it is.
+    /// Returns the namespaces that fluxd is limited to, or `None` for all.
     pub(crate) fn namespaces(&self) -> Option<Vec<&str>> {
         let lists = ["k8s-allow-namespace", "k8s-namespace-whitelist"].into_iter().filter_map(|name| self.0.get(name));
         let all: Vec<&str> = lists.flatten().flat_map(|list| list.split(',')).filter(|name| !name.is_empty()).collect();
@@ -69,7 +69,7 @@ impl FluxdArgs {
     }
 }
 
-/// `$(VAR)` as the kubelet expands it, from plain values only: the URL's user name is hashed, and it may be a Secret's.
+/// Expands `$(VAR)` as the kubelet does, from plain values only: the URL's user name is hashed, and may come from a Secret.
 fn expand(text: &str, container: &Value) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
@@ -104,7 +104,7 @@ fn variable(name: &str, container: &Value) -> Result<String, String> {
     }
 }
 
-/// One CSV record: `,` separates, double quotes quote, spaces stay; the empty text is the empty list.
+/// Parses one CSV record: `,` separates, double quotes quote, spaces stay; the empty text is the empty list.
 fn csv(text: &str) -> Option<Vec<String>> {
     let mut fields = vec![];
     let mut rest = text;

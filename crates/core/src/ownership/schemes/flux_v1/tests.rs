@@ -1,6 +1,8 @@
-//! Every vector of the reference, byte for byte.
+//! Every example of docs/reference/qbec-and-flux-v1.md 6, byte for byte.
 
 use super::*;
+use crate::ownership::protection::find_protection;
+use crate::ownership::scheme::last_applied::KUBECTL;
 use crate::testing::{Make, object};
 
 fn source(url: &str, branch: &str, paths: &[&str]) -> GitSource {
@@ -8,7 +10,7 @@ fn source(url: &str, branch: &str, paths: &[&str]) -> GitSource {
     GitSource { url: url.to_owned(), branch: branch.to_owned(), paths }
 }
 
-/// Sync set names of the reference's URL table, branch master, no paths.
+/// Sync set names in the URL table of docs/reference/qbec-and-flux-v1.md 6, for branch master without paths.
 const SYNC_SETS: [(&str, &str); 30] = [
     ("git@github.com:fluxcd/flux-get-started", "aBqHLTvk4pWff65LXXwheu1mmzfQkdC96YNjgC-1u0Q"),
     ("ssh://git@github.com/fluxcd/flux-get-started", "aBqHLTvk4pWff65LXXwheu1mmzfQkdC96YNjgC-1u0Q"),
@@ -116,23 +118,24 @@ fn marks_that_cannot_be_are_malformed() {
 fn last_applied_is_the_witness_of_an_unknown_source() {
     let marked = object("", "ConfigMap", "demo", "cm").label(MARK, &mark("x", "demo:configmap/cm"));
     assert_eq!(claim(&marked).unwrap().strength, Strength::Bare);
-    let own = marked.clone().annotation(identity::KUBECTL, "/ConfigMap/demo/cm");
+    let own = marked.clone().annotation(KUBECTL, "/ConfigMap/demo/cm");
     assert_eq!(claim(&own).unwrap().strength, Strength::Corroborated);
-    let other = marked.annotation(identity::KUBECTL, "/ConfigMap/demo/other");
+    let other = marked.annotation(KUBECTL, "/ConfigMap/demo/other");
     assert_eq!(claim(&other).unwrap().strength, Strength::Contradicted);
 }
 
 #[test]
-fn ignore_protects_by_exact_value_under_either_key() {
-    let rows = [("true", true), ("sync_only", true), ("True", false), ("false", false), ("yes", false)];
+fn ignore_protects_under_either_key() {
+    let keys = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
+    let rows = [("true", true), ("sync_only", true), ("True", true), ("false", false), ("yes", true)];
     for (value, kept) in rows {
-        for key in IGNORE {
+        for key in keys {
             let marked = object("", "ConfigMap", "demo", "cm").annotation(key, value);
-            assert_eq!(keep_mark(&marked).is_some(), kept, "{key}={value}");
+            assert_eq!(find_protection(&marked).is_some(), kept, "{key}={value}");
         }
     }
     let locked = object("", "ConfigMap", "demo", "cm").annotation("fluxcd.io/locked", "true");
-    assert_eq!(keep_mark(&locked), None);
-    let both = object("", "ConfigMap", "demo", "cm").annotation(IGNORE[0], "false").annotation(IGNORE[1], "true");
-    assert!(keep_mark(&both).is_some(), "F17");
+    assert_eq!(find_protection(&locked), None);
+    let both = object("", "ConfigMap", "demo", "cm").annotation(keys[0], "false").annotation(keys[1], "true");
+    assert!(find_protection(&both).is_some(), "F17");
 }

@@ -1,13 +1,13 @@
-//! The form in which Flux v1 hashed a Git URL into its sync marks: parsed as Go's `net/url` does, password dropped,
-//! printed again. A WHATWG URL library gives other bytes.
+//! Normal form of a Git URL in the hashes of Flux v1: parsed as Go's `net/url` does, without password, and printed again.
+//! A WHATWG URL library gives other bytes.
 //!
-//! Source: reference qbec-and-flux-v1 B1, safeURL.
+//! Source: docs/reference/qbec-and-flux-v1.md 6.3.
 
 use std::fmt::Write;
 
 const TRANSPORTS: [&str; 9] = ["ssh", "git", "git+ssh", "http", "https", "ftp", "ftps", "rsync", "file"];
 
-/// What a component may hold unescaped.
+/// Part of a URL; each has its own unescaped characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UrlPart {
     User,
@@ -16,8 +16,8 @@ enum UrlPart {
     Fragment,
 }
 
-/// The URL without its password, byte for byte as Flux v1 wrote it: as a transport URL, else in scp form, else a local
-/// path. Never fails; whatever parses as nothing else is a path.
+/// Returns the URL without its password, byte for byte as Flux v1 wrote it: as a transport URL, else in scp form, else as
+/// a local path.
 pub fn safe_url(url: &str) -> String {
     transport(url).or_else(|| scp(url)).unwrap_or_else(|| {
         let slashes = if url.is_empty() { "" } else { "//" };
@@ -87,7 +87,7 @@ fn safe_host(host: &str) -> Option<String> {
     port_is_legal.then(|| unescape(host, UrlPart::Host)).flatten().map(|host| escape(&host, UrlPart::Host))
 }
 
-/// `[user@]host:path[?rest]`; a number after the colon is part of the path, and one `?` after the path is dropped.
+/// Parses `[user@]host:path[?rest]`; a number after the colon is part of the path, and one `?` after the path is dropped.
 fn scp(url: &str) -> Option<String> {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let (user, after) = match url.split_once('@') {
@@ -108,7 +108,7 @@ fn scp(url: &str) -> Option<String> {
     Some(format!("ssh://{user}{host}{slash}{path}{query}"))
 }
 
-/// A path or fragment as Go prints it: as written when that is a valid encoding, else decoded and encoded anew.
+/// Returns a path or fragment as Go prints it: unchanged if it is a valid encoding, else decoded and encoded again.
 fn printed(text: &str, part: UrlPart) -> Option<String> {
     let decoded = unescape(text, part)?;
     let kept = |byte: u8| b"!$&'()*+,;=:@[]%".contains(&byte) || !must_escape(byte, part);

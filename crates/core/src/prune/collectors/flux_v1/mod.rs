@@ -1,173 +1,175 @@
-//! Flux v1's garbage collection: what fluxd deletes after a sync, and what this tool deletes in its place.
+//! Garbage collection of Flux v1: the objects that fluxd deletes after a sync, and those that this tool deletes instead.
 //!
-//! Source: reference qbec-and-flux-v1 B3; `F` and `C` numbers are its edge cases.
+//! Rules: docs/reference/qbec-and-flux-v1.md 8; `F` and `C` numbers are the cases of 10 and 9.
 
-pub mod config;
-pub mod notes;
-pub mod order;
+mod excluded;
+mod order;
 pub mod source_change;
+mod warnings;
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::glob;
 use super::manifest::LocalManifest;
 use super::safety;
 use super::safety::Allow;
-use super::type_aliases::Kinds;
-use super::{Collected, Collector, CollectorReason, Decision, NativeAction, PlannedAction};
+use super::served_kinds::ServedKinds;
+use super::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::{MARK, mark, resource_id};
+pub use excluded::EXCLUDED;
 use order::{deletion_order, rank};
 
-/// Keys of the `ignore` policy.
-pub const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
-/// What fluxd does not look at unless told otherwise (`--k8s-unsafe-exclude-resource`).
-pub const EXCLUDED: [&str; 3] = ["*metrics.k8s.io/*", "webhook.certmanager.k8s.io/*", "v1/Event"];
+/// Annotations of the policy `ignore`.
+pub(crate) const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
 
-/// What a fluxd was told.
+/// Input of a replay of fluxd's garbage collection.
 #[derive(Clone, Debug)]
 pub struct FluxV1Input<'a> {
-    /// The sync set name: the hash of its source.
+    /// Name of the sync set: the hash of the source.
     pub sync_set: String,
     /// Namespace of manifests that name none.
     pub default_namespace: Arc<str>,
-    /// `--k8s-allow-namespace`; empty for all.
+    /// Value of fluxd's `--k8s-allow-namespace`; empty for all namespaces.
     pub allow_namespaces: Vec<String>,
-    /// `--k8s-unsafe-exclude-resource`.
+    /// Value of fluxd's `--k8s-unsafe-exclude-resource`.
     pub excluded: Vec<String>,
-    /// The manifests of the source.
+    /// Manifests of the source.
     pub locals: &'a [LocalManifest],
 }
 
-/// How the manifests know a resource id.
+/// Treatment of a manifest by fluxd. If several manifests have one resource id, the highest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Knowledge {
-    /// Under an API that the cluster does not serve: fluxd drops such manifests (F14).
+enum ManifestStatus {
+    /// Dropped, because the cluster does not serve its API (F14).
     Unserved,
-    /// Of a kind that ends in `List`: fluxd takes such manifests for empty lists (F18).
-    Listlike,
-    /// Outside of the allowed namespaces: fluxd forgets such manifests (F11, C10).
-    Constrained,
-    /// Like any other.
-    Known,
+    /// Taken for an empty list, because its kind ends in `List` (F18).
+    TakenForList,
+    /// Dropped, because it is outside of the allowed namespaces (F11, C10).
+    OutsideAllowedNamespaces,
+    Applied,
 }
 
-impl Knowledge {
-    /// Why fluxd overlooks the manifest.
-    fn words(self) -> &'static str {
+impl ManifestStatus {
+    /// Returns the reason why this tool keeps the object.
+    fn reason(self) -> &'static str {
         match self {
-            Self::Unserved => "a manifest holds it under an API that is not served here",
-            Self::Listlike => "a manifest holds it, which fluxd takes for an empty list",
-            Self::Constrained => "a manifest holds it, outside of --k8s-allow-namespace",
-            Self::Known => "a manifest holds it",
+            Self::Unserved => "a manifest contains it under an API that is not served here",
+            Self::TakenForList => "a manifest contains it, which fluxd takes for an empty list",
+            Self::OutsideAllowedNamespaces => "a manifest contains it, outside of fluxd's --k8s-allow-namespace",
+            Self::Applied => "a manifest contains it",
         }
     }
 }
 
-/// The collector of one source in one snapshot.
+/// Replay of fluxd's garbage collection for one source.
 pub struct FluxV1Collector<'a> {
     input: FluxV1Input<'a>,
     allow: Allow,
     snapshot: &'a Snapshot,
     index: &'a Index<'a>,
-    known: HashMap<String, Knowledge>,
+    kinds: ServedKinds<'a>,
+    /// Manifests by resource id.
+    manifests: HashMap<String, ManifestStatus>,
 }
 
 impl<'a> FluxV1Collector<'a> {
-    /// Compares manifests and cluster.
+    /// Compares the manifests with a snapshot.
     pub fn new(input: FluxV1Input<'a>, snapshot: &'a Snapshot, index: &'a Index<'a>, allow: Allow) -> Self {
-        let kinds = Kinds::of(snapshot);
-        let mut known = HashMap::new();
+        let kinds = ServedKinds::of(snapshot);
+        let mut manifests = HashMap::new();
         for local in input.locals {
-            for (id, knowledge) in input.ids(local, &kinds) {
-                let best = known.entry(id).or_insert(knowledge);
-                *best = (*best).max(knowledge);
+            for (id, status) in input.resource_ids(local, &kinds) {
+                let highest = manifests.entry(id).or_insert(status);
+                *highest = status.max(*highest);
             }
         }
-        Self { input, allow, snapshot, index, known }
+        Self { input, allow, snapshot, index, kinds, manifests }
     }
 
-    /// The id and identity of a manifest that fluxd applies.
-    pub fn created(&self, local: &LocalManifest) -> Option<(String, ObjectId)> {
-        let kinds = Kinds::of(self.snapshot);
-        let namespaced = kinds.serves(local)?;
-        let namespace = match (namespaced, local.id.namespace.is_empty()) {
-            (false, _) => Arc::from(""),
-            (true, true) => self.input.default_namespace.clone(),
-            (true, false) => local.id.namespace.clone(),
+    /// Returns the resource id and the identity of the object that fluxd applies for a manifest.
+    pub(super) fn applied_object(&self, local: &LocalManifest) -> Option<(String, ObjectId)> {
+        let namespace = match self.kinds.is_namespaced_manifest(local)? {
+            false => Arc::from(""),
+            true if local.id.namespace.is_empty() => self.input.default_namespace.clone(),
+            true => local.id.namespace.clone(),
         };
         let id = ObjectId { namespace, ..local.id.clone() };
-        let name = resource_id(&id);
-        (self.known.get(&name) == Some(&Knowledge::Known)).then_some((name, id))
+        let resource_id = resource_id(&id);
+        (self.manifests.get(&resource_id) == Some(&ManifestStatus::Applied)).then_some((resource_id, id))
     }
 
-    /// Whether fluxd knows an object from the manifests, and so applies it.
-    pub fn applies(&self, object: &ObjectMetadata) -> bool {
-        self.known.get(&resource_id(&object.id)) == Some(&Knowledge::Known)
+    /// Returns true if fluxd applies a manifest of this object.
+    pub(super) fn applies(&self, object: &ObjectMetadata) -> bool {
+        self.manifests.get(&resource_id(&object.id)) == Some(&ManifestStatus::Applied)
     }
 
-    /// Why fluxd never sees an object.
-    fn misses(&self, object: &ObjectMetadata) -> Option<String> {
+    /// Returns the reason why fluxd never lists an object.
+    fn reason_missed(&self, object: &ObjectMetadata) -> Option<String> {
         let namespace = &*object.id.namespace;
         if !namespace.is_empty() && !self.input.allows(namespace) {
             return Some(format!("namespace {namespace} is not in --k8s-allow-namespace: missed by fluxd"));
         }
-        let group = if object.id.group.is_empty() { String::new() } else { format!("{}/", object.id.group) };
-        let group_version = format!("{group}{}/", object.version);
-        let name = format!("{group_version}{}", object.id.kind);
-        let excluded = |pattern: &&String| glob::matches(pattern, &group_version) || glob::matches(pattern, &name);
-        let pattern = self.input.excluded.iter().find(excluded)?;
-        Some(format!("--k8s-unsafe-exclude-resource {pattern} leaves {name} out: missed by fluxd"))
+        excluded::reason_excluded(&self.input.excluded, object)
+    }
+
+    fn planned_action(
+        &self,
+        object: &ObjectMetadata,
+        manifest: Option<ManifestStatus>,
+        missed: Option<String>,
+    ) -> PlannedAction {
+        if !object.references.is_empty() {
+            return PlannedAction::Keep(CollectorReason::Controlled);
+        }
+        if let Some(reason) = safety::reason_to_keep(object, self.index, self.allow) {
+            return PlannedAction::Keep(reason);
+        }
+        match (manifest, missed) {
+            (Some(manifest), _) => PlannedAction::Keep(CollectorReason::Desired(manifest.reason())),
+            (None, _) if object.id.is("", "Endpoints") => PlannedAction::Keep(CollectorReason::Endpoints),
+            (None, Some(why)) => self.allow.action_for_missed(why),
+            (None, None) => PlannedAction::Delete(CollectorReason::NotInManifests),
+        }
     }
 }
 
 impl<'a> Collector<'a> for FluxV1Collector<'a> {
+    fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
     fn is_member(&self, object: &ObjectMetadata) -> bool {
         object.labels.get(MARK) == Some(&mark(&self.input.sync_set, &resource_id(&object.id)))
     }
 
-    fn judge<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>> {
-        let id = resource_id(&object.id);
-        if object.labels.get(MARK)? != mark(&self.input.sync_set, &id) {
+    fn decide<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>> {
+        if !self.is_member(object) {
             return None;
         }
-        let knowledge = self.known.get(&id).copied();
-        let missed = self.misses(object);
-        let theirs = match knowledge {
-            Some(Knowledge::Known) => return None,
+        let manifest = self.manifests.get(&resource_id(&object.id)).copied();
+        let missed = self.reason_missed(object);
+        let is_ignored = IGNORE.iter().any(|key| matches!(object.annotations.get(key), Some("true" | "sync_only")));
+        let native = match manifest {
+            Some(ManifestStatus::Applied) => return None,
             Some(_) if missed.is_some() => return None,
             _ if !object.references.is_empty() || object.id.is("", "Endpoints") => NativeAction::Keeps,
             _ if missed.is_some() => NativeAction::Misses,
-            _ if IGNORE.iter().any(|key| matches!(object.annotations.get(key), Some("true" | "sync_only"))) => {
-                NativeAction::Keeps
-            }
+            _ if is_ignored => NativeAction::Keeps,
             _ => NativeAction::Deletes,
         };
-        let referenced = (!object.references.is_empty()).then_some(CollectorReason::Controlled);
-        let keep = referenced.or_else(|| safety::keeps(object, self.index, self.allow));
-        let ours = match (keep, knowledge, missed) {
-            (Some(reason), ..) => PlannedAction::Keep(reason),
-            (None, Some(knowledge), _) => PlannedAction::Keep(CollectorReason::Desired(knowledge.words())),
-            (None, None, _) if object.id.is("", "Endpoints") => PlannedAction::Keep(CollectorReason::Endpoints),
-            (None, None, Some(why)) if self.allow.missed => PlannedAction::Delete(CollectorReason::LeftBehind(why)),
-            (None, None, Some(why)) => PlannedAction::Keep(CollectorReason::LeftBehind(why)),
-            (None, None, None) => PlannedAction::Delete(CollectorReason::NotInManifests),
-        };
-        Some(Decision { object, theirs, ours })
+        Some(Decision { object, native, planned: self.planned_action(object, manifest, missed) })
     }
 
-    fn collect(&self) -> Collected<'a> {
-        let snapshot = self.snapshot;
-        let mut verdicts: Vec<_> = snapshot.objects.iter().filter_map(|object| self.judge(object)).collect();
-        verdicts.sort_by(|a, b| deletion_order(a.object, b.object));
-        Collected {
-            staying: super::staying(self, self.snapshot),
-            warnings: notes::warnings(&self.input, snapshot, &verdicts),
-            verdicts,
-        }
+    fn deletion_order(&self, left: &Decision<'_>, right: &Decision<'_>) -> Ordering {
+        deletion_order(left.object, right.object)
+    }
+
+    fn warnings(&self, decisions: &[Decision<'_>]) -> Vec<String> {
+        warnings::warnings(self, decisions)
     }
 
     fn same_wave(&self, left: &ObjectMetadata, right: &ObjectMetadata) -> bool {
@@ -180,24 +182,27 @@ impl FluxV1Input<'_> {
         self.allow_namespaces.is_empty() || self.allow_namespaces.iter().any(|allowed| allowed == namespace)
     }
 
-    /// The resource ids under which a manifest is known. Without a served kind its scope is not known either, so it
-    /// stands for both.
-    fn ids(&self, local: &LocalManifest, kinds: &Kinds<'_>) -> Vec<(String, Knowledge)> {
-        let place = |namespace: &Arc<str>| resource_id(&ObjectId { namespace: namespace.clone(), ..local.id.clone() });
-        let written = if local.id.namespace.is_empty() { &self.default_namespace } else { &local.id.namespace };
-        let cluster: Arc<str> = "".into();
-        let constrained = |free: bool| if free { Knowledge::Known } else { Knowledge::Constrained };
-        match kinds.serves(local) {
-            Some(namespaced) if local.id.kind.ends_with("List") => {
-                vec![(place(if namespaced { written } else { &cluster }), Knowledge::Listlike)]
-            }
-            Some(true) => vec![(place(written), constrained(self.allows(written)))],
-            // Of cluster-scoped objects only Namespaces are constrained, by their names.
-            Some(false) => {
-                let free = !local.id.is("", "Namespace") || self.allows(&local.id.name);
-                vec![(place(&cluster), constrained(free))]
-            }
-            None => vec![(place(written), Knowledge::Unserved), (place(&cluster), Knowledge::Unserved)],
-        }
+    /// Returns the resource ids of a manifest. The scope of a kind that the cluster does not serve is unknown, so such a
+    /// manifest has two.
+    fn resource_ids(&self, local: &LocalManifest, kinds: &ServedKinds<'_>) -> Vec<(String, ManifestStatus)> {
+        let namespace = if local.id.namespace.is_empty() { &self.default_namespace } else { &local.id.namespace };
+        let namespaced = resource_id(&ObjectId { namespace: namespace.clone(), ..local.id.clone() });
+        let cluster_scoped = resource_id(&ObjectId { namespace: "".into(), ..local.id.clone() });
+        let Some(is_namespaced) = kinds.is_namespaced_manifest(local) else {
+            return vec![(namespaced, ManifestStatus::Unserved), (cluster_scoped, ManifestStatus::Unserved)];
+        };
+        // Of cluster-scoped objects only Namespaces are restricted, by their names.
+        let is_allowed = match is_namespaced {
+            true => self.allows(namespace),
+            false => !local.id.is("", "Namespace") || self.allows(&local.id.name),
+        };
+        let status = if local.id.kind.ends_with("List") {
+            ManifestStatus::TakenForList
+        } else if is_allowed {
+            ManifestStatus::Applied
+        } else {
+            ManifestStatus::OutsideAllowedNamespaces
+        };
+        vec![(if is_namespaced { namespaced } else { cluster_scoped }, status)]
     }
 }

@@ -1,12 +1,12 @@
-//! The order in which fluxd deletes: its apply order, reversed.
+//! Order in which fluxd deletes: the reverse of the order in which it applies.
 //!
-//! Source: reference qbec-and-flux-v1 B3.3.
+//! Rules: docs/reference/qbec-and-flux-v1.md 8.3.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 
 use crate::kubernetes::object::ObjectMetadata;
 
-/// Place of kinds in the order of application; all others come last.
+/// Rank of kinds in the apply order; all others come last.
 const RANKS: [(&str, u8); 22] = [
     ("namespace", 0),
     ("customresourcedefinition", 1),
@@ -32,17 +32,20 @@ const RANKS: [(&str, u8); 22] = [
     ("statefulset", 3),
 ];
 
-/// Orders objects as fluxd deletes them; kind, namespace and group only make two runs agree.
-pub fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata) -> Ordering {
-    let key = |object: &ObjectMetadata| {
-        let id = &object.id;
-        Reverse((rank(&id.kind), id.name.clone(), id.kind.clone(), id.namespace.clone(), id.group.clone()))
-    };
-    key(left).cmp(&key(right))
+/// Compares objects in fluxd's order of deletion: rank, then name. The rest makes the order complete, so that two plans
+/// are equal.
+pub(super) fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata) -> Ordering {
+    let (left, right) = (&left.id, &right.id);
+    rank(&right.kind)
+        .cmp(&rank(&left.kind))
+        .then_with(|| right.name.cmp(&left.name))
+        .then_with(|| right.kind.cmp(&left.kind))
+        .then_with(|| right.namespace.cmp(&left.namespace))
+        .then_with(|| right.group.cmp(&left.group))
 }
 
-/// Place of a kind in the order of application; in one place fluxd goes by names alone.
-pub fn rank(kind: &str) -> u8 {
+/// Returns the rank of a kind in the apply order.
+pub(super) fn rank(kind: &str) -> u8 {
     let kind = kind.to_lowercase();
     RANKS.iter().find(|(name, _)| *name == kind).map_or(4, |(_, rank)| *rank)
 }

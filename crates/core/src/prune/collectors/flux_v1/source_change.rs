@@ -1,9 +1,11 @@
-//! Which source a fluxd has, and what a change of it does, as a plan of what fluxd will do.
+//! Change of a fluxd's source (URL, branch or paths), as a plan of what fluxd does with each object.
+//!
+//! Rules: docs/reference/qbec-and-flux-v1.md 9 (C1 to C15). The label is a hash of the whole source, so a change makes
+//! another sync set. fluxd labels the objects of the new manifests again, and never lists the others.
 
 use std::collections::HashSet;
 
-use super::FluxV1Collector;
-use super::config::{SyncChange, change};
+use super::{FluxV1Collector, IGNORE};
 use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::ObjectMetadata;
@@ -12,42 +14,98 @@ use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::args::FluxdArgs;
 use crate::ownership::schemes::flux_v1::url::safe_url;
-use crate::ownership::schemes::flux_v1::{GitSource, resource_id};
+use crate::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
 use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
 use crate::prune::candidates::cascaded_row;
 use crate::prune::collectors::manifest::LocalManifest;
 use crate::prune::collectors::request::CollectorPlan;
+use crate::prune::collectors::{Collector, NativeAction};
 
-/// The source that the user named, or that of the one fluxd in the cluster with the namespaces it is limited to.
-///
-/// # Errors
-/// When no source is named and the cluster has no fluxd, several, or one whose source cannot be computed.
-pub fn of(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, Vec<String>)> {
+/// Effect of a sync from the new source on an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SyncEffect {
+    /// It has the label of the new source, and is in the manifests.
+    Unchanged,
+    /// It is in the new manifests and gets the label of the new source.
+    Relabelled,
+    /// It has the label of the new source and is not in the manifests: fluxd deletes it.
+    Deleted,
+    /// It has the label of the new source and is not in the manifests, but fluxd's rules keep it.
+    Spared,
+    /// It has the label of the old source and is in the manifests, but its live `ignore` annotation keeps fluxd from
+    /// applying it.
+    NotApplied,
+    /// It has the label of the old source and is not in the new manifests: fluxd never lists it again.
+    LeftBehind,
+}
+
+/// Returns the source that the user named, or that of the only fluxd in the cluster, with the namespaces to which that
+/// fluxd is limited. Fails if no source is named and the cluster has no fluxd, has several, or has one whose source cannot
+/// be computed.
+pub(crate) fn current_source(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, Vec<String>)> {
     if let Some(source) = named {
         return Ok((source.clone(), vec![]));
     }
-    let hint = Hint::FluxV1Source;
     let fluxds = snapshot.full.iter().filter_map(|full| Some((&full.object.id, FluxdArgs::find(&full.content)?)));
-    let fluxds: Vec<_> = fluxds.collect();
-    match &fluxds[..] {
-        [] => Err(Error::invalid("the cluster runs no fluxd, so its source is not known").hint(hint)),
-        [(id, args)] => {
-            let read = |args: &FluxdArgs| {
-                let namespaces = args.namespaces().unwrap_or_default().into_iter().map(str::to_owned).collect();
-                Ok((args.source()?, namespaces))
-            };
-            let source = args.as_ref().map_err(Clone::clone).and_then(read);
-            source.map_err(|why| Error::failed(format!("the source of {id} cannot be computed: {why}")).hint(hint))
-        }
+    match &fluxds.collect::<Vec<_>>()[..] {
+        [] => Err(Error::invalid("the cluster runs no fluxd, so its source is not known").hint(Hint::FluxV1Source)),
+        [(id, args)] => args.as_ref().map_err(Clone::clone).and_then(read_source).map_err(|why| {
+            Error::failed(format!("the source of {id} cannot be computed: {why}")).hint(Hint::FluxV1Source)
+        }),
         several => {
             let names: Vec<_> = several.iter().map(|(id, _)| id.to_string()).collect();
-            Err(Error::invalid(format!("the cluster runs several fluxds: {}", names.join(", "))).hint(hint))
+            Err(Error::invalid(format!("the cluster runs several fluxds: {}", names.join(", ")))
+                .hint(Hint::FluxV1Source))
         }
     }
 }
 
-/// The plan of a changed source: fluxd relabels, creates and deletes; what is left behind stays for ever.
-pub fn preview<'a>(
+fn read_source(args: &FluxdArgs) -> Result<(GitSource, Vec<String>), String> {
+    let namespaces = args.namespaces().unwrap_or_default().into_iter().map(str::to_owned).collect();
+    Ok((args.source()?, namespaces))
+}
+
+/// Returns the effect on all objects that have the label of either source, in order of identity. `new` collects for the
+/// new source with its manifests.
+pub fn sync_effects<'a>(
+    snapshot: &'a Snapshot,
+    old_set: &str,
+    new_set: &str,
+    new: &FluxV1Collector<'a>,
+) -> Vec<(&'a ObjectMetadata, SyncEffect)> {
+    let decisions = new.collect().decisions.into_iter();
+    let deleted: HashSet<&str> = decisions
+        .filter(|decision| decision.native == NativeAction::Deletes)
+        .map(|decision| &*decision.object.uid)
+        .collect();
+    let mut effects = vec![];
+    for object in &snapshot.objects {
+        let Some(value) = object.labels.get(MARK) else { continue };
+        let id = resource_id(&object.id);
+        let is_in_manifests = new.applies(object);
+        let effect = if value == mark(new_set, &id) {
+            match is_in_manifests {
+                _ if deleted.contains(&*object.uid) => SyncEffect::Deleted,
+                true => SyncEffect::Unchanged,
+                false => SyncEffect::Spared,
+            }
+        } else if value == mark(old_set, &id) {
+            let is_ignored = IGNORE.iter().any(|key| object.annotations.get(key) == Some("true"));
+            match is_in_manifests {
+                true if is_ignored => SyncEffect::NotApplied,
+                true => SyncEffect::Relabelled,
+                false => SyncEffect::LeftBehind,
+            }
+        } else {
+            continue;
+        };
+        effects.push((object, effect));
+    }
+    effects
+}
+
+/// Plans a change of the source.
+pub(crate) fn plan<'a>(
     index: &Index<'a>,
     old: &GitSource,
     new: &GitSource,
@@ -57,66 +115,65 @@ pub fn preview<'a>(
     let snapshot = index.snapshot();
     let (old_set, new_set) = (old.sync_set(), new.sync_set());
     let owner = new.record().id;
-    let fates = change(snapshot, &old_set, &new_set, collector);
-    let deleted = fates.iter().filter(|row| row.fate == SyncChange::Deleted).map(|row| row.object);
-    let taken = Cascade::new(snapshot).closure(deleted);
-    let along: HashSet<&str> = taken.iter().map(|taken| &*taken.object.uid).collect();
-    let rows = fates.iter().filter(|row| !along.contains(&*row.object.uid)).filter_map(|row| {
-        let (action, reason) = action_and_reason(row.fate)?;
-        Some(self::row(action, PinnedObject::from(row.object), &owner, reason))
-    });
-    let mut changes: Vec<Change> = rows.chain(taken.iter().map(|taken| cascaded_row(index, taken))).collect();
-    let exists = |id: &str| snapshot.objects.iter().any(|object: &ObjectMetadata| resource_id(&object.id) == id);
-    for (id, target) in locals.iter().filter_map(|local| collector.created(local)) {
-        if !exists(&id) {
+    let effects = sync_effects(snapshot, &old_set, &new_set, collector);
+    let deleted = effects.iter().filter(|(_, effect)| *effect == SyncEffect::Deleted).map(|(object, _)| *object);
+    let cascaded = Cascade::new(snapshot).closure(deleted);
+    let cascaded_uids: HashSet<&str> = cascaded.iter().map(|cascaded| &*cascaded.object.uid).collect();
+    let mut changes: Vec<Change> = cascaded.iter().map(|cascaded| cascaded_row(index, cascaded)).collect();
+    for (object, effect) in effects.iter().filter(|(object, _)| !cascaded_uids.contains(&*object.uid)) {
+        changes.extend(action_and_reason(*effect).map(|(action, reason)| row(action, *object, &owner, reason)));
+    }
+    let live: HashSet<String> = snapshot.objects.iter().map(|object| resource_id(&object.id)).collect();
+    for (resource_id, id) in locals.iter().filter_map(|local| collector.applied_object(local)) {
+        if !live.contains(&resource_id) {
             let reason = Reason::new(ReasonCode::Created, "it is in the new manifests and not in the cluster");
-            changes.push(row(Action::Create, PinnedObject::absent(target), &owner, reason));
+            changes.push(row(Action::Create, PinnedObject::absent(id), &owner, reason));
         }
     }
     let mut warnings = vec![];
     if old_set == new_set && old != new {
-        let same = "both sources hash to the same set (URLs without passwords, parts without separators): nothing is \
-                    relabelled, and whatever the new manifests lack is deleted";
-        warnings.push(same.to_owned());
+        let warning = "both sources have the same hash (fluxd hashes URLs without passwords, and joins the parts without \
+                       separators): nothing is relabelled, and what the new manifests lack is deleted";
+        warnings.push(warning.to_owned());
     }
     let mut plan = Plan::new(snapshot.cluster.clone());
     plan.add_gaps(snapshot.gaps.iter().cloned());
     plan.add_owners([OwnerOutcome::new(owner, Outcome::Applies, ReasonCode::NewSource)]);
     plan.add_changes(changes);
-    CollectorPlan { plan, waves: vec![], staying: 0, preview: Some(described(old, new)), warnings }
+    CollectorPlan { plan, waves: vec![], retained: 0, source_change: Some(describe_change(old, new)), warnings }
 }
 
-/// What differs between two sources, as `--git-…` names it.
-fn described(old: &GitSource, new: &GitSource) -> String {
-    let paths = |source: &GitSource| if source.paths.is_empty() { "none".to_owned() } else { source.paths.join(", ") };
+/// Describes the difference between two sources.
+fn describe_change(old: &GitSource, new: &GitSource) -> String {
     let parts = [
         ("URL", safe_url(&old.url), safe_url(&new.url)),
         ("branch", old.branch.clone(), new.branch.clone()),
-        ("paths", paths(old), paths(new)),
+        ("paths", list_paths(&old.paths), list_paths(&new.paths)),
     ];
-    let changed: Vec<String> = parts
-        .iter()
-        .filter(|(_, old, new)| old != new)
-        .map(|(part, old, new)| format!("{part} {old} -> {new}"))
-        .collect();
+    let changed = parts.into_iter().filter(|(_, old, new)| old != new);
+    let changed: Vec<String> = changed.map(|(part, old, new)| format!("{part} {old} -> {new}")).collect();
     if changed.is_empty() {
         return "fluxd's source stays the same".to_owned();
     }
     format!("fluxd's source changes: {}", changed.join("; "))
 }
 
-fn action_and_reason(change: SyncChange) -> Option<(Action, Reason)> {
-    let (action, code, detail) = match change {
-        SyncChange::Unchanged => return None,
-        SyncChange::Relabelled => (Action::Update, ReasonCode::Relabelled, "it is in the new manifests"),
-        SyncChange::Deleted => {
+fn list_paths(paths: &[String]) -> String {
+    if paths.is_empty() { "none".to_owned() } else { paths.join(", ") }
+}
+
+fn action_and_reason(effect: SyncEffect) -> Option<(Action, Reason)> {
+    let (action, code, detail) = match effect {
+        SyncEffect::Unchanged => return None,
+        SyncEffect::Relabelled => (Action::Update, ReasonCode::Relabelled, "it is in the new manifests"),
+        SyncEffect::Deleted => {
             (Action::Delete, ReasonCode::NotInManifests, "it carries the label of the new source and is in no manifest")
         }
-        SyncChange::Spared => (Action::Keep, ReasonCode::Spared, "it is in no new manifest, but fluxd keeps it"),
-        SyncChange::NotApplied => {
+        SyncEffect::Spared => (Action::Keep, ReasonCode::Spared, "it is in no new manifest, but fluxd keeps it"),
+        SyncEffect::NotApplied => {
             (Action::Keep, ReasonCode::NotApplied, "an ignore annotation in the cluster keeps fluxd from applying it")
         }
-        SyncChange::MissedForEver => (
+        SyncEffect::LeftBehind => (
             Action::Keep,
             ReasonCode::LeftBehind,
             "it is in no new manifest and keeps the label of the old source, so fluxd never finds it again",
@@ -125,6 +182,6 @@ fn action_and_reason(change: SyncChange) -> Option<(Action, Reason)> {
     Some((action, Reason::new(code, detail)))
 }
 
-fn row(action: Action, object: PinnedObject, owner: &OwnerId, reason: Reason) -> Change {
+fn row(action: Action, object: impl Into<PinnedObject>, owner: &OwnerId, reason: Reason) -> Change {
     Change::new(action, object, Some(owner.clone()), Actor::Fluxd, reason)
 }

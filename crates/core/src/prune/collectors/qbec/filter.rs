@@ -1,6 +1,7 @@
-//! qbec's filters: components and namespaces by exact text, kinds without case and with English plurals.
+//! Filters of qbec: components and namespaces by exact name, kinds without case and with their English plural. Short
+//! names and API groups are not known.
 //!
-//! Source: reference qbec-and-flux-v1 A2.7. Kinds know neither short names nor groups.
+//! Rules: docs/reference/qbec-and-flux-v1.md 2.7.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +12,15 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::qbec::component;
 use crate::prune::collectors::manifest::LocalManifest;
 
-/// Include these, or all but these; both at once is a usage error.
+/// Names to include, or names to exclude.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct NameFilter {
     include: Vec<String>,
     exclude: Vec<String>,
 }
 
-impl Choice {
-    /// A choice of `what` (`components`, `kinds`, `namespaces`).
-    ///
-    /// # Errors
-    /// When both lists hold something.
+impl NameFilter {
+    /// Creates a filter of `what` (`components`, `kinds`, `namespaces`). Fails if both lists hold names.
     pub fn new(what: &str, include: &[String], exclude: &[String]) -> Result<Self> {
         if !include.is_empty() && !exclude.is_empty() {
             let message = format!("cannot include as well as exclude {what}");
@@ -31,101 +29,99 @@ impl Choice {
         Ok(Self { include: include.to_vec(), exclude: exclude.to_vec() })
     }
 
-    /// Whether anything is chosen at all.
-    pub fn is_set(&self) -> bool {
+    fn is_set(&self) -> bool {
         !self.include.is_empty() || !self.exclude.is_empty()
     }
 
-    /// Whatever is named.
-    fn all(&self) -> impl Iterator<Item = &String> {
+    fn names(&self) -> impl Iterator<Item = &String> {
         self.include.iter().chain(&self.exclude)
     }
 
-    /// Whether one of an item's names passes.
+    /// Returns true if the filter admits an item that has these names.
     fn admits(&self, names: &[&str]) -> bool {
-        let holds = |list: &[String]| list.iter().any(|item| names.contains(&item.as_str()));
-        if self.include.is_empty() { !holds(&self.exclude) } else { holds(&self.include) }
+        if self.include.is_empty() {
+            !self.exclude.iter().any(|name| names.contains(&&**name))
+        } else {
+            self.include.iter().any(|name| names.contains(&&**name))
+        }
+    }
+
+    fn to_lowercase(&self) -> Self {
+        let lowercase = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
+        Self { include: lowercase(&self.include), exclude: lowercase(&self.exclude) }
     }
 }
 
-/// The three filters of a qbec command.
+/// Filters of a qbec command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filters {
-    components: Choice,
-    kinds: Choice,
-    namespaces: Choice,
+pub struct QbecFilters {
+    components: NameFilter,
+    kinds: NameFilter,
+    namespaces: NameFilter,
     exclude_cluster_objects: bool,
 }
 
-impl Filters {
-    /// The filters; cluster-scoped objects are left out by a namespace filter unless they are asked for.
-    pub fn new(components: Choice, kinds: Choice, namespaces: Choice, include_cluster_objects: Option<bool>) -> Self {
-        let lower = |list: Vec<String>| list.into_iter().map(|item| item.to_lowercase()).collect();
-        let kinds = Choice { include: lower(kinds.include), exclude: lower(kinds.exclude) };
+impl QbecFilters {
+    /// Combines the filters. By default a namespace filter excludes cluster-scoped objects.
+    pub fn new(
+        components: NameFilter,
+        kinds: NameFilter,
+        namespaces: NameFilter,
+        include_cluster_objects: Option<bool>,
+    ) -> Self {
         let exclude_cluster_objects = !include_cluster_objects.unwrap_or(!namespaces.is_set());
-        Self { components, kinds, namespaces, exclude_cluster_objects }
+        Self { components, kinds: kinds.to_lowercase(), namespaces, exclude_cluster_objects }
     }
 
-    /// Whether a kind passes; qbec applies this to what it lists.
-    pub fn kind(&self, kind: &str) -> bool {
+    fn admits_kind(&self, kind: &str) -> bool {
         let kind = kind.to_lowercase();
         self.kinds.admits(&[&kind, &plural(&kind)])
     }
 
-    /// Whether a live object passes all filters; without a component annotation its component is the empty text.
-    pub fn object(&self, id: &ObjectId, component: &str) -> bool {
-        let place = if id.namespace.is_empty() {
+    /// Returns true if all filters admit a live object. An object without component has the empty component.
+    pub(super) fn admits_object(&self, id: &ObjectId, component: &str) -> bool {
+        let admits_namespace = if id.namespace.is_empty() {
             !self.exclude_cluster_objects
         } else {
             self.namespaces.admits(&[&id.namespace])
         };
-        self.kind(&id.kind) && self.components.admits(&[component]) && place
+        admits_namespace && self.admits_kind(&id.kind) && self.components.admits(&[component])
     }
 
-    /// Refuses what matches nothing: for qbec that is an empty answer, which reads like "nothing to do".
-    ///
-    /// # Errors
-    /// When a kind, component or namespace is named that neither the manifests nor the application's objects have.
-    pub fn check(&self, app: &QbecApp, locals: &[LocalManifest], snapshot: &Snapshot) -> Result<()> {
-        let members = || snapshot.objects.iter().filter(|object| app.marks(object));
-        let kinds = snapshot.types.iter().map(|served| &served.kind).chain(locals.iter().map(|local| &local.id.kind));
-        let kinds: BTreeSet<String> = kinds.map(|kind| kind.to_lowercase()).collect();
-        let known = |wanted: &str| kinds.iter().any(|kind| wanted == kind || wanted == plural(kind));
-        if let Some(unknown) = self.kinds.all().find(|wanted| !known(wanted)) {
-            return Err(
-                nothing("kind", unknown).hint("write kinds in full, such as ConfigMap; qbec knows no short names")
-            );
+    /// Fails if a filter names a kind, component or namespace that neither the manifests nor the application's objects
+    /// have. qbec would find nothing, and that would look like "nothing to do".
+    pub(crate) fn check(&self, app: &QbecApp, locals: &[LocalManifest], snapshot: &Snapshot) -> Result<()> {
+        let served = snapshot.types.iter().map(|served| &served.kind);
+        let kinds = served.chain(locals.iter().map(|local| &local.id.kind)).map(|kind| kind.to_lowercase());
+        let kinds: BTreeSet<String> = kinds.flat_map(|kind| [plural(&kind), kind]).collect();
+        if let Some(unknown) = self.kinds.names().find(|name| !kinds.contains(*name)) {
+            let hint = "write kinds in full, such as ConfigMap; qbec knows no short names";
+            return Err(no_match("kind", unknown).hint(hint));
         }
-        let live = members().map(component);
-        let components: BTreeSet<&str> =
-            locals.iter().filter_map(|local| local.component.as_deref()).chain(live).collect();
-        if let Some(unknown) = self.components.all().find(|wanted| !components.contains(wanted.as_str())) {
-            return Err(nothing("component", unknown).hint(format!("components are {}", list(&components))));
-        }
-        let local = locals.iter().map(|local| &*local.id.namespace);
-        let namespaces: BTreeSet<&str> = members().map(|object| &*object.id.namespace).chain(local).collect();
-        if let Some(unknown) = self.namespaces.all().find(|wanted| !namespaces.contains(wanted.as_str())) {
-            return Err(nothing("namespace", unknown).hint(format!("namespaces are {}", list(&namespaces))));
-        }
-        Ok(())
+        let members: Vec<_> = snapshot.objects.iter().filter(|object| app.selects(object)).collect();
+        let components = locals.iter().filter_map(|local| local.component.as_deref());
+        let components: BTreeSet<&str> = components.chain(members.iter().map(|object| component(object))).collect();
+        check_names("component", &self.components, &components)?;
+        let namespaces = members.iter().map(|object| &*object.id.namespace);
+        let namespaces: BTreeSet<&str> = namespaces.chain(locals.iter().map(|local| &*local.id.namespace)).collect();
+        check_names("namespace", &self.namespaces, &namespaces)
     }
 }
 
-fn nothing(what: &str, name: &str) -> Error {
+fn check_names(what: &str, filter: &NameFilter, known: &BTreeSet<&str>) -> Result<()> {
+    let Some(unknown) = filter.names().find(|name| !known.contains(name.as_str())) else { return Ok(()) };
+    let known: Vec<&str> = known.iter().copied().filter(|name| !name.is_empty()).collect();
+    Err(no_match(what, unknown).hint(format!("{what}s are {}", known.join(", "))))
+}
+
+fn no_match(what: &str, name: &str) -> Error {
     Error::invalid(format!("the filter on {what} {name:?} matches nothing"))
 }
 
-fn list(names: &BTreeSet<&str>) -> String {
-    let names: Vec<_> = names.iter().copied().filter(|name| !name.is_empty()).collect();
-    names.join(", ")
-}
-
-/// The English plural of a kind in lower case, as qbec forms it.
+/// Returns the English plural of a kind in lower case, as qbec forms it.
 fn plural(kind: &str) -> String {
-    let mut back = kind.chars().rev();
-    let (Some(last), Some(before)) = (back.next(), back.next()) else {
-        return kind.to_owned();
-    };
+    let mut letters = kind.chars().rev();
+    let (Some(last), Some(before)) = (letters.next(), letters.next()) else { return kind.to_owned() };
     let stem = &kind[..kind.len() - last.len_utf8()];
     match (before, last) {
         (_, 's' | 'x' | 'z') | ('c' | 's', 'h') => format!("{kind}es"),
@@ -142,7 +138,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn plurals_of_kinds() {
+    fn plurals_are_formed_as_in_qbec() {
         let rows = [
             ("configmap", "configmaps"),
             ("ingress", "ingresses"),
@@ -160,15 +156,15 @@ mod tests {
         }
     }
 
-    fn choice(include: &[&str], exclude: &[&str]) -> Choice {
-        let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
-        Choice::new("things", &owned(include), &owned(exclude)).unwrap()
+    fn filter(include: &[&str], exclude: &[&str]) -> NameFilter {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        NameFilter::new("things", &owned(include), &owned(exclude)).unwrap()
     }
 
     #[test]
-    fn kinds_pass_by_name_and_plural_but_not_by_short_name() {
+    fn kinds_match_by_name_and_plural_but_not_by_short_name() {
         let kinds = |include: &[&str], exclude: &[&str]| {
-            Filters::new(Choice::default(), choice(include, exclude), Choice::default(), None)
+            QbecFilters::new(NameFilter::default(), filter(include, exclude), NameFilter::default(), None)
         };
         for (name, filters, passes) in [
             ("Q10: a plural in mixed case", kinds(&["ConfigMaps"], &[]), true),
@@ -179,28 +175,28 @@ mod tests {
             ("another is excluded", kinds(&[], &["secrets"]), true),
             ("no filter", kinds(&[], &[]), true),
         ] {
-            assert_eq!(filters.kind("ConfigMap"), passes, "{name}");
+            assert_eq!(filters.admits_kind("ConfigMap"), passes, "{name}");
         }
     }
 
     #[test]
-    fn a_namespace_filter_leaves_cluster_scoped_objects_out_unless_asked() {
+    fn a_namespace_filter_excludes_cluster_scoped_objects_by_default() {
         let role = ObjectId::new("rbac.authorization.k8s.io", "ClusterRole", "", "reader");
-        let namespaces = || choice(&["shop-dev"], &[]);
-        let none = Choice::default;
+        let namespaces = || filter(&["shop-dev"], &[]);
+        let none = NameFilter::default;
         for (name, namespaces, asked, passes) in [
             ("Q11: with a namespace filter", namespaces(), None, false),
             ("Q11: and asked for", namespaces(), Some(true), true),
             ("without a filter", none(), None, true),
             ("without a filter, refused", none(), Some(false), false),
         ] {
-            assert_eq!(Filters::new(none(), none(), namespaces, asked).object(&role, ""), passes, "{name}");
+            assert_eq!(QbecFilters::new(none(), none(), namespaces, asked).admits_object(&role, ""), passes, "{name}");
         }
     }
 
     #[test]
-    fn including_and_excluding_at_once_is_a_usage_error() {
-        let error = Choice::new("kinds", &["a".to_owned()], &["a".to_owned()]).unwrap_err();
+    fn including_and_excluding_at_once_is_invalid() {
+        let error = NameFilter::new("kinds", &["a".to_owned()], &["a".to_owned()]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert_eq!(error.message, "cannot include as well as exclude kinds");
     }

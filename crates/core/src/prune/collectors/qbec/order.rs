@@ -1,18 +1,18 @@
-//! The order in which qbec deletes: its apply order, reversed.
+//! Order in which qbec deletes: the reverse of the order in which it applies.
 //!
-//! Source: reference qbec-and-flux-v1 A3.1.
+//! Rules: docs/reference/qbec-and-flux-v1.md 3.1.
 
 use std::cmp::Ordering;
 
 use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 use crate::ownership::schemes::qbec::component;
-use crate::prune::collectors::type_aliases::Kinds;
+use crate::prune::collectors::served_kinds::ServedKinds;
 
-/// Annotation that overrides the table; a positive integer.
-pub const APPLY_ORDER: &str = "directives.qbec.io/apply-order";
+/// Annotation with a position that overrides the table; a positive integer.
+pub(super) const APPLY_ORDER: &str = "directives.qbec.io/apply-order";
 
-/// Group, kind and place of the kinds that have one.
-const TABLE: [(&str, &str, i64); 21] = [
+/// Group, kind and position in the apply order.
+const POSITIONS: [(&str, &str, i64); 21] = [
     ("extensions", "PodSecurityPolicy", 10),
     ("apiextensions.k8s.io", "CustomResourceDefinition", 20),
     ("extensions", "ThirdPartyResource", 20),
@@ -35,36 +35,38 @@ const TABLE: [(&str, &str, i64); 21] = [
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", 120),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", 120),
 ];
-/// Any other cluster-scoped kind.
+/// Position of other cluster-scoped kinds.
 const CLUSTER_SCOPED: i64 = 30;
-/// Any other namespaced kind.
+/// Position of other namespaced kinds.
 const NAMESPACED: i64 = 80;
-/// A kind the cluster does not serve.
-const UNKNOWN: i64 = 120;
+/// Position of kinds that the cluster does not serve.
+const UNSERVED: i64 = 120;
 
-/// Place of a live object in the apply order. Zero, negative and unreadable directives are ignored.
-pub fn place(object: &ObjectMetadata, kinds: &Kinds<'_>) -> i64 {
-    let directive = object.annotations.get(APPLY_ORDER).and_then(|value| value.parse().ok());
-    directive.filter(|order| *order > 0).unwrap_or_else(|| place_of_kind(&object.id.group_kind(), kinds))
+/// Returns the position of a live object in the apply order. Invalid annotations are ignored, and so are zero and negative
+/// positions.
+pub(super) fn position(object: &ObjectMetadata, kinds: &ServedKinds<'_>) -> i64 {
+    let annotated = object.annotations.get(APPLY_ORDER).and_then(|value| value.parse().ok());
+    annotated.filter(|position| *position > 0).unwrap_or_else(|| position_of_kind(&object.id.group_kind(), kinds))
 }
 
-fn place_of_kind(what: &GroupKind, kinds: &Kinds<'_>) -> i64 {
-    let found = TABLE.iter().find(|(group, kind, _)| *group == &*what.group && *kind == &*what.kind);
-    match (found, kinds.namespaced(what)) {
-        (Some((_, _, place)), _) => *place,
+fn position_of_kind(what: &GroupKind, kinds: &ServedKinds<'_>) -> i64 {
+    let known = POSITIONS.iter().find(|(group, kind, _)| *group == &*what.group && *kind == &*what.kind);
+    match (known, kinds.is_namespaced(what)) {
+        (Some((_, _, position)), _) => *position,
         (None, Some(true)) => NAMESPACED,
         (None, Some(false)) => CLUSTER_SCOPED,
-        (None, None) => UNKNOWN,
+        (None, None) => UNSERVED,
     }
 }
 
-/// Orders live objects as qbec deletes them. qbec does not order by group; here it is the last word, so that two runs
-/// agree.
-pub fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata, kinds: &Kinds<'_>) -> Ordering {
-    let key = |object: &ObjectMetadata| (place(object, kinds), object.id.kind.clone());
-    let rest = |object: &ObjectMetadata| (object.id.namespace.clone(), object.id.name.clone(), object.id.group.clone());
-    key(right)
-        .cmp(&key(left))
+/// Compares live objects in qbec's order of deletion. qbec does not compare groups; here the group makes the order
+/// complete, so that two plans are equal.
+pub(super) fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata, kinds: &ServedKinds<'_>) -> Ordering {
+    position(right, kinds)
+        .cmp(&position(left, kinds))
+        .then_with(|| right.id.kind.cmp(&left.id.kind))
         .then_with(|| component(right).cmp(component(left)))
-        .then_with(|| rest(right).cmp(&rest(left)))
+        .then_with(|| right.id.namespace.cmp(&left.id.namespace))
+        .then_with(|| right.id.name.cmp(&left.id.name))
+        .then_with(|| right.id.group.cmp(&left.id.group))
 }

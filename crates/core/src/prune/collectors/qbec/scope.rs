@@ -1,6 +1,7 @@
-//! Where qbec looks for garbage: in the namespaces of the manifests, and cluster-wide only when a manifest is.
+//! Objects that qbec looks at: those with the labels of an application, in the namespaces of its manifests, and
+//! cluster-scoped objects if any manifest is cluster-scoped.
 //!
-//! Source: reference qbec-and-flux-v1 A2.1 and A2.4.
+//! Rules: docs/reference/qbec-and-flux-v1.md 2.1 and 2.4.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::schemes::qbec::{APPLICATION, ENVIRONMENT, TAG};
 use crate::prune::collectors::manifest::LocalManifest;
-use crate::prune::collectors::type_aliases::Kinds;
+use crate::prune::collectors::served_kinds::ServedKinds;
 
-/// The identity of a set of objects: what qbec's label selector says.
+/// Application, environment and tag: the label selector of qbec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QbecApp {
     application: String,
@@ -20,109 +21,105 @@ pub struct QbecApp {
 }
 
 impl QbecApp {
-    /// An identity, checked as the API server will check it: qbec itself lets a long tag through, and then every list
-    /// call fails (edge case Q24).
-    ///
-    /// # Errors
-    /// When one of them cannot be a label value, or the environment is qbec's baseline `_`.
+    /// Checks the names as the API server does. qbec itself accepts a tag that is too long, and then every list call
+    /// fails (Q24). Fails if a name is not a label value, or if the environment is qbec's baseline `_`.
     pub fn new(application: &str, environment: &str, tag: Option<&str>) -> Result<Self> {
         if environment == "_" {
             return Err(Error::invalid("environment _ is qbec's baseline and holds no objects"));
         }
-        for (part, value) in [("application", Some(application)), ("environment", Some(environment)), ("tag", tag)] {
-            let Some(value) = value else { continue };
-            check_label_value(part, value)?;
+        check_label_value("application", application)?;
+        check_label_value("environment", environment)?;
+        if let Some(tag) = tag {
+            check_label_value("tag", tag)?;
         }
         let tag = tag.map(str::to_owned);
         Ok(Self { application: application.to_owned(), environment: environment.to_owned(), tag })
     }
 
-    /// Whether an object's labels are of this application, environment and tag; without a tag the key must be absent.
-    pub fn marks(&self, object: &ObjectMetadata) -> bool {
+    /// Returns true if the labels of an object are those of this application. Without a tag, the label must be absent.
+    pub fn selects(&self, object: &ObjectMetadata) -> bool {
         object.labels.get(APPLICATION) == Some(&self.application)
             && object.labels.get(ENVIRONMENT) == Some(&self.environment)
             && object.labels.get(TAG) == self.tag.as_deref()
     }
 
-    /// Whether application and environment are these, whatever the tag.
-    pub fn same_set(&self, application: &str, environment: &str) -> bool {
+    /// Returns true for this application and environment, whatever the tag.
+    pub(super) fn is_environment(&self, application: &str, environment: &str) -> bool {
         self.application == application && self.environment == environment
     }
 
-    /// The application.
-    pub fn application(&self) -> &str {
+    pub(super) fn application(&self) -> &str {
         &self.application
     }
 
-    /// `shop/dev` or `shop/dev/pr-1`: as an owner is named.
+    /// Returns the name of the owner: `shop/dev` or `shop/dev/pr-1`.
     pub fn name(&self) -> String {
         let tag = self.tag.as_ref().map(|tag| format!("/{tag}")).unwrap_or_default();
         format!("{}/{}{tag}", self.application, self.environment)
     }
 
-    /// `app shop, environment dev, tag pr-1`.
-    pub fn describe(&self) -> String {
+    /// Returns `app shop, environment dev, tag pr-1`.
+    pub(super) fn description(&self) -> String {
         let tag = self.tag.as_ref().map(|tag| format!(", tag {tag}")).unwrap_or_default();
         format!("app {}, environment {}{tag}", self.application, self.environment)
     }
 }
 
 fn check_label_value(part: &str, value: &str) -> Result<()> {
-    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-    let bytes = value.as_bytes();
-    if bytes.len() > 63 {
-        let message = format!("{part} has {} characters, and a label value at most 63", bytes.len());
+    if value.len() > 63 {
+        let message = format!("{part} has {} characters, and a label value at most 63", value.len());
         return Err(Error::invalid(message).hint("the API server would refuse every list call; shorten it"));
     }
-    if edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner) {
+    let is_valid = value.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && value.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if is_valid {
         return Ok(());
     }
     let message = format!("{part} {value:?} cannot be a label value");
     Err(Error::invalid(message).hint("use letters, digits, '-', '_' and '.', and begin and end with a letter or digit"))
 }
 
-/// Where the collector looks.
+/// Namespaces and cluster scope in which qbec lists objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QbecScope {
-    /// Namespaces, in order; the default namespace is always one of them.
-    pub namespaces: BTreeSet<Arc<str>>,
-    /// Whether cluster-scoped kinds are listed.
-    pub cluster: bool,
-    /// Whether namespaced kinds are listed over all namespaces at once.
-    pub everywhere: bool,
+pub(super) struct QbecScope {
+    /// Namespaces of the manifests, and the default namespace.
+    pub(super) namespaces: BTreeSet<Arc<str>>,
+    lists_cluster_scoped: bool,
+    lists_all_namespaces: bool,
 }
 
 impl QbecScope {
-    /// The scope of all manifests, whatever the filters. A kind the cluster does not serve adds nothing.
-    pub fn of(
+    /// Returns the scope of all manifests, filtered or not. A kind that the cluster does not serve adds nothing.
+    pub(super) fn of(
         locals: &[LocalManifest],
         default_namespace: &Arc<str>,
         cluster_scoped_lists: bool,
-        kinds: &Kinds<'_>,
+        kinds: &ServedKinds<'_>,
     ) -> Self {
         let mut namespaces = BTreeSet::from([default_namespace.clone()]);
-        let mut cluster = false;
+        let mut lists_cluster_scoped = false;
         for local in locals {
-            match kinds.serves(local) {
+            match kinds.is_namespaced_manifest(local) {
                 Some(true) if local.id.namespace.is_empty() => {}
                 Some(true) => drop(namespaces.insert(local.id.namespace.clone())),
-                Some(false) => cluster = true,
+                Some(false) => lists_cluster_scoped = true,
                 None => {}
             }
         }
-        let everywhere = cluster_scoped_lists && namespaces.len() > 1;
-        Self { namespaces, cluster, everywhere }
+        let lists_all_namespaces = cluster_scoped_lists && namespaces.len() > 1;
+        Self { namespaces, lists_cluster_scoped, lists_all_namespaces }
     }
 
-    /// Why the collector never sees an object, or `None` when it does.
-    pub fn misses(&self, object: &ObjectMetadata) -> Option<String> {
+    /// Returns the reason why qbec never lists an object.
+    pub(super) fn reason_missed(&self, object: &ObjectMetadata) -> Option<String> {
         let namespace = &object.id.namespace;
         if namespace.is_empty() {
-            return (!self.cluster).then(|| "no manifest is cluster-scoped any more: missed by qbec".to_owned());
+            let reason = "no manifest is cluster-scoped any more: missed by qbec";
+            return (!self.lists_cluster_scoped).then(|| reason.to_owned());
         }
-        let seen = self.everywhere || self.namespaces.contains(namespace);
-        (!seen).then(|| format!("namespace {namespace} is in no manifest any more: missed by qbec"))
+        let is_listed = self.lists_all_namespaces || self.namespaces.contains(namespace);
+        (!is_listed).then(|| format!("namespace {namespace} is in no manifest any more: missed by qbec"))
     }
 }
 
@@ -132,7 +129,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn names_that_cannot_be_label_values_are_refused_before_anything_is_sent() {
+    fn names_must_be_label_values() {
         let long = "x".repeat(64);
         let rows = [
             ("a slash", "a/b", "dev", None, "application \"a/b\" cannot be a label value"),

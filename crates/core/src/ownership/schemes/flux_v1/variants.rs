@@ -1,18 +1,18 @@
-//! Sources close to one that is known: what a fluxd may have been told before. A mark that one of them explains is an
-//! orphan of an earlier configuration.
+//! Possible earlier configurations of a fluxd. A mark that one of them explains is left over from it.
 //!
-//! Source: reference qbec-and-flux-v1 D2: with and without `.git`, other forms of the URL, master and main, ordered
-//! subsets of the paths.
+//! Source: docs/reference/qbec-and-flux-v1.md 11.2: with and without `.git`, other forms of the URL, master and main,
+//! ordered subsets of the paths.
 
 use std::collections::HashSet;
 
-use crate::ownership::schemes::flux_v1::GitSource;
-use crate::ownership::schemes::flux_v1::url::safe_url;
+use super::GitSource;
+use super::url::safe_url;
 
-/// Ordered subsets are built of at most so many paths (65 subsets); of more, only those that lack one and none at all.
+/// Largest number of paths of which all ordered subsets are built (65 subsets). Of more paths, only the empty list and the
+/// lists without one path are built.
 const MOST_PATHS: usize = 4;
 
-/// Every variant of a source that hashes to another sync set, each set once, with it.
+/// Returns the variants of a source that hash to other sync sets, with the sync set. Each sync set appears once.
 pub(crate) fn variants(source: &GitSource) -> Vec<(GitSource, String)> {
     let mut seen = HashSet::from([source.sync_set()]);
     let mut found = vec![];
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fluxd_may_have_been_told_before() {
+    fn earlier_configurations_of_a_fluxd_are_variants() {
         let now = source("git@github.com:o/r", "master", &["a", "b"]);
         let sets: HashSet<String> = variants(&now).into_iter().map(|(_, set)| set).collect();
         let before = [

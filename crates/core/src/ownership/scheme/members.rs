@@ -1,24 +1,24 @@
-//! What owners record of their members: a list, or a rule by which they select them.
+//! Members of an owner: a list that it recorded, or a rule by which it selects them.
 
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
-/// What an owner recorded.
+/// Members as an owner recorded them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
     /// These objects of this cluster.
     Listed(Vec<ObjectId>),
-    /// These objects, but in another cluster: never looked up here.
+    /// These objects of another cluster, which are never looked up in this one.
     Remote(Vec<ObjectId>),
-    /// Whatever carries the owner's mark within a scope: the mark is the membership.
+    /// Every object in a scope that carries the owner's labels.
     Selected(Scope),
-    /// Nothing was recorded (yet), or nothing that was read: the marks are all there is.
+    /// No record yet, or none that was read: labels and annotations are the only source.
     Unrecorded,
-    /// The record cannot be parsed; nothing of this owner can be judged.
+    /// A record that cannot be parsed; nothing about this owner can be decided. Contains the reason.
     Unreadable(String),
 }
 
 impl Members {
-    /// The better of two records of one owner. A broken record is never papered over.
+    /// Returns the better of two records of one owner. An unreadable record wins over every other.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if other.rank() > self.rank() { other } else { self }
@@ -35,7 +35,7 @@ impl Members {
     }
 }
 
-/// Where an owner that selects by mark looks for its members: the union of areas.
+/// Area in which an owner that selects by label looks for its members: the union of these areas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope(pub Vec<Area>);
 
@@ -49,12 +49,12 @@ pub struct Area {
 }
 
 impl Scope {
-    /// Everywhere.
+    /// Returns the scope of an owner that looks at all kinds in all namespaces.
     pub fn everywhere() -> Self {
         Self(vec![Area::default()])
     }
 
-    /// Whether the owner would find an object here.
+    /// Returns true if the owner would find an object in this scope.
     pub fn covers(&self, id: &ObjectId) -> bool {
         self.0.iter().any(|area| area.covers(id))
     }
@@ -62,8 +62,9 @@ impl Scope {
 
 impl Area {
     fn covers(&self, id: &ObjectId) -> bool {
-        let namespace = |list: &Vec<Box<str>>| list.iter().any(|namespace| **namespace == *id.namespace);
-        let kind = |list: &Vec<GroupKind>| list.iter().any(|kind| id.is(&kind.group, &kind.kind));
-        self.namespaces.as_ref().is_none_or(namespace) && self.kinds.as_ref().is_none_or(kind)
+        let has_namespace =
+            self.namespaces.as_ref().is_none_or(|list| list.iter().any(|namespace| **namespace == *id.namespace));
+        let has_kind = self.kinds.as_ref().is_none_or(|list| list.iter().any(|kind| id.is(&kind.group, &kind.kind)));
+        has_namespace && has_kind
     }
 }

@@ -1,0 +1,167 @@
+//! Claims: what the labels and annotations of an object say about its owner, and how much that proves.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::MetadataKey;
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata};
+
+/// Unit that manages a set of objects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OwnerId {
+    /// System, such as `flux`.
+    pub system: String,
+    /// Kind, such as `Kustomization`.
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped owners.
+    pub namespace: String,
+    /// Name of the owner.
+    pub name: String,
+}
+
+impl OwnerId {
+    /// Returns the identity with these parts.
+    pub fn new(system: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        Self {
+            system: system.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for OwnerId {
+    /// Writes `kustomization/apps -n flux-system`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.to_lowercase(), self.name)?;
+        if self.namespace.is_empty() { Ok(()) } else { write!(f, " -n {}", self.namespace) }
+    }
+}
+
+/// How much a claim proves, strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strength {
+    /// The labels or annotations name this very object.
+    Bound,
+    /// The system's own field manager wrote them.
+    Corroborated,
+    /// Nothing but the labels or annotations.
+    Bare,
+    /// They name another object, or the object has a controller: they were copied.
+    Contradicted,
+}
+
+/// Statement of an object's labels and annotations about its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// Named owner.
+    pub owner: OwnerId,
+    /// How much the claim proves.
+    pub strength: Strength,
+    /// Labels and annotations behind the claim.
+    pub evidence: Evidence,
+}
+
+/// Labels and annotations behind a claim, and what confirms or contradicts them. Serialised as one text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Evidence {
+    /// Labels or annotations with their values, such as `label KEY=VALUE`.
+    pub metadata: String,
+    /// Confirmation or contradiction, where there is one.
+    pub witness: Option<Cow<'static, str>>,
+}
+
+impl Evidence {
+    /// Returns the evidence of one label.
+    pub fn label(key: &str, value: &str) -> Self {
+        Self::of(format!("label {key}={value}"))
+    }
+
+    /// Returns the evidence of one annotation.
+    pub fn annotation(key: &str, value: &str) -> Self {
+        Self::of(format!("annotation {key}={value}"))
+    }
+
+    /// Returns the evidence of labels and annotations in this notation.
+    pub fn of(metadata: String) -> Self {
+        Self { metadata, witness: None }
+    }
+
+    /// Adds what confirms or contradicts the labels and annotations.
+    #[must_use]
+    pub fn with_witness(self, witness: impl Into<Cow<'static, str>>) -> Self {
+        Self { witness: Some(witness.into()), ..self }
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.metadata)?;
+        self.witness.iter().try_for_each(|witness| write!(f, ", {witness}"))
+    }
+}
+
+impl Serialize for Evidence {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Returns the claim of two labels that name the owner and its namespace.
+pub(crate) fn label_claim(
+    object: &ObjectMetadata,
+    system: &str,
+    kind: &str,
+    [name_label, namespace_label]: [&str; 2],
+    managers: &[&str],
+) -> Option<Claim> {
+    let name = object.labels.get(name_label)?;
+    let namespace = object.labels.get(namespace_label)?;
+    Some(Claim {
+        owner: OwnerId::new(system, kind, namespace, name),
+        strength: label_strength(object, name_label, managers),
+        evidence: Evidence::of(format!("labels {name_label}={name}, {namespace_label}={namespace}")),
+    })
+}
+
+/// Returns the strength of a label that does not name its object: its field manager decides.
+///
+/// The rule (docs/reference/ownership.md 3): the field manager of a copied label is the program that copied it.
+pub fn label_strength(object: &ObjectMetadata, label: &str, managers: &[&str]) -> Strength {
+    strength(object, managers, |writer| &writer.labels, label)
+}
+
+/// Returns the strength of an annotation, as [`label_strength`] does for a label.
+pub fn annotation_strength(object: &ObjectMetadata, annotation: &str, managers: &[&str]) -> Strength {
+    strength(object, managers, |writer| &writer.annotations, annotation)
+}
+
+fn strength(
+    object: &ObjectMetadata,
+    managers: &[&str],
+    keys: fn(&ManagedFieldsEntry) -> &Vec<Box<str>>,
+    claimed: &str,
+) -> Strength {
+    if object.controller().is_some() {
+        return Strength::Contradicted;
+    }
+    let is_by_system = object
+        .writers
+        .iter()
+        .any(|writer| managers.contains(&&*writer.manager) && keys(writer).iter().any(|key| &**key == claimed));
+    if is_by_system { Strength::Corroborated } else { Strength::Bare }
+}
+
+/// Returns the managed fields entries that own at least one of these keys.
+pub(crate) fn writers_of<'a>(
+    object: &'a ObjectMetadata,
+    keys: &'a [MetadataKey],
+) -> impl Iterator<Item = &'a ManagedFieldsEntry> {
+    object.writers.iter().filter(|writer| {
+        writer.labels.iter().chain(&writer.annotations).any(|owned| keys.iter().any(|key| key.name() == &**owned))
+    })
+}

@@ -1,0 +1,113 @@
+//! Output of `get`: a table, a document or names, and messages about them.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+
+use super::args::GetArgs;
+use super::read::GetData;
+use crate::commands::{Session, select};
+use crate::error::Result;
+use crate::exit::ExitCode;
+use crate::output::document::OutputFormat;
+use crate::output::{document, sanitize, suspensions};
+use gitops_core::flux::suspension::view::FluxObject;
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::text::and_more;
+
+const SCHEMA: &str = "kubectl-gitops/get/v1";
+
+/// Number of objects with a suspension that is not honoured whose evidence is printed below a table.
+const EXPLAINED_OBJECTS: usize = 10;
+
+#[derive(Serialize)]
+struct GetDocument<'a> {
+    schema: &'static str,
+    complete: bool,
+    gaps: &'a [Gap],
+    errors: &'a [String],
+    items: &'a [FluxObject<'a>],
+}
+
+/// Prints the objects, and on stderr the errors and gaps.
+pub(super) fn print(
+    args: &GetArgs,
+    session: &mut Session,
+    data: &GetData,
+    namespace: Option<&str>,
+) -> Result<ExitCode> {
+    let items = args.rows(data);
+    let (gaps, errors) = (&data.selected.gaps[..], &data.selected.errors[..]);
+    let complete = gaps.is_empty() && errors.is_empty();
+    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items };
+    let text = match args.output {
+        OutputFormat::Json => document::json(&document)?,
+        OutputFormat::Yaml => document::yaml(&document)?,
+        OutputFormat::Name => items.iter().map(|item| document::name(item.object) + "\n").collect(),
+        _ if items.is_empty() => String::new(),
+        _ => table(args, session, &items),
+    };
+    session.terminal.data(&text)?;
+    if args.is_table() && items.is_empty() && complete {
+        select::print_no_resources(session, namespace);
+    }
+    if args.is_table() && !args.watch {
+        print_evidence(session, &items);
+    }
+    errors.iter().for_each(|error| session.terminal.status(&sanitize::one_line(error)));
+    let exit = session.report_gaps(gaps);
+    Ok(match (errors.is_empty(), items.is_empty()) {
+        (true, _) => exit,
+        (false, true) => ExitCode::Error,
+        (false, false) => ExitCode::Partial,
+    })
+}
+
+/// Prints one object of a watch. Its columns are as wide as in a table of all objects.
+pub(super) fn print_change<'a>(
+    args: &GetArgs,
+    session: &mut Session,
+    item: FluxObject<'a>,
+    mut others: Vec<FluxObject<'a>>,
+) -> Result<()> {
+    let text = match args.output {
+        OutputFormat::Json => document::json(&item)?,
+        OutputFormat::Yaml => format!("---\n{}", document::yaml(&item)?),
+        OutputFormat::Name => document::name(item.object) + "\n",
+        OutputFormat::Table | OutputFormat::Wide => {
+            others.push(item);
+            let table = table(args, session, &others);
+            table.lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
+        }
+    };
+    session.terminal.data(&text)
+}
+
+fn table(args: &GetArgs, session: &Session, items: &[FluxObject<'_>]) -> String {
+    suspensions::table(items, session.now, args.output == OutputFormat::Wide).render(!args.no_headers)
+}
+
+/// Prints the evidence for suspensions that are not honoured.
+fn print_evidence(session: &mut Session, items: &[FluxObject<'_>]) {
+    let ignored: Vec<_> = items.iter().filter_map(|item| Some((item, item.evidence()?))).collect();
+    for (item, evidence) in ignored.iter().take(EXPLAINED_OBJECTS) {
+        let since = item.suspension.as_ref().and_then(|suspension| suspension.since);
+        let warning = format!(
+            "{}: suspended {}, but at {} {}",
+            document::name(item.object),
+            since.map(rfc3339).unwrap_or_default(),
+            rfc3339(evidence.at),
+            sanitize::one_line(&evidence.what)
+        );
+        session.terminal.warning(&warning);
+    }
+    if let Some(more) = and_more(ignored.len(), EXPLAINED_OBJECTS) {
+        session.terminal.warning(&format!("{more}; -o json has the evidence of all"));
+    }
+    if !ignored.is_empty() {
+        session.terminal.hint("`kubectl gitops suspend … --spec` stops the controllers of today");
+    }
+}
+
+fn rfc3339(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
