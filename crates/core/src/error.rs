@@ -7,7 +7,6 @@ pub enum ErrorKind {
     Invalid,
     /// A safety rule refused.
     Refused,
-    /// Something failed.
     Failed,
 }
 
@@ -22,7 +21,6 @@ pub enum Hint {
     FluxV1Source,
     /// Name the parent of the ApplySet, and its namespace.
     ApplySetParent,
-    /// Give a namespace.
     Namespace,
 }
 

@@ -19,7 +19,7 @@ use gitops_core::flux::build::fidelity::RecordedBuild;
 use gitops_core::flux::build::{Answers, BuildContext, Needs};
 use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::kustomize_controller::{Features, KUSTOMIZE_VERSION, KustomizeController};
-use gitops_core::flux::simulation::{Preview, Progress, World};
+use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -100,8 +100,8 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let (features, workers) = (controller.features, controller.workers);
-    let (fidelity, applied) = (checked.fidelity, checked.applied);
-    let mut preview = Preview::new(World { snapshot, trees, pinned, features, workers, fidelity, applied });
+    let (fidelity, last_applied) = (checked.fidelity, checked.applied);
+    let mut preview = Preview::new(PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied });
     let mut plan = answering.settle(&mut preview).await?;
     let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else {
         plan.add_gaps(gaps);
@@ -113,7 +113,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     }
     let answers = diff::send(cluster, snapshot, objects).await;
     session.print_warnings(cluster);
-    preview.refuse(answers.dry_runs.refusals());
+    preview.set_refusals(answers.dry_runs.refusals());
     gaps.extend(answers.gaps());
     if let Some(hint) = answers.hint() {
         session.terminal.hint(&sanitize::one_line(&hint));

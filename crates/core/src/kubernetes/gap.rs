@@ -9,7 +9,7 @@ use super::object::{GroupKind, ResourceType};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GapKind {
-    /// 401 or 403.
+    /// The server answered 401 or 403.
     Forbidden,
     /// Discovery lists the API group, but its server does not answer.
     StaleGroup,
@@ -21,7 +21,6 @@ pub enum GapKind {
     Throttled,
     /// No answer in time.
     Timeout,
-    /// Any other failure.
     Failed,
 }
 
@@ -30,8 +29,7 @@ pub enum GapKind {
 pub struct Gap {
     /// Reason for the gap.
     pub kind: GapKind,
-    /// Resource such as `deployments.apps`, API group version such as `metrics.k8s.io/v1beta1`, or another name of what
-    /// is missing.
+    /// Resource such as `deployments.apps`, API group version such as `metrics.k8s.io/v1beta1`, or another name.
     pub subject: String,
     /// Namespace, where the rest of the cluster could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! kubernetes.
+//! Kubernetes itself, without any GitOps system: objects, API types, selectors, a reading of a cluster, and the
+//! consequences of a deletion.
 
 pub mod deletion;
 pub mod duration;

@@ -64,8 +64,8 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Sorted labels or annotations. Empty maps allocate nothing, and the texts are shared, because the same few repeat over
-/// a whole cluster.
+/// Sorted labels or annotations. Empty maps allocate nothing. The texts are shared, because the same few are on most
+/// objects of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyValues(Vec<(Arc<str>, Arc<str>)>);
 
@@ -130,8 +130,8 @@ impl<'de> Visitor<'de> for KeyValuesVisitor {
     }
 }
 
-/// An entry of `metadata.ownerReferences`; a *controller reference* if `controller` is true. This is not an owner in the
-/// sense of [`crate::ownership`].
+/// An entry of `metadata.ownerReferences`; a *controller reference* if `controller` is true. It names no owner in the
+/// sense of [`crate::ownership`], which is a unit that a GitOps system manages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerReference {
     /// API group of the referenced object; its version is dropped.
@@ -250,7 +250,6 @@ impl Resource {
         self.at(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
     }
 
-    /// Iterates over `status.conditions`.
     pub fn conditions(&self) -> impl Iterator<Item = Condition<'_>> {
         let conditions = self.at("/status/conditions").and_then(serde_json::Value::as_array);
         conditions.into_iter().flatten().filter_map(Condition::read)
@@ -267,7 +266,6 @@ impl Resource {
 pub struct Condition<'a> {
     /// Type: `Ready`, `Reconciling`, …
     pub kind: &'a str,
-    /// `True`, `False`, `Unknown`.
     pub status: &'a str,
     pub reason: &'a str,
     /// Message written by others; sanitize it before printing.
@@ -303,7 +301,7 @@ pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
 pub struct ResourceType {
     /// API group, empty for core.
     pub group: Arc<str>,
-    /// Version, without group.
+    /// Version of the API, without the group.
     pub version: Arc<str>,
     pub kind: Arc<str>,
     /// Plural name, as in the URL.

@@ -37,7 +37,6 @@ pub struct ClusterIdentity {
 /// The metadata of a cluster's objects, the content of its owners, and what could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Always [`SCHEMA`].
     pub schema: String,
     /// Time at which the reading began.
     pub taken: DateTime<Utc>,
@@ -49,8 +48,8 @@ pub struct Snapshot {
     pub other_versions: Vec<OtherVersion>,
     /// Metadata of every object, sorted by identity.
     pub objects: Vec<ObjectMetadata>,
-    /// Owners, sources, kinds that can be suspended and volumes, with content, sorted by identity. All but volumes are
-    /// read after `objects`.
+    /// Objects with content, sorted by identity: volumes, and, read after `objects`, owners, sources and whatever can be
+    /// suspended.
     pub full: Vec<Resource>,
     /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `full`. Their
     /// inventory cannot be compared with the objects.

@@ -42,11 +42,12 @@ reason_codes! {
     DependencyDeleted => "A dependency of the owner is deleted by this change.",
     DependencyCycle => "The owner and a dependency depend on each other.",
     DependencyNotReady => "A dependency of the owner is not ready or cannot reconcile.",
+    PathNotFound => "The path of the owner does not exist in the new revision.",
     BuildFailed => "The build of the owner fails.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
     OwnerDeletedWithObjects => "The owner is deleted together with the objects in its inventory.",
     OwnerDeletedAlone => "The owner is deleted and leaves its objects behind.",
-    OwnerDeletedDepending => "The owner is deleted; it depends on the order of events if its objects are deleted too.",
+    OwnerDeletedUncertain => "The owner is deleted; the order of events decides if its objects are deleted too.",
     // Deleted, recreated, created and updated objects.
     NotInBuild => "The build of the owner no longer contains the object.",
     OwnerDeleted => "The owner is deleted and deletes the objects in its inventory.",
@@ -112,9 +113,9 @@ impl fmt::Display for ReasonCode {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// Code for programs.
+    /// Stable code for programs.
     pub code: ReasonCode,
-    /// Explanation for people.
+    /// Explanation in plain English; can be empty.
     pub detail: String,
 }
 
@@ -149,6 +150,9 @@ impl fmt::Display for Reason {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -158,5 +162,30 @@ mod tests {
             assert_eq!(serde_json::to_value(code).unwrap(), code.to_string());
             assert!(meaning.ends_with('.'), "{code}");
         }
+    }
+
+    /// Returns the code of every source file in a directory that is no test, except this one.
+    fn code_below(directory: &Path) -> String {
+        let mut code = String::new();
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && name != "tests" {
+                code += &code_below(&path);
+            } else if name.ends_with(".rs") && !["tests.rs", "testing.rs", "reason.rs"].contains(&name) {
+                let text = std::fs::read_to_string(&path).unwrap();
+                code += text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            }
+        }
+        code
+    }
+
+    #[test]
+    fn every_code_is_used() {
+        let code = code_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+        let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != ':').collect();
+        let used = |code: &ReasonCode| words.iter().any(|word| word.ends_with(&format!("ReasonCode::{code:?}")));
+        let unused: Vec<_> = ReasonCode::ALL.iter().map(|(code, _)| code).filter(|code| !used(code)).collect();
+        assert!(unused.is_empty(), "{unused:?}");
     }
 }

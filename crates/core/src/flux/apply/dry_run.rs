@@ -90,11 +90,11 @@ impl ApplyError<'_> {
 
     /// Returns the result of an apply that ended with this error, or `None` if the error is no refusal.
     pub fn result(self) -> Option<DryRunResult> {
+        if !self.is_refusal() {
+            return None;
+        }
         let message = self.message.to_owned();
-        self.is_refusal().then(|| match self.code {
-            Some(500) => DryRunResult::ServerFailed(message),
-            _ => DryRunResult::Refused(message),
-        })
+        Some(if self.code == Some(500) { DryRunResult::ServerFailed(message) } else { DryRunResult::Refused(message) })
     }
 }
 

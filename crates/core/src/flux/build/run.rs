@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::generator::GeneratedFile;
+use super::generator::{GenerateError, GeneratedFile};
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
 use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
@@ -22,6 +22,9 @@ const SEPARATOR: &str = "---\n";
 /// Reason why a build has no objects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
+    /// `spec.path` is not a directory of the artifact: the path.
+    #[error("path {0:?} is not in the artifact")]
+    PathNotFound(String),
     /// The build fails, in the controller as well as here.
     #[error("{0}")]
     Failed(String),
@@ -39,6 +42,7 @@ pub fn build(
 ) -> Option<Result<Vec<BuiltObject>, BuildError>> {
     let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
         Ok(generated) => generated,
+        Err(GenerateError::PathMissing(path)) => return Some(Err(BuildError::PathNotFound(path))),
         Err(error) => return Some(Err(BuildError::Failed(error.to_string()))),
     };
     let output = kustomize_output(artifact, owner, spec, generated.clone(), context)?;

@@ -1,103 +1,115 @@
-//! What keeps a Kustomization from reconciling at all, so that it applies and prunes nothing.
+//! Conditions that keep a Kustomization from reconciling, so that it applies and prunes nothing.
 //!
-//! Source: reference kustomize-controller 0 (steps 3 to 6), 1.4 (long names) and 6 (dependencies).
+//! Source: docs/reference/kustomize-controller.md 1 (steps 3 to 6), 4.1 (long names) and 7.2 (dependencies).
 
 use std::collections::BTreeSet;
 
-use super::model::{NodeId, PassOutcome};
-use super::{Preview, by_id};
+use super::Preview;
+use super::model::{NodeId, Pass, PassOutcome};
+use super::owners::owner_id;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Reason, ReasonCode};
 
-/// What keeps a Kustomization from building.
-pub(crate) struct Blocker {
-    /// Reason of the owner.
-    pub(crate) reason: Reason,
+/// Longest value of a label.
+const MAX_LABEL_LENGTH: usize = 63;
+
+/// A condition that keeps a Kustomization from building.
+pub(super) struct Blocker {
+    pub(super) reason: Reason,
     /// False if the dependency may reconcile before it is deleted, which makes the outcome a race.
-    pub(crate) sure: bool,
+    pub(super) is_certain: bool,
+}
+
+impl Blocker {
+    fn certain(code: ReasonCode, detail: impl Into<String>) -> Self {
+        Self { reason: Reason::new(code, detail), is_certain: true }
+    }
 }
 
 impl Preview<'_> {
-    /// What hinders a Kustomization with this spec; `None` when it goes on to build.
-    pub(crate) fn blocked(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-        if let Some(reason) = self.blocked_by_itself(key, spec) {
-            return Some(Blocker { reason, sure: true });
-        }
-        let dependencies = spec.depends_on(&key.namespace);
-        let hindrances = dependencies.iter().filter_map(|dependency| self.waits_for(key, spec, dependency));
-        // One that is sure decides.
-        hindrances.max_by_key(|hindrance| hindrance.sure)
+    /// Returns the condition that blocks a Kustomization with this spec, a certain one first.
+    pub(super) fn blocker(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
+        self.own_blocker(key, spec).or_else(|| {
+            let dependencies = spec.depends_on(&key.namespace);
+            let blockers = dependencies.iter().filter_map(|dependency| self.dependency_blocker(key, spec, dependency));
+            blockers.max_by_key(|blocker| blocker.is_certain)
+        })
     }
 
-    fn blocked_by_itself(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Reason> {
+    /// Returns the condition of the Kustomization itself that blocks it.
+    fn own_blocker(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
         if spec.is_suspended() {
-            return Some(ReasonCode::Suspended.into());
+            return Some(Blocker::certain(ReasonCode::Suspended, ""));
         }
-        if key.name.len() > 63 {
+        if key.name.len() > MAX_LABEL_LENGTH {
             let detail = "its name is longer than 63 characters, so no object can carry its label";
-            return Some(Reason::new(ReasonCode::NameTooLong, detail));
+            return Some(Blocker::certain(ReasonCode::NameTooLong, detail));
         }
-        if let Some(account) = spec.service_account() {
-            let account = ObjectId::new("", "ServiceAccount", &key.namespace, account);
-            let made = self.nodes.iter().flat_map(|node| &node.passes).filter_map(|pass| pass.desired());
-            if self.object(&account).is_none() && !made.into_iter().any(|desired| desired.contains_key(&account)) {
-                return Some(Reason::new(ReasonCode::ServiceAccountMissing, format!("its {account} does not exist")));
-            }
+        let account = ObjectId::new("", "ServiceAccount", &key.namespace, spec.service_account()?);
+        let is_applied = || self.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(&account));
+        if self.live_object(&account).is_some() || is_applied() {
+            return None;
         }
-        None
+        Some(Blocker::certain(ReasonCode::ServiceAccountMissing, format!("its {account} does not exist")))
     }
 
-    fn waits_for(
+    /// Returns the condition of a dependency that blocks a Kustomization.
+    fn dependency_blocker(
         &self,
         key: &NamespacedName,
         spec: &KustomizationSpec,
         dependency: &NamespacedName,
     ) -> Option<Blocker> {
-        let sure = |code, detail: String| Some(Blocker { reason: Reason::new(code, detail), sure: true });
-        let name = format!("kustomization/{} -n {}", dependency.name, dependency.namespace);
-        let by_id = by_id(&self.nodes);
-        let node = |fresh| by_id.get(&NodeId { key: dependency.clone(), fresh }).copied();
-        let live = self.live.get(dependency);
-        let Some(node) = node(true).or(node(false).filter(|node| node.removal.is_none())) else {
-            if self.nodes.is_empty() {
-                // The first round knows of no removal and of no new Kustomization yet.
-                return None;
-            }
-            let reason = match live {
-                Some(_) => {
-                    let detail = format!("it depends on {name}, which this change deletes");
-                    Reason::new(ReasonCode::DependencyDeleted, detail)
-                }
-                None => {
-                    Reason::new(ReasonCode::DependencyMissing, format!("it depends on {name}, which does not exist"))
-                }
-            };
-            // A dependency that reconciles the revision before it goes lets its dependant through.
-            let reconciles = self.nodes.iter().any(|node| {
-                node.id.key == *dependency && node.passes.first().is_some_and(|pass| pass.applied().is_some())
-            });
-            return Some(Blocker { reason, sure: !reconciles });
+        let name = owner_id(dependency);
+        let live_node = self.node(&NodeId::live(dependency)).filter(|node| node.deletion.is_none());
+        let Some(node) = self.node(&NodeId::new(dependency)).or(live_node) else {
+            return self.missing_dependency(dependency);
         };
         if self.depends_on(key, spec, key) {
-            return sure(ReasonCode::DependencyCycle, format!("it depends on {name}, which depends on it"));
+            let detail = format!("it depends on {name}, which depends on it");
+            return Some(Blocker::certain(ReasonCode::DependencyCycle, detail));
         }
-        match node.last().map(|pass| &pass.outcome) {
-            Some(PassOutcome::Blocked(why) | PassOutcome::Partial { why, .. }) => {
-                let detail = format!("it depends on {name}, which cannot reconcile: {}", why.detail);
-                sure(ReasonCode::DependencyNotReady, detail)
+        match node.last_pass().map(|pass| &pass.outcome) {
+            Some(PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. }) => {
+                let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
+                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
-            Some(PassOutcome::Elsewhere(_)) => {
-                let ready = live.and_then(|live| live.condition("Ready")).is_some_and(|ready| ready.status == "True");
+            Some(PassOutcome::Unknown(_)) if !self.is_ready(dependency) => {
                 let detail = format!("it depends on {name}, which is not ready");
-                if ready { None } else { sure(ReasonCode::DependencyNotReady, detail) }
+                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
             _ => None,
         }
     }
 
-    /// Whether a Kustomization with this spec waits for `other`, directly or by those that it waits for.
-    pub(crate) fn depends_on(&self, key: &NamespacedName, spec: &KustomizationSpec, other: &NamespacedName) -> bool {
+    fn missing_dependency(&self, dependency: &NamespacedName) -> Option<Blocker> {
+        let name = owner_id(dependency);
+        if self.nodes.is_empty() {
+            // The first round knows neither deleted nor new Kustomizations.
+            return None;
+        }
+        let reason = if self.live.contains_key(dependency) {
+            let detail = format!("it depends on {name}, which this change deletes");
+            Reason::new(ReasonCode::DependencyDeleted, detail)
+        } else {
+            Reason::new(ReasonCode::DependencyMissing, format!("it depends on {name}, which does not exist"))
+        };
+        // The dependant is not blocked if the dependency reconciles the revision before it is deleted.
+        let reconciles = self
+            .nodes
+            .iter()
+            .any(|node| node.id.key == *dependency && node.passes.first().and_then(Pass::new_inventory).is_some());
+        Some(Blocker { reason, is_certain: !reconciles })
+    }
+
+    fn is_ready(&self, key: &NamespacedName) -> bool {
+        let condition = self.live.get(key).and_then(|live| live.condition("Ready"));
+        condition.is_some_and(|ready| ready.status == "True")
+    }
+
+    /// Returns true if a Kustomization with this spec depends on `other`, directly or through its dependencies.
+    pub(super) fn depends_on(&self, key: &NamespacedName, spec: &KustomizationSpec, other: &NamespacedName) -> bool {
         let mut seen = BTreeSet::new();
         let mut queue = spec.depends_on(&key.namespace);
         while let Some(next) = queue.pop() {
@@ -107,11 +119,11 @@ impl Preview<'_> {
             if !seen.insert(next.clone()) {
                 continue;
             }
-            let fresh = NodeId { key: next.clone(), fresh: true };
-            let live = NodeId { key: next.clone(), fresh: false };
-            let node = self.nodes.iter().rfind(|node| node.id == fresh || node.id == live);
-            let last = node.and_then(|node| node.last()).map(|pass| pass.spec.clone());
-            let spec = last.or_else(|| self.live.get(&next).map(|live| KustomizationSpec::of(live)));
+            let last_pass = self.nodes.iter().rfind(|node| node.id.key == next).and_then(|node| node.last_pass());
+            let spec = match last_pass {
+                Some(pass) => Some(pass.spec.clone()),
+                None => self.live.get(&next).map(|live| KustomizationSpec::of(live)),
+            };
             queue.extend(spec.into_iter().flat_map(|spec| spec.depends_on(&next.namespace)));
         }
         false

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::Refusal;
-use super::rows::owner_id;
+use super::owners::owner_id;
+use super::rows::kustomization_row;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::update::Update;
@@ -13,7 +14,7 @@ use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
-use crate::plan::{Action, Actor, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
+use crate::plan::{Action, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
 use crate::text::join_limited;
 
 /// Results of the dry-runs of all objects that the Kustomizations apply.
@@ -26,9 +27,12 @@ impl DryRuns {
         let mut refusals = vec![];
         for (AppliedObject { owner, id, built, .. }, result) in &self.0 {
             if let DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) = result {
-                let why = format!("the server refuses {id}: {message}");
-                let (owner, id, manifest) = (owner.clone(), id.clone(), built.manifest.clone());
-                refusals.push(Refusal { owner, id, manifest, why });
+                refusals.push(Refusal {
+                    owner: owner.clone(),
+                    id: id.clone(),
+                    manifest: built.manifest.clone(),
+                    message: format!("the server refuses {id}: {message}"),
+                });
             }
         }
         refusals
@@ -113,8 +117,7 @@ impl<'a> Rows<'a> {
             Some(object) => PinnedObject::from(object),
             None => PinnedObject::absent(id.clone()),
         };
-        let owner = Some(owner_id(&applied.owner));
-        self.rows.push(Change::new(action, object, owner, Actor::KustomizeController, reason));
+        self.rows.push(kustomization_row(action, object, &applied.owner, reason));
         true
     }
 
@@ -144,9 +147,9 @@ impl<'a> Rows<'a> {
         }
         let listed: BTreeSet<&ObjectId> =
             self.plan.changes().iter().chain(&self.rows).map(|change| &change.object.id).collect();
-        let cascaded = Cascade::new(self.snapshot).closure(roots).into_iter();
-        let cascaded = cascaded.filter(|cascaded| !listed.contains(&cascaded.object.id));
-        let rows: Vec<Change> = cascaded.map(|cascaded| Change::cascaded(&cascaded, None)).collect();
+        let mut cascaded = Cascade::new(self.snapshot).closure(roots);
+        cascaded.retain(|cascaded| !listed.contains(&cascaded.object.id));
+        let rows: Vec<Change> = cascaded.iter().map(|cascaded| Change::cascaded(cascaded, None)).collect();
         self.rows.extend(rows);
     }
 
@@ -166,7 +169,8 @@ impl<'a> Rows<'a> {
         self.block_refused_owners();
         self.plan.add_changes(self.rows);
         self.plan.add_diffs(self.diffs);
-        self.plan.rehearsed()
+        self.plan.set_rehearsed();
+        self.plan
     }
 }
 
@@ -226,7 +230,7 @@ mod tests {
         ];
         let refusals = DryRuns(results.clone()).refusals();
         assert_eq!(refusals.len(), 1, "a server that failed may accept later");
-        assert!(refusals[0].why.ends_with("a -n shop: denied"), "{refusals:?}");
+        assert!(refusals[0].message.ends_with("a -n shop: denied"), "{refusals:?}");
         let (found, plan) = rows(results, &[]);
         assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
         assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);

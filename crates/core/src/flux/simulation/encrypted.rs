@@ -1,11 +1,12 @@
-//! Objects whose name has a hash of what only the keys of SOPS can read: what a plan says of them.
+//! Rows of objects whose names or identities depend on content that is encrypted with SOPS.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::Preview;
-use super::model::{Node, Pass};
-use super::passes::Round;
-use super::rows::owner_id;
+use super::model::Node;
+use super::owners::owner_id;
+use super::passes::Derivation;
+use super::rows::kustomization_row;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::objects::BuiltObject;
@@ -13,9 +14,9 @@ use crate::flux::build::resolve_names::resolve_names;
 use crate::flux::build::undecrypted::{Undecrypted, UnknownName};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::plan::{Action, Actor, Certainty, Change, Reason, ReasonCode};
+use crate::ownership::{Members, OwnerId};
+use crate::plan::{Action, Certainty, Change, Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// A statement about an object whose name or identity depends on encrypted content.
@@ -23,7 +24,7 @@ use crate::text::pluralize;
 enum Statement {
     /// The object may get another name.
     Renamed,
-    /// The object may be the one that is generated.
+    /// The object may be the generated one.
     Uncompared,
     /// The object may be one whose identity is encrypted.
     MaybeEncrypted,
@@ -75,89 +76,112 @@ impl Statement {
     }
 }
 
-impl Preview<'_> {
-    /// A build with the names that are known; `None` when something was added to `needs` first.
-    pub(crate) fn unveiled(
-        &self,
-        key: &NamespacedName,
-        built: Vec<BuiltObject>,
-        round: &mut Round<'_, '_>,
-    ) -> Option<Vec<BuiltObject>> {
+impl Derivation<'_, '_> {
+    /// Replaces unknown names in a build where the last applied revision tells them; `None` if a need was added.
+    pub(super) fn resolve_names(&mut self, key: &NamespacedName, built: Vec<BuiltObject>) -> Option<Vec<BuiltObject>> {
         if !built.iter().any(BuiltObject::has_unknown_identity) {
             return Some(built);
         }
-        let live = self.live.get(key);
-        let before = match live.zip(self.world.applied.get(key)) {
-            Some((live, artifact)) => {
-                let mut context = BuildContext::new(self.world.features, round.answers, &mut round.needs);
+        let preview = self.preview;
+        let Some(live) = preview.live.get(key) else { return Some(resolve_names(built, None, &Default::default())) };
+        let last_build = match preview.input.last_applied.get(key) {
+            Some(artifact) => {
+                let mut context = BuildContext::new(preview.input.features, self.answers, &mut self.needs);
                 build::build(artifact, key, &KustomizationSpec::of(live), &mut context)?.ok()
             }
             None => None,
         };
-        let inventory: BTreeSet<ObjectId> = match live.map(|live| inventory_members(&live.content)) {
-            Some(Members::Listed(ids)) => ids.into_iter().collect(),
-            _ => BTreeSet::new(),
+        let inventory = match inventory_members(&live.content) {
+            Members::Listed(ids) => ids.into_iter().collect(),
+            _ => Default::default(),
         };
-        Some(resolve_names(built, before.as_deref(), &inventory))
+        Some(resolve_names(built, last_build.as_deref(), &inventory))
     }
+}
 
-    /// Says of every row of such an object what is not known of it, and names what may be one.
-    pub(crate) fn tell_veiled(&self, changes: &mut Vec<Change>) {
-        let (mut names, mut identities): (BTreeMap<_, &UnknownName>, BTreeMap<_, &NamespacedName>) = Default::default();
-        for node in self.nodes.iter().filter(|node| node.removal.is_none()) {
-            for (id, object) in node.last().and_then(Pass::desired).into_iter().flatten() {
+/// Objects of the last passes with an unknown name or identity.
+#[derive(Default)]
+struct UnknownObjects<'a> {
+    names: BTreeMap<&'a ObjectId, &'a UnknownName>,
+    /// Objects whose identity is encrypted, or that may be one of those, with their Kustomizations.
+    identities: BTreeMap<&'a ObjectId, &'a NamespacedName>,
+}
+
+impl<'a> UnknownObjects<'a> {
+    fn collect(nodes: &'a [Node]) -> Self {
+        let mut unknown = Self::default();
+        for node in nodes.iter().filter(|node| node.deletion.is_none()) {
+            for (id, object) in node.last_applied_objects() {
                 match &object.undecrypted {
-                    Some(Undecrypted::Name(renaming)) => drop(names.insert(id, renaming)),
-                    Some(Undecrypted::Identity) => drop(identities.insert(id, &node.id.key)),
+                    Some(Undecrypted::Name(name)) => drop(unknown.names.insert(id, name)),
+                    Some(Undecrypted::Identity) => drop(unknown.identities.insert(id, &node.id.key)),
                     _ => {}
                 }
             }
         }
-        // What is there may be what is generated: its own row says so.
-        let told = |change: &Change| {
-            let renaming = names.get(&change.object.id).filter(|_| change.action == Action::Create);
-            renaming.is_some_and(|renaming| !renaming.content_changed && !renaming.candidates.is_empty())
-        };
-        changes.retain(|change| !told(change));
-        let uncompared = identities.values().filter(|key| !self.world.applied.contains_key(key));
-        let hiding: Vec<_> = uncompared.map(|key| Some(owner_id(key))).collect();
-        for change in changes.iter_mut() {
-            let id = &change.object.id;
-            let candidate = || names.values().find(|renaming| renaming.candidates.contains(id));
-            match change.action {
-                Action::Create if identities.contains_key(id) => Statement::Encrypted.apply(change, Action::Unknown),
-                Action::Create => match names.get(id) {
-                    Some(renaming) if renaming.candidates.is_empty() => Statement::New.apply(change, Action::Create),
-                    Some(_) => Statement::Renamed.apply(change, Action::Create),
-                    None => {}
-                },
-                Action::Delete if change.cause.is_none() && change.reason.code == ReasonCode::NotInBuild => {
-                    match candidate() {
-                        Some(renaming) if renaming.content_changed => Statement::Renamed.apply(change, Action::Delete),
-                        Some(_) => Statement::Uncompared.apply(change, Action::Unknown),
-                        None if hiding.contains(&change.owner) => Statement::MaybeDeleted.apply(change, Action::Delete),
-                        None => {}
-                    }
+        unknown
+    }
+
+    /// Returns true for the creation of an object that may exist under another name, whose own row says so.
+    fn may_exist(&self, change: &Change) -> bool {
+        change.action == Action::Create
+            && self
+                .names
+                .get(&change.object.id)
+                .is_some_and(|name| !name.content_changed && !name.candidates.is_empty())
+    }
+
+    /// Returns the statement about the object of a row, and the action that follows from it.
+    fn statement(&self, change: &Change, encrypted_owners: &[Option<OwnerId>]) -> Option<(Statement, Action)> {
+        let id = &change.object.id;
+        match change.action {
+            Action::Create if self.identities.contains_key(id) => Some((Statement::Encrypted, Action::Unknown)),
+            Action::Create => match self.names.get(id)?.candidates.is_empty() {
+                true => Some((Statement::New, Action::Create)),
+                false => Some((Statement::Renamed, Action::Create)),
+            },
+            Action::Delete if change.cause.is_none() && change.reason.code == ReasonCode::NotInBuild => {
+                match self.names.values().find(|name| name.candidates.contains(id)) {
+                    Some(name) if name.content_changed => Some((Statement::Renamed, Action::Delete)),
+                    Some(_) => Some((Statement::Uncompared, Action::Unknown)),
+                    None if encrypted_owners.contains(&change.owner) => Some((Statement::MaybeDeleted, Action::Delete)),
+                    None => None,
                 }
-                _ => {}
             }
-        }
-        for (id, key) in identities {
-            let live = self.object(id).filter(|_| !changes.iter().any(|change| change.object.id == *id));
-            changes.extend(live.map(|live| {
-                let reason = Statement::MaybeEncrypted.reason();
-                Change::new(Action::Unknown, live, Some(owner_id(key)), Actor::KustomizeController, reason)
-            }));
+            _ => None,
         }
     }
 }
 
-/// Explains that the build of a Kustomization holds encrypted objects; `None` if it holds none.
-pub(crate) fn reason(node: &Node) -> Option<Reason> {
-    let encrypted =
-        |object: &&BuiltObject| object.undecrypted.as_ref().is_some_and(|veil| *veil != Undecrypted::Reference);
-    let objects = node.last().and_then(Pass::desired).into_iter().flat_map(|desired| desired.values());
-    let number = objects.filter(encrypted).count();
+impl Preview<'_> {
+    /// Changes the rows of objects whose names or identities are unknown, and adds rows for live objects that may be
+    /// objects with an encrypted identity.
+    pub(super) fn annotate_encrypted(&self, changes: &mut Vec<Change>) {
+        let unknown = UnknownObjects::collect(&self.nodes);
+        changes.retain(|change| !unknown.may_exist(change));
+        let uncompared = unknown.identities.values().filter(|key| !self.input.last_applied.contains_key(key));
+        let encrypted_owners: Vec<_> = uncompared.map(|key| Some(owner_id(key))).collect();
+        for change in changes.iter_mut() {
+            if let Some((statement, action)) = unknown.statement(change, &encrypted_owners) {
+                statement.apply(change, action);
+            }
+        }
+        for (id, key) in unknown.identities {
+            if changes.iter().any(|change| change.object.id == *id) {
+                continue;
+            }
+            let reason = Statement::MaybeEncrypted.reason();
+            changes.extend(self.live_object(id).map(|live| kustomization_row(Action::Unknown, live, key, reason)));
+        }
+    }
+}
+
+/// Returns the reason that says how many encrypted objects the last build holds; `None` if it holds none.
+pub(super) fn encrypted_reason(node: &Node) -> Option<Reason> {
+    let encrypted = node.last_applied_objects().filter(|(_, object)| {
+        object.undecrypted.as_ref().is_some_and(|undecrypted| *undecrypted != Undecrypted::Reference)
+    });
+    let number = encrypted.count();
     let detail =
         format!("{} encrypted; without the keys their content cannot be compared", pluralize(number, "object"));
     (number > 0).then(|| Reason::new(ReasonCode::Encrypted, detail))

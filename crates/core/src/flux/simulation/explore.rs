@@ -1,124 +1,219 @@
-//! Which event is sure to come before which: everything else is a race.
+//! The possible outcomes of one object: every order of events that can happen is explored.
 //!
-//! Source of the rules: reference kustomize-controller 1.6, 1.7 and 6, all of them observed.
+//! If every order has the same result, the result is certain; otherwise it is a race. The controller checks protections
+//! at the moment of each deletion, on the live object (docs/reference/kustomize-controller.md 5.1).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashSet};
 
-use super::model::{Node, NodeId, SimulationEvent};
+use super::event_order::EventOrder;
+use super::model::{Node, SimulationEvent};
+use super::protection::{is_foreign_protection, is_never_changed, live_owner, prune_protection};
+use super::schedule::{Branch, Effect, ObjectApply, Schedule, ScheduleContext, ScheduledEvent};
+use crate::flux::kustomize_controller::Features;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
-/// The order of events, closed over transitivity.
-pub struct Graph {
-    index: HashMap<SimulationEvent, usize>,
-    /// For each event, the events that come after it, as a bit set.
-    after: Vec<Vec<u64>>,
+/// Maximum number of branches that are explored; further ones are assumed to happen.
+const MAX_BRANCHES: usize = 5;
+/// Maximum number of events of one object.
+const MAX_EVENTS: usize = 64;
+
+/// State of an object after all events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FinalState {
+    /// The object with the same uid exists.
+    Kept,
+    /// Another object with the same identity exists.
+    Recreated,
+    /// The object does not exist any more.
+    Deleted,
+    /// The object is new.
+    Created,
+    /// The object did not exist before and does not exist now.
+    Absent,
 }
 
-impl Graph {
-    /// The order among the events of these Kustomizations.
-    pub fn new(nodes: &[Node]) -> Self {
-        let mut builder = Builder { index: HashMap::new(), edges: Vec::new() };
-        let by_id: HashMap<&NodeId, &Node> = nodes.iter().map(|node| (&node.id, node)).collect();
-        for node in nodes {
-            builder.own_order(node);
-            builder.triggers(node, nodes);
-            builder.dependencies(node, &by_id);
-            builder.removal(node);
-        }
-        builder.close()
+/// The outcomes of one object over all orders of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PossibleOutcomes {
+    pub(super) final_states: BTreeSet<FinalState>,
+    /// Events that delete the live object in some order.
+    pub(super) deletions: BTreeSet<SimulationEvent>,
+    /// Deletions that a protection or the label of another owner prevents in some order.
+    pub(super) prevented_deletions: BTreeSet<SimulationEvent>,
+    /// A Kustomization that is not deleted applies the object in the end.
+    pub(super) is_desired: bool,
+    /// Kustomizations that apply the object.
+    pub(super) appliers: BTreeSet<NamespacedName>,
+}
+
+impl PossibleOutcomes {
+    /// Returns true if every order of events deletes the live object.
+    pub(super) fn is_deleted(&self) -> bool {
+        !self.final_states.is_empty() && self.final_states.iter().all(|state| state.is_deletion())
     }
 
-    /// Whether `first` is sure to come before `second`.
-    pub fn before(&self, first: &SimulationEvent, second: &SimulationEvent) -> bool {
-        let (Some(first), Some(second)) = (self.index.get(first), self.index.get(second)) else { return false };
-        self.after[*first][second / 64] >> (second % 64) & 1 == 1
+    /// Returns true if some order of events deletes the live object.
+    pub(super) fn may_be_deleted(&self) -> bool {
+        self.final_states.iter().any(|state| state.is_deletion())
+    }
+
+    /// Returns true if some order of events has this result.
+    pub(super) fn may_end_as(&self, state: FinalState) -> bool {
+        self.final_states.contains(&state)
+    }
+
+    /// Returns true if every order of events has this result.
+    pub(super) fn always_ends_as(&self, state: FinalState) -> bool {
+        self.final_states.iter().all(|found| *found == state)
     }
 }
 
-struct Builder {
-    index: HashMap<SimulationEvent, usize>,
-    edges: Vec<(usize, usize)>,
+impl FinalState {
+    fn is_deletion(self) -> bool {
+        matches!(self, Self::Deleted | Self::Recreated)
+    }
 }
 
-impl Builder {
-    fn event(&mut self, event: SimulationEvent) -> usize {
-        let next = self.index.len();
-        *self.index.entry(event).or_insert(next)
-    }
+/// State of an object between two events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct ObjectState {
+    exists: bool,
+    /// The live object was deleted.
+    is_deleted: bool,
+    /// Owner that its labels name.
+    owner: Option<NamespacedName>,
+    is_protected: bool,
+    /// Labels or annotations make the controller leave the object unchanged.
+    is_never_changed: bool,
+}
 
-    fn edge(&mut self, first: SimulationEvent, second: SimulationEvent) {
-        let edge = (self.event(first), self.event(second));
-        self.edges.push(edge);
-    }
-
-    /// One Kustomization does one thing at a time: apply, prune, apply, … and the end.
-    fn own_order(&mut self, node: &Node) {
-        for pass in 0..node.passes.len() {
-            let prune = SimulationEvent::Prune(node.id.clone(), pass);
-            self.edge(SimulationEvent::Apply(node.id.clone(), pass), prune.clone());
-            self.edge(prune.clone(), SimulationEvent::Apply(node.id.clone(), pass + 1));
-            self.edge(prune, SimulationEvent::Finalize(node.id.clone()));
+impl ObjectState {
+    fn of(live: Option<&ObjectMetadata>, features: Features) -> Self {
+        let Some(object) = live else { return Self::default() };
+        Self {
+            exists: true,
+            is_deleted: false,
+            owner: live_owner(object),
+            is_protected: prune_protection(object, features).is_some(),
+            is_never_changed: is_never_changed(object),
         }
     }
+}
 
-    /// A changed spec comes after the parent's application; a new Kustomization acts only after its parent's prune, and
-    /// after what that prune set going has been finalized (observed for moves into a new child and for renames).
-    fn triggers(&mut self, node: &Node, nodes: &[Node]) {
-        for (number, pass) in node.passes.iter().enumerate() {
-            let Some((parent, of)) = &pass.trigger else { continue };
-            let apply = SimulationEvent::Apply(node.id.clone(), number);
-            self.edge(SimulationEvent::Apply(parent.clone(), *of), apply.clone());
-            if !node.id.fresh || number > 0 {
-                continue;
-            }
-            let prune = SimulationEvent::Prune(parent.clone(), *of);
-            self.edge(prune.clone(), apply.clone());
-            let going = |other: &&Node| other.removal.as_ref().is_some_and(|removal| removal.triggers.contains(&prune));
-            for other in nodes.iter().filter(going) {
-                self.edge(SimulationEvent::Finalize(other.id.clone()), apply.clone());
-            }
-        }
-        if node.id.fresh {
-            let earlier = NodeId { key: node.id.key.clone(), fresh: false };
-            self.edge(SimulationEvent::Finalize(earlier), SimulationEvent::Apply(node.id.clone(), 0));
-        }
-    }
-
-    /// A dependant waits until its dependency has reconciled the revision.
-    fn dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>) {
-        for (number, pass) in node.passes.iter().enumerate() {
-            for key in pass.spec.depends_on(&node.id.key.namespace) {
-                for fresh in [false, true] {
-                    let id = NodeId { key: key.clone(), fresh };
-                    let Some(dependency) = by_id.get(&id) else { continue };
-                    if let Some(first) = dependency.passes.iter().position(|pass| pass.applied().is_some()) {
-                        self.edge(SimulationEvent::Prune(id, first), SimulationEvent::Apply(node.id.clone(), number));
-                    }
-                }
-            }
-        }
-    }
-
-    fn removal(&mut self, node: &Node) {
-        for trigger in node.removal.iter().flat_map(|removal| &removal.triggers) {
-            self.edge(trigger.clone(), SimulationEvent::Finalize(node.id.clone()));
-        }
-    }
-
-    fn close(self) -> Graph {
-        let size = self.index.len();
-        let mut next = vec![Vec::new(); size];
-        self.edges.iter().for_each(|(first, second)| next[*first].push(*second));
-        let reach = |start: usize| {
-            let mut seen = vec![0_u64; size.div_ceil(64)];
-            let mut queue = next[start].clone();
-            while let Some(event) = queue.pop() {
-                if seen[event / 64] >> (event % 64) & 1 == 0 {
-                    seen[event / 64] |= 1 << (event % 64);
-                    queue.extend(&next[event]);
-                }
-            }
-            seen
+/// Explores every order of the events of one object. `live` is its metadata if it exists.
+pub(super) fn explore(
+    id: &ObjectId,
+    live: Option<&ObjectMetadata>,
+    nodes: &[&Node],
+    order: &EventOrder,
+    features: Features,
+) -> PossibleOutcomes {
+    let mut outcomes = PossibleOutcomes::default();
+    let branches = Branch::collect(id, nodes);
+    let state = ObjectState::of(live, features);
+    let keeps_protection = live.is_some_and(|object| state.is_protected && is_foreign_protection(object));
+    for mask in 0..1_usize << branches.len().min(MAX_BRANCHES) {
+        let happens = |branch: &Branch| match branches.iter().position(|other| other == branch) {
+            Some(at) => mask >> at & 1 == 1,
+            None => true,
         };
-        Graph { after: (0..size).map(reach).collect(), index: self.index }
+        let context = ScheduleContext { id, exists: live.is_some(), happens: &happens, features };
+        let schedule = Schedule::new(nodes, &context);
+        outcomes.is_desired |= !schedule.final_applies.is_empty();
+        outcomes.appliers.extend(schedule.appliers().cloned());
+        let mut explorer = Explorer {
+            order,
+            schedule: &schedule,
+            keeps_protection,
+            existed: live.is_some(),
+            seen: HashSet::new(),
+            outcomes: &mut outcomes,
+        };
+        explorer.explore(0, state.clone());
+    }
+    outcomes
+}
+
+struct Explorer<'a> {
+    order: &'a EventOrder,
+    schedule: &'a Schedule,
+    /// The protection of the live object belongs to another field manager, so that it survives an apply.
+    keeps_protection: bool,
+    existed: bool,
+    seen: HashSet<(u64, ObjectState)>,
+    outcomes: &'a mut PossibleOutcomes,
+}
+
+impl Explorer<'_> {
+    /// Explores every event that may be next; `done` is a bit set of the events that have happened.
+    fn explore(&mut self, done: u64, state: ObjectState) {
+        if !self.seen.insert((done, state.clone())) {
+            return;
+        }
+        let pending: Vec<usize> =
+            (0..self.schedule.events.len().min(MAX_EVENTS)).filter(|at| done >> at & 1 == 0).collect();
+        if pending.is_empty() {
+            self.finish(state);
+            return;
+        }
+        let events = &self.schedule.events;
+        let is_after = |at: usize, other: usize| self.order.is_before(&events[other].event, &events[at].event);
+        let mut next = pending.clone();
+        next.retain(|at| !pending.iter().any(|other| other != at && is_after(*at, *other)));
+        if next.is_empty() {
+            // In a circle of triggers any event may be the first.
+            next = pending;
+        }
+        for at in next {
+            let state = self.after(&self.schedule.events[at], state.clone());
+            self.explore(done | 1 << at, state);
+        }
+    }
+
+    /// Returns the state after an event.
+    fn after(&mut self, scheduled: &ScheduledEvent, mut state: ObjectState) -> ObjectState {
+        match &scheduled.effect {
+            Effect::Apply(apply) => self.apply(apply, &mut state),
+            Effect::Delete(_) if !state.exists => {}
+            Effect::Delete(owner) => {
+                let is_prevented = state.owner.as_ref() != Some(owner) || state.is_protected;
+                if !state.is_deleted {
+                    let events = match is_prevented {
+                        true => &mut self.outcomes.prevented_deletions,
+                        false => &mut self.outcomes.deletions,
+                    };
+                    events.insert(scheduled.event.clone());
+                }
+                if !is_prevented {
+                    state = ObjectState { is_deleted: true, ..ObjectState::default() };
+                }
+            }
+        }
+        state
+    }
+
+    fn apply(&self, apply: &ObjectApply, state: &mut ObjectState) {
+        if apply.is_skipped || (state.exists && (state.is_never_changed || apply.only_if_absent)) {
+            return;
+        }
+        state.exists = true;
+        state.owner = Some(apply.owner_label.clone());
+        state.is_protected = apply.protects || (self.keeps_protection && !state.is_deleted);
+    }
+
+    /// Records the final state. Every Kustomization that is not deleted applies once more, at its next interval at the
+    /// latest.
+    fn finish(&mut self, mut state: ObjectState) {
+        for apply in &self.schedule.final_applies {
+            self.apply(apply, &mut state);
+        }
+        self.outcomes.final_states.insert(match (self.existed, state.exists) {
+            (true, true) if state.is_deleted => FinalState::Recreated,
+            (true, true) => FinalState::Kept,
+            (true, false) => FinalState::Deleted,
+            (false, true) => FinalState::Created,
+            (false, false) => FinalState::Absent,
+        });
     }
 }

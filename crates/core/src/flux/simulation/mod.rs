@@ -1,136 +1,159 @@
-//! What Flux will create, change and delete once a working tree is its source: the algorithm of reference
-//! kustomize-controller 5.5.
+//! Simulation of everything that Flux creates, changes and deletes once a working tree is its source. The algorithm is
+//! that of docs/reference/kustomize-controller.md 10.
 //!
-//! The answer depends on itself: which children exist follows from builds, which specs they have from their parents, and
-//! what of them goes from what is deleted. [`Preview::step`] therefore computes everything from the last state until
-//! nothing changes. It is pure: builds and ConfigMaps that it lacks come back as needs.
+//! The result depends on itself: builds decide which children exist, parents decide the specs of their children, and
+//! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
+//! changes. It is pure: builds and ConfigMaps that it lacks are returned as needs.
 
-pub mod applied;
-pub mod blockers;
+mod applied;
+mod blockers;
+mod deletions;
 pub mod dry_run;
-pub mod encrypted;
-pub mod explore;
-pub mod helm;
-pub mod model;
-pub mod outcomes;
-pub mod passes;
-pub mod rows;
-pub mod scope;
+mod encrypted;
+mod event_order;
+mod explore;
+mod helm_uninstall;
+mod model;
+mod owners;
+mod passes;
+mod protection;
+mod rows;
+mod schedule;
+mod scope;
 #[cfg(test)]
 mod tests;
-pub mod variables;
+mod variables;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::build::{Answers, Needs};
 use super::kustomize_controller::Features;
 use super::source::artifact::Artifact;
-use super::spec::{KustomizationSpec, NamespacedName, SourceId};
+use super::spec::{NamespacedName, SourceId};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::Members;
-use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Fidelity, Plan};
-use explore::Graph;
-use model::{Finalization, Node, NodeId, Pass, Removal, SimulationEvent};
-use outcomes::PossibleOutcomes;
-use passes::Round;
+use event_order::EventOrder;
+use explore::{FinalState, PossibleOutcomes, explore};
+use model::{Node, NodeId, Pass};
+use passes::Derivation;
 use scope::Scopes;
 
-/// How often everything may be computed anew before we say that it does not settle; nesting this deep does not occur.
-const ROUNDS: usize = 24;
+/// Maximum number of recomputations. Kustomizations nested this deep do not occur.
+const MAX_ROUNDS: usize = 24;
 
-/// Everything a preview looks at.
-pub struct World<'a> {
-    /// The cluster.
+/// Everything that a preview reads.
+pub struct PreviewInput<'a> {
     pub snapshot: &'a Snapshot,
-    /// Sources that the working tree becomes, with what they pack of it.
+    /// Artifacts of the sources that the working tree becomes.
     pub trees: BTreeMap<SourceId, Arc<Artifact>>,
-    /// Sources that are this repository but not this ref, and which ref they are.
+    /// Sources of this repository that are deployed from another ref, with that ref.
     pub pinned: BTreeMap<SourceId, String>,
     /// Rules of the controller's version.
     pub features: Features,
-    /// How many Kustomizations the controller reconciles at once.
+    /// Number of Kustomizations that the controller reconciles at once.
     pub workers: usize,
-    /// What the self-check said of each Kustomization.
+    /// Result of the self-check of each Kustomization.
     pub fidelity: BTreeMap<NamespacedName, Fidelity>,
-    /// What each Kustomization applied last, where git has it.
-    pub applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    /// Artifacts that the Kustomizations applied last, where git has them.
+    pub last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
 }
 
-/// What a step came to.
+/// Result of a step.
 pub enum Progress {
-    /// These must be answered first.
+    /// The preview needs these answers to continue.
     Needs(Needs),
-    /// The plan.
+    /// The preview is complete.
     Done(Box<Plan>),
 }
 
-/// A preview under way.
+/// A preview in progress.
 pub struct Preview<'a> {
-    world: World<'a>,
+    input: PreviewInput<'a>,
     cascade: Cascade<'a>,
     live: BTreeMap<NamespacedName, &'a Resource>,
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
 }
 
-/// That the server refuses what a Kustomization applies.
+/// A refusal of the server to apply an object of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// The Kustomization.
+    /// Kustomization that applies the object.
     pub owner: NamespacedName,
-    /// The object.
+    /// Identity of the object.
     pub id: ObjectId,
-    /// The manifest that is refused.
+    /// Manifest that is refused.
     pub manifest: serde_json::Value,
-    /// What the server said.
-    pub why: String,
+    /// Message of the server.
+    pub message: String,
 }
 
-/// Everything that follows from one state of the Kustomizations.
-pub(crate) struct Consequences<'a> {
-    fates: BTreeMap<ObjectId, PossibleOutcomes>,
-    taken: BTreeMap<ObjectId, CascadedObject<'a>>,
+/// Effects of one state of the Kustomizations on all objects.
+struct Consequences<'a> {
+    outcomes: BTreeMap<ObjectId, PossibleOutcomes>,
+    cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
 }
 
 impl Consequences<'_> {
-    /// Whether an object's namespace goes for good, so that nothing in it can come back.
-    fn loses_home(&self, id: &ObjectId) -> bool {
-        let home = ObjectId::new("", "Namespace", "", &id.namespace);
-        let fate = self.fates.get(&home).filter(|_| !id.namespace.is_empty());
-        fate.is_some_and(|fate| fate.ends.iter().all(|end| *end == outcomes::FinalState::Goes))
+    /// Returns true if a live object is deleted in some order of events, in its own right or by a cascade.
+    fn may_be_deleted(&self, id: &ObjectId) -> bool {
+        self.outcomes.get(id).is_some_and(PossibleOutcomes::may_be_deleted) || self.cascaded.contains_key(id)
+    }
+
+    /// Returns true if a live object is deleted and created again in some order of events.
+    fn may_be_recreated(&self, id: &ObjectId) -> bool {
+        self.outcomes.get(id).is_some_and(|outcomes| outcomes.may_end_as(FinalState::Recreated))
+    }
+
+    /// Returns true if the namespace of an object is deleted and not created again.
+    fn namespace_is_deleted(&self, id: &ObjectId) -> bool {
+        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        !id.namespace.is_empty()
+            && self.outcomes.get(&namespace).is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
+    }
+
+    /// Returns the outcomes of the object whose deletion started a cascade.
+    fn root_of(&self, cause: &ObjectId) -> Option<&PossibleOutcomes> {
+        let mut cause = cause;
+        for _ in 0..=self.cascaded.len() {
+            match self.cascaded.get(cause) {
+                Some(cascaded) => cause = &cascaded.cause,
+                None => break,
+            }
+        }
+        self.outcomes.get(cause)
     }
 }
 
 impl<'a> Preview<'a> {
     /// Starts with every live Kustomization and its live spec.
-    pub fn new(world: World<'a>) -> Self {
-        let snapshot = world.snapshot;
+    pub fn new(input: PreviewInput<'a>) -> Self {
+        let snapshot = input.snapshot;
         let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        Self { cascade: Cascade::new(snapshot), world, live, nodes: Vec::new(), refusals: Vec::new() }
+        Self { cascade: Cascade::new(snapshot), input, live, nodes: Vec::new(), refusals: Vec::new() }
     }
 
-    /// Takes what the server refuses into account; [`Preview::step`] then comes to another plan.
-    pub fn refuse(&mut self, refusals: Vec<Refusal>) {
+    /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them.
+    pub fn set_refusals(&mut self, refusals: Vec<Refusal>) {
         self.refusals = refusals;
     }
 
-    /// Goes on with what is known; asks for what is not.
+    /// Continues with the answers so far.
     pub fn step(&mut self, answers: &Answers) -> Progress {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let consequences = self.consequences();
-            let (next, needs) = self.derive(&consequences, answers);
-            let settled = next == self.nodes;
-            self.nodes = next;
+            let (nodes, needs) = self.derive_nodes(&consequences, answers);
+            let is_stable = nodes == self.nodes;
+            self.nodes = nodes;
             if !needs.is_empty() {
                 return Progress::Needs(needs);
             }
-            if settled {
+            if is_stable {
                 return Progress::Done(Box::new(self.plan(&consequences, true)));
             }
         }
@@ -138,124 +161,70 @@ impl<'a> Preview<'a> {
         Progress::Done(Box::new(self.plan(&consequences, false)))
     }
 
-    fn object(&self, id: &ObjectId) -> Option<&'a ObjectMetadata> {
-        self.world.snapshot.object(id)
+    fn live_object(&self, id: &ObjectId) -> Option<&'a ObjectMetadata> {
+        self.input.snapshot.object(id)
     }
 
-    /// The fate of every object that any Kustomization lists or wants, and what goes along.
+    /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let graph = Graph::new(&self.nodes);
-        let mut involved: BTreeMap<&ObjectId, BTreeSet<usize>> = BTreeMap::new();
-        for (at, node) in self.nodes.iter().enumerate() {
-            let wanted = node.passes.iter().filter_map(Pass::desired).flat_map(|desired| desired.keys());
-            for id in node.inventory.iter().chain(wanted) {
-                involved.entry(id).or_default().insert(at);
+        let order = EventOrder::new(&self.nodes);
+        let mut outcomes = BTreeMap::new();
+        for (id, nodes) in self.nodes_by_object() {
+            let explored = explore(id, self.live_object(id), &nodes, &order, self.input.features);
+            outcomes.insert(id.clone(), explored);
+        }
+        let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());
+        let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.live_object(id)).collect();
+        let cascaded = self.cascade_of(&roots);
+        let mut consequences = Consequences { outcomes, cascaded };
+        let uninstalled = self.uninstalled_objects(&consequences);
+        if !uninstalled.is_empty() {
+            roots.extend(uninstalled.values().map(|cascaded| cascaded.object));
+            consequences.cascaded = self.cascade_of(&roots);
+            consequences.cascaded.extend(uninstalled);
+        }
+        consequences
+    }
+
+    /// Returns the Kustomizations that list or apply each object.
+    fn nodes_by_object(&self) -> BTreeMap<&ObjectId, Vec<&Node>> {
+        let mut nodes_by_object: BTreeMap<&ObjectId, Vec<&Node>> = BTreeMap::new();
+        for node in &self.nodes {
+            let applied = node.passes.iter().filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
+            let ids: BTreeSet<&ObjectId> = node.inventory.iter().chain(applied).collect();
+            for id in ids {
+                nodes_by_object.entry(id).or_default().push(node);
             }
         }
-        let play = |(id, nodes): (&ObjectId, BTreeSet<usize>)| {
-            let nodes: Vec<&Node> = nodes.into_iter().map(|at| &self.nodes[at]).collect();
-            (id.clone(), outcomes::play(id, self.object(id), &nodes, &graph, self.world.features))
-        };
-        let fates: BTreeMap<ObjectId, PossibleOutcomes> = involved.into_iter().map(play).collect();
-        let going = || fates.iter().filter(|(_, fate)| fate.may_go()).filter_map(|(id, _)| self.object(id));
-        let mut taken: BTreeMap<ObjectId, CascadedObject<'a>> =
-            self.cascade.closure(going()).into_iter().map(|taken| (taken.object.id.clone(), taken)).collect();
-        let uninstalled = self.uninstalled(&fates, &taken);
-        if !uninstalled.is_empty() {
-            let all = going().chain(uninstalled.values().map(|taken| taken.object));
-            taken = self.cascade.closure(all).into_iter().map(|taken| (taken.object.id.clone(), taken)).collect();
-            taken.extend(uninstalled);
-        }
-        Consequences { fates, taken }
+        nodes_by_object
     }
 
-    /// The Kustomizations as they follow from the last state.
-    fn derive(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, Needs) {
-        let scopes = Scopes::new(self.world.snapshot, &self.nodes);
-        let mut round = Round { consequences, scopes, answers, needs: Needs::default() };
+    fn cascade_of(&self, roots: &[&'a ObjectMetadata]) -> BTreeMap<ObjectId, CascadedObject<'a>> {
+        let cascaded = self.cascade.closure(roots.iter().copied()).into_iter();
+        cascaded.map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect()
+    }
+
+    /// Returns the Kustomizations as they follow from the last state, and the answers that are missing.
+    fn derive_nodes(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, Needs) {
+        let scopes = Scopes::new(self.input.snapshot, &self.nodes);
+        let mut derivation = Derivation { preview: self, consequences, scopes, answers, needs: Needs::default() };
         let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
-        let wanted = self.nodes.iter().flat_map(|node| &node.passes).filter_map(Pass::desired);
-        keys.extend(wanted.flat_map(|desired| desired.keys()).filter(|id| id.is(GROUP, KIND)).map(NamespacedName::of));
-        let changes = self.spec_changes();
+        let passes = self.nodes.iter().flat_map(|node| &node.passes);
+        let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
+        keys.extend(applied.filter(|id| id.is(GROUP, KIND)).map(NamespacedName::of));
+        let spec_changes = self.spec_changes();
         let mut nodes = Vec::new();
         for key in keys {
-            let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
-            let fate = consequences.fates.get(&id);
-            let changes = changes.get(&key).map_or(&[][..], Vec::as_slice);
+            let changes = spec_changes.get(&key).map_or(&[][..], Vec::as_slice);
             if let Some(live) = self.live.get(&key) {
-                nodes.push(self.live_node(&key, live, changes, &mut round));
+                nodes.push(derivation.live_node(&key, live, changes));
             }
-            let created = fate.is_some_and(|fate| {
-                fate.ends
-                    .iter()
-                    .any(|end| matches!(end, outcomes::FinalState::Appears | outcomes::FinalState::ComesBack))
-            });
-            let replaced = fate.is_some_and(|fate| fate.wanted) && consequences.taken.contains_key(&id);
-            if consequences.loses_home(&id) {
-                continue;
-            }
-            let fresh = if created || replaced { self.fresh_node(&key, changes, &mut round) } else { None };
-            let passing = |fate: &outcomes::PossibleOutcomes| {
-                let brought = !self.live.contains_key(&key) && !fate.appliers.is_empty();
-                if brought { self.passing_node(&key, changes, fate, &mut round) } else { None }
-            };
-            nodes.extend(fresh.or_else(|| fate.and_then(passing)));
+            nodes.extend(derivation.new_node(&key, changes));
         }
-        (nodes, round.needs)
+        (nodes, derivation.needs)
     }
 
-    /// Whether and by what a live Kustomization is deleted.
-    fn removal(&self, key: &NamespacedName, live: &Resource, consequences: &Consequences<'_>) -> Option<Removal> {
-        let id = &live.object.id;
-        let fate = consequences.fates.get(id).filter(|fate| fate.may_go());
-        let (triggers, sure) = match (fate, consequences.taken.get(id)) {
-            (Some(fate), _) => (fate.deleters.clone(), fate.surely_goes()),
-            (None, Some(taken)) => self.root_of(&taken.cause, consequences)?,
-            (None, None) => return None,
-        };
-        let spec = KustomizationSpec::of(live);
-        let leaves = spec.finalizer_deletes(self.world.features.deletion_policy);
-        let unreadable = match inventory_members(&live.content) {
-            Members::Unreadable(why) => Some(why),
-            _ => None,
-        };
-        let finalization = match (leaves, spec.service_account()) {
-            (Err(why), _) => Finalization::Leaves(why),
-            // Without a list the finalizer deletes nothing; one more reconciliation before it makes a new list.
-            (Ok(()), _) if unreadable.is_some() => {
-                let why = unreadable.unwrap_or_default();
-                Finalization::Depends(format!("its inventory is unreadable until it reconciles once more: {why}"))
-            }
-            (Ok(()), None) => Finalization::Deletes,
-            (Ok(()), Some(account)) => {
-                let account = ObjectId::new("", "ServiceAccount", &key.namespace, account);
-                let goes = consequences.fates.get(&account).is_some_and(PossibleOutcomes::may_go)
-                    || consequences.taken.contains_key(&account);
-                match self.object(&account) {
-                    None => Finalization::Leaves(format!("its {account} does not exist")),
-                    Some(_) if goes => Finalization::Depends(format!("its {account} goes too")),
-                    Some(_) => Finalization::Deletes,
-                }
-            }
-        };
-        Some(Removal { triggers, sure, finalization })
+    fn node(&self, id: &NodeId) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == *id)
     }
-
-    /// The deletion that a cascade began with.
-    fn root_of(&self, cause: &ObjectId, consequences: &Consequences<'_>) -> Option<(BTreeSet<SimulationEvent>, bool)> {
-        let mut cause = cause;
-        for _ in 0..consequences.taken.len() + 1 {
-            match consequences.taken.get(cause) {
-                Some(taken) => cause = &taken.cause,
-                None => break,
-            }
-        }
-        let fate = consequences.fates.get(cause)?;
-        Some((fate.deleters.clone(), fate.surely_goes()))
-    }
-}
-
-/// Kustomizations by identity.
-fn by_id(nodes: &[Node]) -> HashMap<&NodeId, &Node> {
-    nodes.iter().map(|node| (&node.id, node)).collect()
 }

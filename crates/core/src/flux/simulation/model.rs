@@ -1,7 +1,7 @@
-//! Kustomizations as a plan sees them: the reconciliations that a new revision brings, one after the other.
+//! Kustomizations as a preview sees them: the reconciliations that a new revision causes, one after the other.
 //!
-//! A Kustomization that exists reconciles the new revision with its **old** spec at once, and again after its parent has
-//! changed the spec (reference kustomize-controller 1.7). Each of these is a [`Pass`].
+//! A live Kustomization reconciles the new revision with its **old** spec at once, and again after its parent has changed
+//! the spec (docs/reference/kustomize-controller.md 7.1). Each of these is a [`Pass`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,153 +11,186 @@ use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Reason;
 
-/// One life of a Kustomization: the live one, or the one that is created (again).
+/// One lifetime of a Kustomization: from now on, or from its creation on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId {
-    /// Namespace and name.
-    pub key: NamespacedName,
-    /// Whether it does not exist yet.
-    pub fresh: bool,
+pub(super) struct NodeId {
+    pub(super) key: NamespacedName,
+    /// True for a Kustomization that is created or recreated, false for the live one.
+    pub(super) is_new: bool,
 }
 
-/// A reconciliation, or the finalization, of one Kustomization; what happens to objects happens in one of these.
+impl NodeId {
+    /// Returns the identity of a live Kustomization.
+    pub(super) fn live(key: &NamespacedName) -> Self {
+        Self { key: key.clone(), is_new: false }
+    }
+
+    /// Returns the identity of a Kustomization that is created or recreated.
+    pub(super) fn new(key: &NamespacedName) -> Self {
+        Self { key: key.clone(), is_new: true }
+    }
+}
+
+/// One reconciliation of a Kustomization by its number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SimulationEvent {
+pub(super) struct PassId {
+    pub(super) node: NodeId,
+    pub(super) number: usize,
+}
+
+/// A part of a reconciliation, or the finalization, of one Kustomization. Every change of an object is part of one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum SimulationEvent {
     /// The objects of a pass are applied.
-    Apply(NodeId, usize),
-    /// What a pass does not build any more is pruned.
-    Prune(NodeId, usize),
-    /// The Kustomization is deleted and deletes what its inventory lists.
+    Apply(PassId),
+    /// Objects that a pass no longer builds are pruned.
+    Prune(PassId),
+    /// The Kustomization is deleted, and its finalizer deletes the objects in its inventory.
     Finalize(NodeId),
 }
 
 impl SimulationEvent {
-    /// Whose event this is.
-    pub fn node(&self) -> &NodeId {
+    /// Returns the Kustomization that causes the event.
+    pub(super) fn owner(&self) -> &NamespacedName {
         match self {
-            Self::Apply(node, _) | Self::Prune(node, _) | Self::Finalize(node) => node,
+            Self::Apply(pass) | Self::Prune(pass) => &pass.node.key,
+            Self::Finalize(node) => &node.key,
         }
     }
 }
 
 /// The objects of a build by their identity in the cluster.
-pub(crate) type Desired = BTreeMap<ObjectId, BuiltObject>;
+pub(super) type BuiltObjects = BTreeMap<ObjectId, BuiltObject>;
 
-/// What a pass comes to.
+/// Outcome of a pass.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PassOutcome {
-    /// Everything is applied, then what is stale is pruned.
-    Applied(Arc<Desired>),
-    /// Only the stages before the one that fails are applied, and nothing is pruned.
+pub(super) enum PassOutcome {
+    /// Everything is applied, then the objects that left the build are pruned.
+    Applied(Arc<BuiltObjects>),
+    /// The stages before the failing one are applied, and nothing is pruned.
     Partial {
-        /// What is applied.
-        applied: Arc<Desired>,
-        /// What would be if nothing failed.
-        wanted: Arc<Desired>,
-        /// What fails.
-        why: Reason,
+        /// Objects that are applied.
+        applied: Arc<BuiltObjects>,
+        /// Objects of the whole build.
+        desired: Arc<BuiltObjects>,
+        /// Reason of the failure.
+        reason: Reason,
     },
     /// Nothing is applied or pruned.
     Blocked(Reason),
-    /// Not to be known from this tree: another source, another cluster.
-    Elsewhere(Reason),
+    /// The working tree does not tell: another source, another cluster, or a missing key.
+    Unknown(Reason),
 }
 
-/// The application that brings a pass its spec or its variables; `None` for what the new revision itself brings.
-pub(crate) type Trigger = Option<(NodeId, usize)>;
+/// A spec, and the pass of the parent that applies it; no pass for the live spec.
+#[derive(Clone, Debug)]
+pub(super) struct PassSpec {
+    pub(super) spec: KustomizationSpec,
+    pub(super) trigger: Option<PassId>,
+}
 
-/// One reconciliation.
+/// One reconciliation of a Kustomization with its outcome.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pass {
-    /// The spec that it works with.
-    pub spec: KustomizationSpec,
-    /// What brings it.
-    pub trigger: Trigger,
-    /// What comes of it.
-    pub outcome: PassOutcome,
-    /// Whether it may not happen: with more Kustomizations than workers the next spec may come first, and a dependency
-    /// that goes may be gone before its dependant looks.
-    pub optional: bool,
+pub(super) struct Pass {
+    pub(super) spec: KustomizationSpec,
+    /// The pass that applies its spec or its variables; `None` if the new revision alone causes it.
+    pub(super) trigger: Option<PassId>,
+    pub(super) outcome: PassOutcome,
+    /// The pass may not happen: with more Kustomizations than workers the next spec may come first, and a dependency may
+    /// be deleted before its dependant checks it.
+    pub(super) is_optional: bool,
 }
 
 impl Pass {
-    /// The objects that are applied.
-    pub fn desired(&self) -> Option<&Desired> {
+    /// Returns the objects that are applied.
+    pub(super) fn applied_objects(&self) -> Option<&BuiltObjects> {
         match &self.outcome {
-            PassOutcome::Applied(desired) | PassOutcome::Partial { applied: desired, .. } => Some(desired),
-            PassOutcome::Blocked(_) | PassOutcome::Elsewhere(_) => None,
+            PassOutcome::Applied(objects) | PassOutcome::Partial { applied: objects, .. } => Some(objects),
+            PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => None,
         }
     }
 
-    /// The objects that become the inventory, when the pass gets that far.
-    pub fn applied(&self) -> Option<&Desired> {
+    /// Returns the objects of the inventory after the pass; `None` if the pass does not succeed.
+    pub(super) fn new_inventory(&self) -> Option<&BuiltObjects> {
         match &self.outcome {
-            PassOutcome::Applied(desired) => Some(desired),
+            PassOutcome::Applied(objects) => Some(objects),
             _ => None,
         }
     }
 
-    /// The objects that become the inventory, once nothing fails any more.
-    pub fn wanted(&self) -> Option<&Desired> {
+    /// Returns the objects of the whole build.
+    pub(super) fn desired_objects(&self) -> Option<&BuiltObjects> {
         match &self.outcome {
-            PassOutcome::Applied(desired) | PassOutcome::Partial { wanted: desired, .. } => Some(desired),
-            PassOutcome::Blocked(_) | PassOutcome::Elsewhere(_) => None,
+            PassOutcome::Applied(objects) | PassOutcome::Partial { desired: objects, .. } => Some(objects),
+            PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => None,
         }
+    }
+
+    /// Returns true if the pass applies an object.
+    pub(super) fn applies(&self, id: &ObjectId) -> bool {
+        self.applied_objects().is_some_and(|objects| objects.contains_key(id))
     }
 }
 
-/// What a Kustomization that is deleted does to the objects of its inventory.
+/// Effect of the deletion of a Kustomization on the objects in its inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finalization {
-    /// It deletes them.
-    Deletes,
-    /// It leaves them, and why.
-    Leaves(String),
-    /// Either is possible, and on what it depends.
+pub(super) enum Finalization {
+    /// Its finalizer deletes them.
+    DeletesObjects,
+    /// Its finalizer leaves them behind, for this reason.
+    LeavesObjects(String),
+    /// Either is possible, depending on this.
     Depends(String),
 }
 
-/// That a Kustomization is deleted.
+/// The deletion of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Removal {
-    /// What deletes it.
-    pub triggers: BTreeSet<SimulationEvent>,
-    /// Whether that is sure.
-    pub sure: bool,
-    /// What becomes of its objects.
-    pub finalization: Finalization,
+pub(super) struct KustomizationDeletion {
+    /// Events that delete it.
+    pub(super) triggers: BTreeSet<SimulationEvent>,
+    /// Every order of events deletes it.
+    pub(super) is_certain: bool,
+    pub(super) finalization: Finalization,
 }
 
-/// One life of a Kustomization.
+/// One lifetime of a Kustomization with its reconciliations.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
-    /// Which one.
-    pub id: NodeId,
-    /// Its reconciliations in order.
-    pub passes: Vec<Pass>,
-    /// Set when it goes.
-    pub removal: Option<Removal>,
-    /// Identities that its live inventory lists in this cluster.
-    pub inventory: BTreeSet<ObjectId>,
-    /// Why its live inventory cannot be read: the controller then applies, writes a new inventory, fails once, and never
-    /// deletes what only the old one listed (observed).
-    pub unreadable: Option<String>,
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    /// Its reconciliations in the order in which they happen.
+    pub(super) passes: Vec<Pass>,
+    /// Set if it is or may be deleted.
+    pub(super) deletion: Option<KustomizationDeletion>,
+    /// Objects of this cluster that its live inventory lists.
+    pub(super) inventory: BTreeSet<ObjectId>,
+    /// Reason why its live inventory cannot be read. The controller then applies, writes a new inventory, fails once, and
+    /// never deletes objects that only the old inventory listed (observed).
+    pub(super) unreadable_inventory: Option<String>,
 }
 
 impl Node {
-    /// One that does not exist yet.
-    pub fn fresh(key: &NamespacedName, passes: Vec<Pass>, removal: Option<Removal>) -> Self {
-        let id = NodeId { key: key.clone(), fresh: true };
-        Self { id, passes, removal, inventory: BTreeSet::new(), unreadable: None }
+    /// Creates the lifetime of a Kustomization that does not exist yet.
+    pub(super) fn new(key: &NamespacedName, passes: Vec<Pass>, deletion: Option<KustomizationDeletion>) -> Self {
+        let inventory = BTreeSet::new();
+        Self { id: NodeId::new(key), passes, deletion, inventory, unreadable_inventory: None }
     }
 
-    /// Whether it is there, for all that is known, when everything has settled.
-    pub fn stays(&self) -> bool {
-        self.removal.as_ref().is_none_or(|removal| !removal.sure)
+    /// Returns true unless every order of events deletes the Kustomization.
+    pub(super) fn may_stay(&self) -> bool {
+        self.deletion.as_ref().is_none_or(|deletion| !deletion.is_certain)
     }
 
-    /// Its last pass.
-    pub fn last(&self) -> Option<&Pass> {
+    pub(super) fn last_pass(&self) -> Option<&Pass> {
         self.passes.last()
+    }
+
+    /// Returns the objects that the last pass applies.
+    pub(super) fn last_applied_objects(&self) -> impl Iterator<Item = (&ObjectId, &BuiltObject)> {
+        self.last_pass().and_then(Pass::applied_objects).into_iter().flatten()
+    }
+
+    /// Returns the numbers and identities of its passes.
+    pub(super) fn numbered_passes(&self) -> impl Iterator<Item = (PassId, &Pass)> {
+        self.passes.iter().enumerate().map(|(number, pass)| (PassId { node: self.id.clone(), number }, pass))
     }
 }

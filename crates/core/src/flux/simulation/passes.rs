@@ -1,281 +1,290 @@
-//! Which reconciliations a Kustomization goes through, with which spec, and what each of them comes to.
+//! The reconciliations of each Kustomization: their specs, and the outcome of each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::model::{Finalization, Node, NodeId, Pass, PassOutcome, Removal, SimulationEvent, Trigger};
-use super::outcomes::{FinalState, PossibleOutcomes};
-use super::scope;
-use super::scope::Scopes;
-use super::{Consequences, Preview, Refusal, outcomes};
+use serde_json::Value;
+
+use super::blockers::Blocker;
+use super::explore::{FinalState, PossibleOutcomes};
+use super::model::{Finalization, KustomizationDeletion, Node, NodeId, Pass, PassOutcome, PassSpec, SimulationEvent};
+use super::protection::{is_never_applied, is_never_changed};
+use super::scope::{Scopes, stop_at};
+use super::{Consequences, Preview};
 use crate::flux::build;
 use crate::flux::build::{Answers, BuildContext, BuildError, DataOverrides, Needs};
+use crate::flux::kustomize_controller;
+use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, RECONCILE, SSA};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
 
-/// A spec that a pass of a Kustomization applies.
-pub(crate) type SpecChange = (NodeId, usize, KustomizationSpec);
-
-/// What one round of the computation works with.
-pub(crate) struct Round<'r, 'a> {
-    /// What follows from the last round.
-    pub(crate) consequences: &'r Consequences<'a>,
-    /// Where objects live.
-    pub(crate) scopes: Scopes<'r>,
-    /// What was had so far.
-    pub(crate) answers: &'r Answers,
-    /// What must be had.
-    pub(crate) needs: Needs,
+/// One computation of all Kustomizations from their last state.
+pub(super) struct Derivation<'r, 'a> {
+    pub(super) preview: &'r Preview<'a>,
+    /// Consequences of the last state.
+    pub(super) consequences: &'r Consequences<'a>,
+    pub(super) scopes: Scopes<'r>,
+    pub(super) answers: &'r Answers,
+    /// Answers that are missing.
+    pub(super) needs: Needs,
 }
 
 impl Preview<'_> {
-    /// For every Kustomization the specs that some pass applies, in order: from whom, in which pass, and which.
-    pub(crate) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
-        let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
-        for node in &self.nodes {
-            for (number, pass) in node.passes.iter().enumerate() {
-                for (id, built) in pass.desired().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
-                    // Of what is encrypted as a whole only the live spec is known.
-                    if !outcomes::is_skipped(built) && built.manifest.is_object() {
-                        let spec =
-                            KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&serde_json::Value::Null));
-                        changes.entry(NamespacedName::of(id)).or_default().push((node.id.clone(), number, spec));
-                    }
+    /// Returns for every Kustomization the specs that passes of its parents apply, in order.
+    pub(super) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<PassSpec>> {
+        let mut changes: BTreeMap<NamespacedName, Vec<PassSpec>> = BTreeMap::new();
+        for (pass_id, pass) in self.nodes.iter().flat_map(Node::numbered_passes) {
+            for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
+                // Of a manifest that is encrypted as a whole only the live spec is known.
+                if !is_never_applied(built) && built.manifest.is_object() {
+                    let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+                    let change = PassSpec { spec, trigger: Some(pass_id.clone()) };
+                    changes.entry(NamespacedName::of(id)).or_default().push(change);
                 }
             }
         }
         changes
     }
 
-    /// The life of a Kustomization that exists.
-    pub(crate) fn live_node(
-        &self,
-        key: &NamespacedName,
-        live: &Resource,
-        changes: &[SpecChange],
-        round: &mut Round<'_, '_>,
-    ) -> Node {
-        let id = NodeId { key: key.clone(), fresh: false };
-        let removal = self.removal(key, live, round.consequences);
-        let live_spec = KustomizationSpec::of(live);
-        let object = &live.object;
-        let frozen = [RECONCILE, SSA].iter().any(|mark| {
-            object
-                .label_or_annotation(mark)
-                .is_some_and(|value| matches!(value.to_lowercase().as_str(), "disabled" | "ignore"))
-        });
-        let foreign = object.writers.iter().any(|writer| {
-            writer.suspend && &*writer.manager != "kustomize-controller" && !writer.manager.starts_with("kubectl")
-        });
-        let mut specs = vec![(None, live_spec.clone())];
-        let mut current = live_spec;
-        for (parent, number, desired) in changes.iter().filter(|_| !frozen) {
-            let merged = current.after_apply(desired, foreign);
-            if merged != current {
-                specs.push((Some((parent.clone(), *number)), merged.clone()));
-                current = merged;
-            }
-        }
-        // A dependant waits for its dependency at the new revision; by then its parent has changed the spec.
-        let waits = |spec: &KustomizationSpec| {
-            let dependencies = spec.depends_on(&key.namespace);
-            let source = spec.source(&key.namespace);
-            let same = |other: &NamespacedName| {
-                self.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
-            };
-            dependencies.iter().any(same)
-        };
-        if specs.len() > 1 && waits(&specs[0].1) {
-            specs.remove(0);
-        }
-        let crowded = self.queued() > self.world.workers;
-        let overtaken = crowded && specs.len() > 1 && specs[0].0.is_none();
-        let last = specs.pop();
-        let mut passes: Vec<Pass> =
-            specs.into_iter().flat_map(|(trigger, spec)| self.earlier_passes(key, spec, trigger, round)).collect();
-        if let Some(first) = passes.first_mut() {
-            first.optional |= overtaken;
-        }
-        passes.extend(last.into_iter().flat_map(|(trigger, spec)| self.final_passes(key, spec, trigger, round)));
-        if object.deleting.is_some() {
-            passes.clear();
-        }
-        let (inventory, unreadable) = match inventory_members(&live.content) {
-            Members::Listed(ids) => (ids.into_iter().collect(), None),
-            Members::Unreadable(why) => (BTreeSet::new(), Some(why)),
-            _ => (BTreeSet::new(), None),
-        };
-        Node { id, passes, removal, inventory, unreadable }
+    /// Returns true if a new revision puts more Kustomizations in the queue than there are workers.
+    fn exceeds_workers(&self) -> bool {
+        let sources = self.live.iter().map(|(key, live)| KustomizationSpec::of(live).source(&key.namespace));
+        sources.filter(|source| self.input.trees.contains_key(source)).count() > self.input.workers
     }
 
-    /// The life of a Kustomization that is created, or created again.
-    pub(crate) fn fresh_node(
-        &self,
-        key: &NamespacedName,
-        changes: &[SpecChange],
-        round: &mut Round<'_, '_>,
-    ) -> Option<Node> {
-        // Only who stays can bring it (back); of those the spec of the last pass counts for a Kustomization that returns.
-        let stays = |id: &NodeId| id.key != *key && self.nodes.iter().any(|node| node.id == *id && node.stays());
-        let mut changes: Vec<&SpecChange> = changes.iter().filter(|(parent, ..)| stays(parent)).collect();
-        if self.live.contains_key(key) {
-            changes.drain(..changes.len().saturating_sub(1));
-        }
-        changes.dedup_by(|next, earlier| next.2 == earlier.2);
-        let (last, earlier) = changes.split_last()?;
-        let mut passes = self.brought(key, earlier.iter().copied(), round);
-        let (parent, number, desired) = last;
-        passes.extend(self.final_passes(key, desired.clone(), Some((parent.clone(), *number)), round));
-        Some(Node::fresh(key, passes, None))
-    }
-
-    /// A Kustomization that only such bring as go themselves. It may come and act before they go; then it goes with them,
-    /// or stays where they leave their objects, and what it may not delete stays in either case.
-    pub(crate) fn passing_node(
-        &self,
-        key: &NamespacedName,
-        changes: &[SpecChange],
-        fate: &PossibleOutcomes,
-        round: &mut Round<'_, '_>,
-    ) -> Option<Node> {
-        let mut passes = self.brought(key, changes.iter(), round);
-        passes.iter_mut().for_each(|pass| pass.optional = true);
-        let deletes = passes.last()?.spec.finalizer_deletes(self.world.features.deletion_policy);
-        let goes = fate.ends.contains(&FinalState::Never);
-        let removal = goes.then(|| Removal {
-            triggers: changes.iter().map(|(parent, ..)| SimulationEvent::Finalize(parent.clone())).collect(),
-            sure: !fate.ends.contains(&FinalState::Appears),
-            finalization: deletes.map_or_else(Finalization::Leaves, |()| Finalization::Deletes),
-        });
-        Some(Node::fresh(key, passes, removal))
-    }
-
-    /// One pass for each specification that a parent brings.
-    fn brought<'c>(
-        &self,
-        key: &NamespacedName,
-        changes: impl Iterator<Item = &'c SpecChange>,
-        round: &mut Round<'_, '_>,
-    ) -> Vec<Pass> {
-        changes
-            .map(|(parent, number, desired)| {
-                self.pass(key, desired.clone(), Some((parent.clone(), *number)), &DataOverrides::new(), round)
-            })
-            .collect()
-    }
-
-    /// The passes with a spec that another follows: the variables may change before the spec does.
-    fn earlier_passes(
-        &self,
-        key: &NamespacedName,
-        spec: KustomizationSpec,
-        trigger: Trigger,
-        round: &mut Round<'_, '_>,
-    ) -> Vec<Pass> {
-        let mut passes = self.final_passes(key, spec, trigger, round);
-        if let [old, new] = passes.as_mut_slice() {
-            (old.optional, new.optional) = (new.optional, true);
-        }
-        passes
-    }
-
-    /// The passes with the spec that stays: with the variables as they are, and with what the change makes of them.
-    fn final_passes(
-        &self,
-        key: &NamespacedName,
-        spec: KustomizationSpec,
-        trigger: Trigger,
-        round: &mut Round<'_, '_>,
-    ) -> Vec<Pass> {
-        let Some(renewed) = self.renewed(key, &spec, round.consequences, round.answers) else {
-            return vec![self.pass(key, spec, trigger, &DataOverrides::new(), round)];
-        };
-        let mut passes = vec![];
-        if renewed.old_first != Some(false) {
-            let mut old = self.pass(key, spec.clone(), trigger.clone(), &DataOverrides::new(), round);
-            old.optional |= renewed.old_first.is_none();
-            passes.push(old);
-        }
-        passes.push(self.pass(key, spec, renewed.by.or(trigger), &renewed.data, round));
-        passes
-    }
-
-    fn pass(
-        &self,
-        key: &NamespacedName,
-        spec: KustomizationSpec,
-        trigger: Trigger,
-        replaced: &DataOverrides,
-        round: &mut Round<'_, '_>,
-    ) -> Pass {
-        let (outcome, sure) = self.outcome(key, &spec, replaced, round);
-        Pass { spec, trigger, outcome, optional: !sure }
-    }
-
-    /// How many Kustomizations a new revision puts in the queue.
-    fn queued(&self) -> usize {
-        let follows = |(key, live): &(&NamespacedName, &&Resource)| {
-            self.world.trees.contains_key(&KustomizationSpec::of(live).source(&key.namespace))
-        };
-        self.live.iter().filter(follows).count()
-    }
-
-    /// What a pass with this spec comes to, and whether it is sure to happen.
-    fn outcome(
-        &self,
-        key: &NamespacedName,
-        spec: &KustomizationSpec,
-        replaced: &DataOverrides,
-        round: &mut Round<'_, '_>,
-    ) -> (PassOutcome, bool) {
+    /// Returns true if a Kustomization depends on another one of the same source.
+    fn waits_for_same_source(&self, key: &NamespacedName, spec: &KustomizationSpec) -> bool {
         let source = spec.source(&key.namespace);
-        let elsewhere = |code, detail: String| (PassOutcome::Elsewhere(Reason::new(code, detail)), true);
-        if let Some(reason) = self.world.pinned.get(&source) {
-            let detail = format!("{source} is not deployed from this ref but from {reason}");
-            return elsewhere(ReasonCode::OtherSource, detail);
-        }
-        let Some(artifact) = self.world.trees.get(&source) else {
-            return elsewhere(ReasonCode::OtherSource, format!("{source} is not this tree"));
-        };
-        let hindrance = self.blocked(key, spec);
-        if let Some(hindrance) = hindrance.as_ref().filter(|hindrance| hindrance.sure) {
-            return (PassOutcome::Blocked(hindrance.reason.clone()), true);
-        }
-        let mut context = BuildContext::new(self.world.features, round.answers, &mut round.needs);
-        context.overrides = replaced;
-        let built = match build::build(artifact, key, spec, &mut context) {
-            None => return elsewhere(ReasonCode::NotBuilt, "it is not built yet".to_owned()),
-            Some(Err(error @ BuildError::EncryptedPatch(_))) => {
-                return elsewhere(ReasonCode::Encrypted, error.to_string());
-            }
-            Some(Err(BuildError::Failed(message))) => {
-                return (PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, message)), true);
-            }
-            Some(Ok(_)) if spec.is_remote() => {
-                let detail = "its objects are in another cluster (spec.kubeConfig)";
-                return elsewhere(ReasonCode::OtherCluster, detail.to_owned());
-            }
-            Some(Ok(built)) => built,
-        };
-        let Some(built) = self.unveiled(key, built, round) else {
-            let detail = "the revision that it applied last is not built yet";
-            return elsewhere(ReasonCode::NotBuilt, detail.to_owned());
-        };
-        (self.judged(key, round.scopes.place(built)), hindrance.is_none())
+        spec.depends_on(&key.namespace).iter().any(|other| {
+            self.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
+        })
     }
 
-    /// An application that the server refuses stops there.
-    fn judged(&self, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
-        let PassOutcome::Applied(desired) = &outcome else { return outcome };
-        let refused = |refusal: &&Refusal| {
-            refusal.owner == *key && desired.get(&refusal.id).is_some_and(|built| built.manifest == refusal.manifest)
+    /// Returns the artifact of a source, or the reason why its new revision is not known.
+    fn artifact(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Result<&Arc<Artifact>, Reason> {
+        let source = spec.source(&key.namespace);
+        let detail = match (self.input.pinned.get(&source), self.input.trees.get(&source)) {
+            (Some(deployed), _) => format!("{source} is not deployed from this ref but from {deployed}"),
+            (None, Some(artifact)) => return Ok(artifact),
+            (None, None) => format!("{source} is not this tree"),
         };
-        match self.refusals.iter().find(refused) {
-            Some(refusal) => scope::stopped(desired.clone(), &refusal.id, refusal.why.clone()),
+        Err(Reason::new(ReasonCode::OtherSource, detail))
+    }
+
+    /// Stops an application at the first object that the server refuses.
+    fn apply_refusals(&self, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
+        let PassOutcome::Applied(objects) = &outcome else { return outcome };
+        let refusal = self.refusals.iter().find(|refusal| {
+            let built = objects.get(&refusal.id);
+            refusal.owner == *key && built.is_some_and(|built| built.manifest == refusal.manifest)
+        });
+        match refusal {
+            Some(refusal) => stop_at(objects.clone(), &refusal.id, refusal.message.clone()),
             None => outcome,
         }
     }
+}
+
+impl Derivation<'_, '_> {
+    /// Returns the lifetime of a live Kustomization.
+    pub(super) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[PassSpec]) -> Node {
+        let is_terminating = live.object.deleting.is_some();
+        let passes = if is_terminating { vec![] } else { self.live_passes(key, live, changes) };
+        let (inventory, unreadable_inventory) = match inventory_members(&live.content) {
+            Members::Listed(ids) => (ids.into_iter().collect(), None),
+            Members::Unreadable(error) => (BTreeSet::new(), Some(error)),
+            _ => (BTreeSet::new(), None),
+        };
+        Node { id: NodeId::live(key), passes, deletion: self.deletion(live), inventory, unreadable_inventory }
+    }
+
+    fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[PassSpec]) -> Vec<Pass> {
+        let mut specs = live_specs(live, changes);
+        // A dependant waits for its dependency at the new revision; by then its parent has changed the spec.
+        if specs.len() > 1 && self.preview.waits_for_same_source(key, &specs[0].spec) {
+            specs.remove(0);
+        }
+        let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && self.preview.exceeds_workers();
+        let last = specs.pop();
+        let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();
+        if let Some(first) = passes.first_mut() {
+            first.is_optional |= may_be_overtaken;
+        }
+        passes.extend(last.into_iter().flat_map(|spec| self.final_passes(key, spec)));
+        passes
+    }
+
+    /// Returns the lifetime of a Kustomization that is created or recreated; `None` if it is not.
+    pub(super) fn new_node(&mut self, key: &NamespacedName, changes: &[PassSpec]) -> Option<Node> {
+        let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+        let outcomes = self.consequences.outcomes.get(&id)?;
+        if self.consequences.namespace_is_deleted(&id) {
+            return None;
+        }
+        let is_created = outcomes.may_end_as(FinalState::Created) || outcomes.may_end_as(FinalState::Recreated);
+        let is_recreated = outcomes.is_desired && self.consequences.cascaded.contains_key(&id);
+        let created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
+        if created.is_some() || self.preview.live.contains_key(key) || outcomes.appliers.is_empty() {
+            return created;
+        }
+        self.transient_node(key, changes, outcomes)
+    }
+
+    /// Returns the lifetime of a Kustomization that is created or recreated, and stays.
+    fn created_node(&mut self, key: &NamespacedName, changes: &[PassSpec]) -> Option<Node> {
+        // Only a parent that stays creates it for good. It recreates a live Kustomization with the spec of its last pass.
+        let mut changes: Vec<&PassSpec> = changes
+            .iter()
+            .filter(|change| change.trigger.as_ref().is_some_and(|by| by.node.key != *key && self.may_stay(&by.node)))
+            .collect();
+        if self.preview.live.contains_key(key) {
+            changes.drain(..changes.len().saturating_sub(1));
+        }
+        changes.dedup_by(|next, earlier| next.spec == earlier.spec);
+        let (last, earlier) = changes.split_last()?;
+        let mut passes = self.passes_from_parents(key, earlier.iter().copied());
+        passes.extend(self.final_passes(key, (*last).clone()));
+        Some(Node::new(key, passes, None))
+    }
+
+    fn may_stay(&self, id: &NodeId) -> bool {
+        self.preview.node(id).is_some_and(Node::may_stay)
+    }
+
+    /// Returns the lifetime of a Kustomization whose parents are all deleted. It may be created and reconcile before they
+    /// are deleted. Then it is deleted too, or stays if they leave their objects behind. Objects that it may not delete
+    /// stay in either case.
+    fn transient_node(
+        &mut self,
+        key: &NamespacedName,
+        changes: &[PassSpec],
+        outcomes: &PossibleOutcomes,
+    ) -> Option<Node> {
+        let mut passes = self.passes_from_parents(key, changes.iter());
+        passes.iter_mut().for_each(|pass| pass.is_optional = true);
+        let deletes_objects = passes.last()?.spec.finalizer_deletes(self.preview.input.features.deletion_policy);
+        let parents = changes.iter().filter_map(|change| change.trigger.as_ref());
+        let deletion = outcomes.may_end_as(FinalState::Absent).then(|| KustomizationDeletion {
+            triggers: parents.map(|parent| SimulationEvent::Finalize(parent.node.clone())).collect(),
+            is_certain: !outcomes.may_end_as(FinalState::Created),
+            finalization: deletes_objects.map_or_else(Finalization::LeavesObjects, |()| Finalization::DeletesObjects),
+        });
+        Some(Node::new(key, passes, deletion))
+    }
+
+    /// Returns one pass for each spec that a parent applies.
+    fn passes_from_parents<'c>(
+        &mut self,
+        key: &NamespacedName,
+        changes: impl Iterator<Item = &'c PassSpec>,
+    ) -> Vec<Pass> {
+        changes.map(|change| self.pass(key, change.clone(), &DataOverrides::new())).collect()
+    }
+
+    /// Returns the passes with a spec that another spec follows: the variables may change before the spec does.
+    fn earlier_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
+        let mut passes = self.final_passes(key, spec);
+        if let [old, new] = passes.as_mut_slice() {
+            (old.is_optional, new.is_optional) = (new.is_optional, true);
+        }
+        passes
+    }
+
+    /// Returns the passes with the last spec: with the live variables, and with the variables after the change.
+    fn final_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
+        let Some(update) = self.variable_update(key, &spec.spec) else {
+            return vec![self.pass(key, spec, &DataOverrides::new())];
+        };
+        let mut passes = vec![];
+        if update.old_first != Some(false) {
+            let mut old = self.pass(key, spec.clone(), &DataOverrides::new());
+            old.is_optional |= update.old_first.is_none();
+            passes.push(old);
+        }
+        let trigger = update.applied_by.or(spec.trigger);
+        passes.push(self.pass(key, PassSpec { spec: spec.spec, trigger }, &update.data));
+        passes
+    }
+
+    /// Returns a pass with its outcome. It is optional if a dependency may be deleted first.
+    fn pass(&mut self, key: &NamespacedName, spec: PassSpec, overrides: &DataOverrides) -> Pass {
+        let PassSpec { spec, trigger } = spec;
+        let preview = self.preview;
+        let mut may_be_blocked = false;
+        let outcome = match preview.artifact(key, &spec) {
+            Err(reason) => PassOutcome::Unknown(reason),
+            Ok(artifact) => match preview.blocker(key, &spec) {
+                Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
+                blocker => {
+                    may_be_blocked = blocker.is_some();
+                    self.build_outcome(key, &spec, artifact, overrides)
+                }
+            },
+        };
+        let mut pass = Pass { spec, trigger, outcome, is_optional: false };
+        pass.is_optional = may_be_blocked && pass.applied_objects().is_some();
+        pass
+    }
+
+    /// Returns the outcome of building an artifact and applying the build.
+    fn build_outcome(
+        &mut self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        artifact: &Arc<Artifact>,
+        overrides: &DataOverrides,
+    ) -> PassOutcome {
+        let preview = self.preview;
+        let mut context = BuildContext::new(preview.input.features, self.answers, &mut self.needs);
+        context.overrides = overrides;
+        let built = match build::build(artifact, key, spec, &mut context) {
+            None => return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, "it is not built yet")),
+            Some(Ok(built)) => built,
+            Some(Err(error)) => {
+                let detail = error.to_string();
+                return match error {
+                    BuildError::EncryptedPatch(_) => PassOutcome::Unknown(Reason::new(ReasonCode::Encrypted, detail)),
+                    BuildError::PathNotFound(_) => PassOutcome::Blocked(Reason::new(ReasonCode::PathNotFound, detail)),
+                    BuildError::Failed(_) => PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, detail)),
+                };
+            }
+        };
+        if spec.is_remote() {
+            let detail = "its objects are in another cluster (spec.kubeConfig)";
+            return PassOutcome::Unknown(Reason::new(ReasonCode::OtherCluster, detail));
+        }
+        let Some(built) = self.resolve_names(key, built) else {
+            let detail = "the revision that it applied last is not built yet";
+            return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
+        };
+        preview.apply_refusals(key, self.scopes.apply(built))
+    }
+}
+
+/// Returns the live spec of a Kustomization and the specs after each change by a parent.
+fn live_specs(live: &Resource, changes: &[PassSpec]) -> Vec<PassSpec> {
+    let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None }];
+    if is_never_changed(&live.object) {
+        return specs;
+    }
+    let is_foreign = has_foreign_suspend(&live.object);
+    for change in changes {
+        let current = &specs[specs.len() - 1].spec;
+        let spec = current.after_apply(&change.spec, is_foreign);
+        if spec != *current {
+            specs.push(PassSpec { spec, trigger: change.trigger.clone() });
+        }
+    }
+    specs
+}
+
+/// Returns true if a field manager whose fields the controller does not take over set `spec.suspend`.
+fn has_foreign_suspend(object: &ObjectMetadata) -> bool {
+    object.writers.iter().any(|entry| {
+        entry.suspend && &*entry.manager != kustomize_controller::NAME && !entry.manager.starts_with("kubectl")
+    })
 }

@@ -1,37 +1,37 @@
-//! Where objects of a kind live, and what stops a build from being applied that can be told without the API server.
+//! Scope of kinds, and the failures of an apply that can be predicted without the API server.
 //!
-//! Source: reference kustomize-controller 1.1 (scope comes from discovery, never from the manifest) and 3.6.
+//! Source: docs/reference/kustomize-controller.md 2.1 (scope comes from discovery, never from the manifest) and 4.2.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::model::{Desired, Node, PassOutcome};
-use crate::flux::build::objects;
-use crate::flux::build::objects::BuiltObject;
+use super::model::{BuiltObjects, Node, Pass, PassOutcome};
+use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::build::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::{Reason, ReasonCode};
 
-/// Kinds and namespaces that exist, or will exist because some Kustomization applies them.
-pub(crate) struct Scopes<'a> {
+/// Kinds and namespaces that exist, or that some Kustomization applies.
+pub(super) struct Scopes<'a> {
     snapshot: &'a Snapshot,
+    /// True for a kind of a custom resource definition whose objects are namespaced.
     defined: HashMap<GroupKind, bool>,
     namespaces: BTreeSet<String>,
+    /// The snapshot holds Namespaces, so that a missing one does not exist.
     has_namespaces: bool,
 }
 
 impl<'a> Scopes<'a> {
-    /// What the cluster serves, and what the builds so far add.
-    pub(crate) fn new(snapshot: &'a Snapshot, nodes: &[Node]) -> Self {
+    /// Collects the kinds and namespaces of the cluster and of the builds so far.
+    pub(super) fn new(snapshot: &'a Snapshot, nodes: &[Node]) -> Self {
         let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
         let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
         let has_namespaces = !namespaces.is_empty();
         let mut defined = HashMap::new();
-        for built in
-            nodes.iter().flat_map(|node| &node.passes).filter_map(|pass| pass.desired()).flat_map(|d| d.values())
-        {
-            defined.extend(objects::defined_kind(built));
+        let passes = nodes.iter().flat_map(|node| &node.passes);
+        for built in passes.filter_map(Pass::applied_objects).flat_map(BuiltObjects::values) {
+            defined.extend(defined_kind(built));
             if built.id.is("", "Namespace") {
                 namespaces.insert(built.id.name.to_string());
             }
@@ -39,74 +39,98 @@ impl<'a> Scopes<'a> {
         Self { snapshot, defined, namespaces, has_namespaces }
     }
 
-    /// The outcome of applying a build.
-    pub(crate) fn place(&self, built: Vec<BuiltObject>) -> PassOutcome {
-        let own: HashMap<GroupKind, bool> = built.iter().filter_map(objects::defined_kind).collect();
-        let made: BTreeSet<&str> =
-            built.iter().filter(|object| object.id.is("", "Namespace")).map(|object| &*object.id.name).collect();
-        let mut failures = Vec::new();
-        let mut desired = Desired::new();
-        for object in &built {
-            let kind = object.id.group_kind();
-            let mut fails = |why: String| failures.push((stage(&object.id), why));
-            if object.undecrypted == Some(Undecrypted::Identity) {
-                desired.insert(object.id.clone(), object.clone());
-                continue;
-            }
-            if !object.has_unknown_identity() && !valid_name(&object.id) {
-                fails(format!("the API server refuses the name {:?}", &*object.id.name));
-            }
-            match self.namespaced(&kind).or_else(|| own.get(&kind).copied()) {
-                None if self.may_be_unread(&kind) => {}
-                None => {
-                    fails(format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group));
-                    continue;
+    /// Returns the outcome of applying a build.
+    pub(super) fn apply(&self, built: Vec<BuiltObject>) -> PassOutcome {
+        let own = OwnScopes::new(&built);
+        let mut first_failure: Option<(Stage, String)> = None;
+        let mut desired = BuiltObjects::new();
+        for object in built {
+            let (id, failure) = self.place(&object, &own);
+            if let Some(failure) = failure {
+                let stage = stage(&object.id);
+                if first_failure.as_ref().is_none_or(|(first, _)| stage < *first) {
+                    first_failure = Some((stage, failure));
                 }
-                Some(false) => {
-                    let id = ObjectId::new(&kind.group, &kind.kind, "", &object.id.name);
-                    desired.insert(id.clone(), BuiltObject { id, ..object.clone() });
-                    continue;
-                }
-                Some(true) => {}
             }
-            let namespace = &*object.id.namespace;
-            if namespace.is_empty() {
-                fails(format!("{} has no namespace", object.id));
-            } else if self.has_namespaces && !self.namespaces.contains(namespace) && !made.contains(namespace) {
-                fails(format!("namespace {namespace} does not exist"));
+            if let Some(id) = id {
+                desired.insert(id.clone(), BuiltObject { id, ..object });
             }
-            desired.insert(object.id.clone(), object.clone());
         }
         let desired = Arc::new(desired);
-        // Of several in one stage the first speaks for all.
-        match failures.into_iter().min_by_key(|(stage, _)| *stage) {
+        match first_failure {
             None => PassOutcome::Applied(desired),
-            Some((stage, why)) => partial(desired, stage, why),
+            Some((stage, failure)) => partial(desired, stage, failure),
         }
     }
 
-    fn namespaced(&self, kind: &GroupKind) -> Option<bool> {
+    /// Returns the identity of an object in the cluster, `None` for an unknown kind, and its first failure.
+    fn place(&self, object: &BuiltObject, own: &OwnScopes) -> (Option<ObjectId>, Option<String>) {
+        let id = object.id.clone();
+        if object.undecrypted == Some(Undecrypted::Identity) {
+            return (Some(id), None);
+        }
+        let kind = id.group_kind();
+        let refused = (!object.has_unknown_identity() && !is_valid_name(&id))
+            .then(|| format!("the API server refuses the name {:?}", &*id.name));
+        match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
+            Some(false) => (Some(ObjectId::new(&kind.group, &kind.kind, "", &id.name)), refused),
+            // A gap in discovery may hide the kind.
+            None if self.snapshot.gaps_hiding(&kind).next().is_none() => {
+                let unknown = || format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group);
+                (None, refused.or_else(|| Some(unknown())))
+            }
+            None | Some(true) => {
+                let failure = refused.or_else(|| self.namespace_failure(&id, own));
+                (Some(id), failure)
+            }
+        }
+    }
+
+    fn namespace_failure(&self, id: &ObjectId, own: &OwnScopes) -> Option<String> {
+        let namespace = &*id.namespace;
+        if namespace.is_empty() {
+            return Some(format!("{id} has no namespace"));
+        }
+        let exists = self.namespaces.contains(namespace) || own.namespaces.contains(namespace);
+        (self.has_namespaces && !exists).then(|| format!("namespace {namespace} does not exist"))
+    }
+
+    fn is_namespaced(&self, kind: &GroupKind) -> Option<bool> {
         let served = self.snapshot.resource_type(kind).map(|kind| kind.namespaced);
         served.or_else(|| self.defined.get(kind).copied())
     }
+}
 
-    /// Whether discovery has a gap where this kind may be.
-    fn may_be_unread(&self, kind: &GroupKind) -> bool {
-        self.snapshot.gaps_hiding(kind).next().is_some()
+/// Kinds and namespaces of one build.
+struct OwnScopes {
+    defined: HashMap<GroupKind, bool>,
+    namespaces: BTreeSet<String>,
+}
+
+impl OwnScopes {
+    fn new(built: &[BuiltObject]) -> Self {
+        let namespaces = built.iter().filter(|object| object.id.is("", "Namespace"));
+        Self {
+            defined: built.iter().filter_map(defined_kind).collect(),
+            namespaces: namespaces.map(|object| object.id.name.to_string()).collect(),
+        }
     }
 }
 
-/// Whether the API server takes a name: lower-case letters, digits, `-` and `.`; of RBAC kinds almost anything.
-fn valid_name(id: &ObjectId) -> bool {
+/// Returns true if the API server accepts a name: lower-case letters, digits, `-` and `.`; almost anything for RBAC kinds.
+fn is_valid_name(id: &ObjectId) -> bool {
     if &*id.group == "rbac.authorization.k8s.io" {
         return !id.name.contains(['/', '%']);
     }
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    id.name.len() <= 253 && id.name.chars().all(inner) && edge(id.name.chars().next()) && edge(id.name.chars().last())
+    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    id.name.len() <= 253
+        && id.name.chars().all(|c| is_alphanumeric(c) || c == '-' || c == '.')
+        && id.name.starts_with(is_alphanumeric)
+        && id.name.ends_with(is_alphanumeric)
 }
 
-/// The stages of an application, in order (reference 3.6). One failure stops its stage and those after it.
+/// Stages of an apply, in order (docs/reference/kustomize-controller.md 4.2). A failure stops its stage and all later
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Definitions,
@@ -122,13 +146,13 @@ fn stage(id: &ObjectId) -> Stage {
     }
 }
 
-/// What comes of an application of which one object fails.
-pub(crate) fn stopped(wanted: Arc<Desired>, at: &ObjectId, why: String) -> PassOutcome {
-    partial(wanted, stage(at), why)
+/// Returns the outcome of an apply that fails at one object.
+pub(super) fn stop_at(desired: Arc<BuiltObjects>, id: &ObjectId, failure: String) -> PassOutcome {
+    partial(desired, stage(id), failure)
 }
 
-fn partial(wanted: Arc<Desired>, failing: Stage, why: String) -> PassOutcome {
-    let early = wanted.iter().filter(|(id, _)| stage(id) < failing);
-    let applied = Arc::new(early.map(|(id, built)| (id.clone(), built.clone())).collect());
-    PassOutcome::Partial { applied, wanted, why: Reason::new(ReasonCode::ApplyRefused, why) }
+fn partial(desired: Arc<BuiltObjects>, failing: Stage, failure: String) -> PassOutcome {
+    let earlier = desired.iter().filter(|(id, _)| stage(id) < failing);
+    let applied = Arc::new(earlier.map(|(id, built)| (id.clone(), built.clone())).collect());
+    PassOutcome::Partial { applied, desired, reason: Reason::new(ReasonCode::ApplyRefused, failure) }
 }

@@ -1,100 +1,92 @@
-//! ConfigMaps and Secrets that variables come from and that the change itself makes, changes or deletes.
+//! ConfigMaps and Secrets of variables that the change itself creates, changes or deletes.
 //!
-//! The controller reads them whenever it builds. A Kustomization may therefore still be built with what they held before;
-//! at its next interval at the latest it is built with what they hold then (reference kustomize-controller 3.7; observed
-//! by the oracle).
+//! The controller reads them at every build. A Kustomization may therefore be built once more with the old data; at its
+//! next interval at the latest it is built with the new data (docs/reference/kustomize-controller.md 3.7; observed by the
+//! oracle).
 
 use std::collections::BTreeMap;
 
-use super::model::{Node, NodeId, Pass};
-use super::outcomes::{FinalState, is_skipped};
-use super::{Consequences, Preview};
+use super::explore::FinalState;
+use super::model::{Pass, PassId};
+use super::passes::Derivation;
+use super::protection::is_never_applied;
+use crate::flux::build::DataOverrides;
 use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
-use crate::flux::build::{Answers, DataOverrides};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::SSA;
 
-/// What the variables of one Kustomization will be.
+/// Change of the variables of one Kustomization.
 #[derive(Default)]
-pub(crate) struct VariableUpdate {
-    /// What ConfigMaps and Secrets will hold, where that is another thing than now.
-    pub(crate) data: DataOverrides,
-    /// A pass that brings the new data.
-    pub(crate) by: Option<(NodeId, usize)>,
-    /// Whether a build with the old data comes first: surely, perhaps (`None`), or surely not.
-    pub(crate) old_first: Option<bool>,
+pub(super) struct VariableUpdate {
+    /// ConfigMaps and Secrets after the change, where they differ from the live ones.
+    pub(super) data: DataOverrides,
+    /// The pass of another Kustomization that applies the new data.
+    pub(super) applied_by: Option<PassId>,
+    /// A build with the old data comes first: true, false, or `None` if that is a race.
+    pub(super) old_first: Option<bool>,
 }
 
-impl Preview<'_> {
-    /// What the change makes of the variables of a Kustomization with this spec; `None` when they stay as they are, and
-    /// as long as it is not known what they are.
-    pub(crate) fn renewed(
-        &self,
-        key: &NamespacedName,
-        spec: &KustomizationSpec,
-        consequences: &Consequences<'_>,
-        answers: &Answers,
-    ) -> Option<VariableUpdate> {
-        let mut renewed = VariableUpdate::default();
-        let mut old_builds = true;
-        let mut waits = false;
+impl Derivation<'_, '_> {
+    /// Returns the change of the variables that a spec reads; `None` if they do not change or are not known yet.
+    pub(super) fn variable_update(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<VariableUpdate> {
+        let mut update = VariableUpdate::default();
+        let mut builds_with_old_data = true;
+        let mut waits_for_new_data = false;
         for source in variable_sources(spec.value()) {
             let reference = source.reference(&key.namespace);
-            let now = answers.data(&reference)?;
-            let Some((then, by)) = self.then(&reference, now, consequences) else { continue };
-            if values(now) == values(&then) {
+            let live = self.answers.data(&reference)?;
+            let Some((new, applied_by)) = self.data_after_change(&reference, live) else { continue };
+            if values(live) == values(&new) {
                 continue;
             }
-            old_builds &= match now {
+            builds_with_old_data &= match live {
                 Lookup::Found(_) => true,
                 Lookup::Missing => source.optional,
                 Lookup::Unreadable(_) => false,
             };
-            match by {
-                Some((node, _)) if node.key == *key => renewed.old_first = Some(true),
-                Some((node, pass)) => {
-                    waits |= self.depends_on(key, spec, &node.key);
-                    renewed.by = Some((node, pass));
+            match applied_by {
+                Some(pass) if pass.node.key == *key => update.old_first = Some(true),
+                Some(pass) => {
+                    waits_for_new_data |= self.preview.depends_on(key, spec, &pass.node.key);
+                    update.applied_by = Some(pass);
                 }
                 None => {}
             }
-            renewed.data.insert(reference, then);
+            update.data.insert(reference, new);
         }
-        if !old_builds || waits {
-            renewed.old_first = Some(false);
+        if !builds_with_old_data || waits_for_new_data {
+            update.old_first = Some(false);
         }
-        (!renewed.data.is_empty()).then_some(renewed)
+        (!update.data.is_empty()).then_some(update)
     }
 
-    /// What a ConfigMap or Secret holds after the change and the pass that writes it; `None` when nothing touches it.
-    fn then(
-        &self,
-        reference: &DataRef,
-        now: &Lookup,
-        consequences: &Consequences<'_>,
-    ) -> Option<(Lookup, Option<(NodeId, usize)>)> {
+    /// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it.
+    fn data_after_change(&self, reference: &DataRef, live: &Lookup) -> Option<(Lookup, Option<PassId>)> {
         let id = ObjectId::new("", &reference.kind, &reference.namespace, &reference.name);
-        let live = self.object(&id);
-        let applied =
-            |node: &'_ Node| node.last().and_then(Pass::applied).is_some_and(|desired| desired.contains_key(&id));
-        if let Some(node) = self.nodes.iter().filter(|node| node.stays()).find(|node| applied(node)) {
-            let built = node.last()?.applied()?.get(&id)?;
-            let by = (node.id.clone(), node.passes.len() - 1);
-            let skipped = is_skipped(built) || (live.is_some() && built.has_label_or_annotation(SSA, "ifnotpresent"));
-            // What is encrypted cannot be compared, and is taken to stay.
-            let before = match now {
-                Lookup::Found(before) => before,
+        let exists = self.preview.live_object(&id).is_some();
+        for node in self.preview.nodes.iter().filter(|node| node.may_stay()) {
+            let Some(built) = node.last_pass().and_then(Pass::new_inventory).and_then(|objects| objects.get(&id))
+            else {
+                continue;
+            };
+            let is_skipped = is_never_applied(built) || (exists && built.has_label_or_annotation(SSA, "ifnotpresent"));
+            // Encrypted data cannot be compared and is assumed not to change.
+            if is_skipped || built.undecrypted.is_some() {
+                return None;
+            }
+            let pass = PassId { node: node.id.clone(), number: node.passes.len() - 1 };
+            let old = match live {
+                Lookup::Found(data) => data,
                 Lookup::Missing | Lookup::Unreadable(_) => &Data::default(),
             };
-            let after = before.after_apply(&built.manifest);
-            return (!skipped && built.undecrypted.is_none()).then_some((Lookup::Found(after), Some(by)));
+            return Some((Lookup::Found(old.after_apply(&built.manifest)), Some(pass)));
         }
-        live?;
-        let fate = consequences.fates.get(&id);
-        let deleted = fate.is_some_and(|fate| fate.ends.iter().all(|end| *end == FinalState::Goes));
-        (deleted || consequences.taken.contains_key(&id)).then_some((Lookup::Missing, None))
+        let outcomes = self.consequences.outcomes.get(&id);
+        let is_deleted = outcomes.is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
+            || self.consequences.cascaded.contains_key(&id);
+        (exists && is_deleted).then_some((Lookup::Missing, None))
     }
 }
 

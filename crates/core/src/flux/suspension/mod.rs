@@ -16,10 +16,9 @@ pub mod wait;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::kinds;
-use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
 use crate::ownership::schemes::flux;
 
 /// Annotation of RFC-0006 that suspends an object, whatever its value.
@@ -90,13 +89,8 @@ pub fn effective_of<'a>(
 
 /// Returns the mechanism that suspends an object.
 pub fn effective(full: &Resource) -> Option<Mechanism> {
-    effective_parts(&full.object, &full.content)
-}
-
-/// As [`effective`], with metadata and content apart.
-pub fn effective_parts(object: &ObjectMetadata, content: &Value) -> Option<Mechanism> {
-    let spec = content.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
-    effective_of(&object.id.group, &object.id.kind, spec, |key| object.annotations.get(key))
+    let id = &full.object.id;
+    effective_of(&id.group, &id.kind, full.flag("/spec/suspend"), |key| full.object.annotations.get(key))
 }
 
 /// Suspension of an object, with its origin.

@@ -16,10 +16,12 @@ use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, 
 
 /// Name of the system, which Config Sync shares.
 pub(crate) const SYSTEM: &str = "applyset";
-const PART_OF: [&str; 2] = ["applyset.kubernetes.io/part-of", "applyset.k8s.io/part-of"];
-const ID: [&str; 2] = ["applyset.kubernetes.io/id", "applyset.k8s.io/id"];
-const KINDS: [&str; 2] = ["applyset.kubernetes.io/contains-group-kinds", "applyset.k8s.io/contains-group-kinds"];
-const NAMESPACES: [&str; 2] = ["applyset.kubernetes.io/additional-namespaces", "applyset.k8s.io/additional-namespaces"];
+pub(crate) const PART_OF: [&str; 2] = ["applyset.kubernetes.io/part-of", "applyset.k8s.io/part-of"];
+pub(crate) const ID: [&str; 2] = ["applyset.kubernetes.io/id", "applyset.k8s.io/id"];
+pub(crate) const KINDS: [&str; 2] =
+    ["applyset.kubernetes.io/contains-group-kinds", "applyset.k8s.io/contains-group-kinds"];
+pub(crate) const NAMESPACES: [&str; 2] =
+    ["applyset.kubernetes.io/additional-namespaces", "applyset.k8s.io/additional-namespaces"];
 const TOOLING: [&str; 2] = ["applyset.kubernetes.io/tooling", "applyset.k8s.io/tooling"];
 
 /// Kind in claims, which do not name the kind of the parent.

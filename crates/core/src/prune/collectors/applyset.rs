@@ -18,16 +18,17 @@ use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::last_applied;
+use crate::ownership::schemes::applyset;
 use crate::ownership::schemes::applyset::{id_of, tool};
 
 /// Label of members: ID of the parent.
-pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
+pub const PART_OF: &str = applyset::PART_OF[0];
 /// Label of the parent: its own ID.
-const ID: &str = "applyset.kubernetes.io/id";
+const ID: &str = applyset::ID[0];
 /// Annotation of the parent: kinds of its members.
-const KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
+const KINDS: &str = applyset::KINDS[0];
 /// Annotation of the parent: namespaces of its members, in addition to its own.
-const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
+const NAMESPACES: &str = applyset::NAMESPACES[0];
 /// Tool whose rules these are.
 const TOOL: &str = "kubectl";
 

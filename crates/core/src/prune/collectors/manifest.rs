@@ -34,7 +34,7 @@ pub struct LocalManifest {
     pub version: String,
     /// Value of `metadata.generateName` if there is no name.
     pub generate_name: Option<String>,
-    /// Component of qbec.
+    /// Value of qbec's component annotation.
     pub component: Option<String>,
     /// Label of Flux v1 that was exported from a cluster with the manifest. fluxd does not change it.
     pub exported_mark: Option<String>,
@@ -42,8 +42,8 @@ pub struct LocalManifest {
 }
 
 /// Returns the manifests of a document: the document, or the items of a List. A kind that ends in `List` but has no items
-/// is an object, although fluxd drops it (docs/reference/qbec-and-flux-v1.md, F18). The error names what is missing,
-/// without the origin.
+/// is an object, although fluxd drops it (docs/reference/qbec-and-flux-v1.md, F18). The error names the missing field and
+/// not the origin.
 pub fn read_manifests(document: &Value, origin: &Origin) -> Result<Vec<LocalManifest>, String> {
     let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
     match document.get("items").and_then(Value::as_array) {

@@ -12,9 +12,7 @@ use crate::prune::leaked::PROTECTED_NAMESPACES;
 pub struct Allow {
     /// Objects that the system's own collector never lists.
     pub missed: bool,
-    /// Namespaces.
     pub namespaces: bool,
-    /// Custom resource definitions.
     pub crds: bool,
 }
 

@@ -1,8 +1,8 @@
-//! The rules of the preview on small repositories, without any program: kustomize is played by joining files.
+//! Rules of the preview on small repositories without any program: joining files stands for kustomize.
 //!
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
-mod lab;
+mod cluster;
 mod refusals;
 mod variables;
 
@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kubernetes::object::ManagedFieldsEntry;
+use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::plan::Action;
-use lab::{Files, Lab, NS, cluster_wide, cm, inside, ks, marked, rows, set};
+use crate::plan::filter::restrict_to_owners;
+use cluster::{Files, NS, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, rows, set};
 
 fn one_child(more: Value) -> Files {
     vec![
@@ -25,36 +27,36 @@ fn one_child(more: Value) -> Files {
 }
 
 #[test]
-fn what_leaves_the_build_is_deleted_unless_it_is_guarded_live() {
-    let before = vec![("root/a.yaml", vec![cm("a"), marked(cm("b"), "prune", "Disabled"), cm("c")])];
+fn an_object_that_leaves_the_build_is_deleted_unless_its_live_metadata_protects_it() {
+    let before = vec![("root/a.yaml", vec![cm("a"), annotated(cm("b"), "prune", "Disabled"), cm("c")])];
     let after = vec![("root/a.yaml", vec![cm("c")])];
     assert_eq!(rows(&before, &after), set(&["delete a", "keep b"]));
     // Protection that is only in git, in the commit that removes the object, protects nothing.
-    let mut lab = Lab::new(&before);
-    lab.object("b").annotations = Default::default();
-    assert_eq!(lab.rows(&after), set(&["delete a", "delete b"]));
+    let mut cluster = TestCluster::new(&before);
+    cluster.object("b").annotations = Default::default();
+    assert_eq!(cluster.rows(&after), set(&["delete a", "delete b"]));
 }
 
 #[test]
 fn ignore_protects_from_1_8_5_on() {
-    let before = vec![("root/a.yaml", vec![marked(cm("a"), "ssa", "Ignore"), cm("c")])];
+    let before = vec![("root/a.yaml", vec![annotated(cm("a"), "ssa", "Ignore"), cm("c")])];
     let after = vec![("root/a.yaml", vec![cm("c")])];
-    let mut lab = Lab::new(&before);
-    assert_eq!(lab.rows(&after), set(&["keep a"]));
-    lab.features = Features::of((1, 6, 0));
-    assert_eq!(lab.rows(&after), set(&["delete a"]));
+    let mut cluster = TestCluster::new(&before);
+    assert_eq!(cluster.rows(&after), set(&["keep a"]));
+    cluster.features = Features::of((1, 6, 0));
+    assert_eq!(cluster.rows(&after), set(&["delete a"]));
 }
 
 #[test]
 fn an_object_with_foreign_labels_is_not_pruned() {
     let before = vec![("root/a.yaml", vec![cm("a"), cm("c")])];
-    let mut lab = Lab::new(&before);
-    lab.object("a").labels = [(NAME, "other"), (NAMESPACE, NS)].into_iter().collect();
-    assert_eq!(lab.rows(&vec![("root/a.yaml", vec![cm("c")])]), set(&["keep a"]));
+    let mut cluster = TestCluster::new(&before);
+    cluster.object("a").labels = [(NAME, "other"), (NAMESPACE, NS)].into_iter().collect();
+    assert_eq!(cluster.rows(&vec![("root/a.yaml", vec![cm("c")])]), set(&["keep a"]));
 }
 
 #[test]
-fn a_removed_child_finalizes_by_its_live_spec() {
+fn a_removed_child_is_finalized_by_its_live_spec() {
     let cases = [
         (json!({}), "delete"),
         (json!({"suspend": true}), "keep"),
@@ -66,14 +68,14 @@ fn a_removed_child_finalizes_by_its_live_spec() {
         let expected: Vec<String> = ["a", "b"].iter().map(|name| format!("{action} {name}")).collect();
         let mut expected: BTreeSet<String> = expected.into_iter().collect();
         expected.insert("delete k".to_owned());
-        // Its directory goes too: that changes nothing.
+        // Removing its directory too changes nothing.
         let after = vec![("root/x.yaml", vec![cm("x")])];
         assert_eq!(rows(&one_child(spec.clone()), &after), expected, "{spec}");
     }
 }
 
 #[test]
-fn a_cascade_goes_through_grandchildren_and_stops_at_a_suspended_one() {
+fn a_deletion_reaches_grandchildren_and_stops_at_a_suspended_one() {
     let before = |suspend: bool| {
         vec![
             ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
@@ -88,15 +90,15 @@ fn a_cascade_goes_through_grandchildren_and_stops_at_a_suspended_one() {
 }
 
 #[test]
-fn a_missing_path_or_a_failed_build_prunes_nothing_and_says_so() {
+fn a_missing_path_or_a_failed_build_blocks_the_kustomization() {
     let mut after = one_child(json!({}));
     after.remove(1);
     assert_eq!(rows(&one_child(json!({})), &after), set(&[]));
-    let lab = Lab::new(&one_child(json!({})));
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: build-failed: path \"p\" is not in the artifact");
+    let cluster = TestCluster::new(&one_child(json!({})));
+    assert_eq!(cluster.outcome(&after, "k"), "Blocked: path-not-found: path \"p\" is not in the artifact");
     after.push(("p/b.yaml", vec![cm("broken")]));
-    assert_eq!(lab.rows(&after), set(&[]));
-    assert!(lab.outcome(&after, "k").contains("broken manifest"));
+    assert_eq!(cluster.rows(&after), set(&[]));
+    assert!(cluster.outcome(&after, "k").contains("broken manifest"));
 }
 
 #[test]
@@ -104,7 +106,7 @@ fn a_path_without_manifests_prunes_everything() {
     let mut after = one_child(json!({}));
     after[1] = ("p/README.md", vec![]);
     assert_eq!(rows(&one_child(json!({})), &after), set(&["delete a", "delete b"]));
-    let plan = Lab::new(&one_child(json!({}))).plan(&after);
+    let plan = TestCluster::new(&one_child(json!({}))).plan(&after);
     assert!(
         plan.changes()
             .iter()
@@ -113,7 +115,7 @@ fn a_path_without_manifests_prunes_everything() {
 }
 
 #[test]
-fn the_old_spec_meets_the_new_revision_first() {
+fn the_new_revision_is_reconciled_with_the_old_spec_first() {
     let before = vec![
         ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
         ("p/a.yaml", vec![cm("a"), cm("b")]),
@@ -125,13 +127,13 @@ fn the_old_spec_meets_the_new_revision_first() {
         ("q/z.yaml", vec![cm("a"), cm("b")]),
     ];
     assert_eq!(rows(&before, &stays), set(&["recreate a"]));
-    // Without its old directory the old spec cannot build, so nothing is pruned in between.
+    // Without the old directory the old spec cannot build, so nothing is pruned in between.
     let gone = vec![stays[0].clone(), ("q/z.yaml", vec![cm("a"), cm("b")])];
     assert_eq!(rows(&before, &gone), set(&[]));
     // With more Kustomizations than workers the parent may be faster.
-    let mut lab = Lab::new(&before);
-    lab.workers = 1;
-    assert_eq!(lab.rows(&stays), set(&["recreate? a"]));
+    let mut cluster = TestCluster::new(&before);
+    cluster.workers = 1;
+    assert_eq!(cluster.rows(&stays), set(&["recreate? a"]));
 }
 
 #[test]
@@ -151,7 +153,7 @@ fn moves_are_races_unless_their_order_is_known() {
 }
 
 #[test]
-fn a_new_or_renamed_child_takes_over_only_after_the_deletion() {
+fn a_new_or_renamed_child_applies_only_after_the_deletion() {
     let before = vec![("root/a.yaml", vec![cm("a"), cm("x")])];
     let after = vec![("root/k.yaml", vec![ks("k", "./p", json!({})), cm("x")]), ("p/a.yaml", vec![cm("a")])];
     assert_eq!(rows(&before, &after), set(&["recreate a"]));
@@ -162,31 +164,31 @@ fn a_new_or_renamed_child_takes_over_only_after_the_deletion() {
 
 #[test]
 fn a_suspended_parent_changes_no_spec_but_its_child_follows_the_revision() {
-    let mut lab = Lab::new(&one_child(json!({})));
-    lab.kustomization("root").content["spec"]["suspend"] = true.into();
+    let mut cluster = TestCluster::new(&one_child(json!({})));
+    cluster.kustomization("root").content["spec"]["suspend"] = true.into();
     let after =
         vec![("root/k.yaml", vec![ks("k", "./q", json!({}))]), ("p/a.yaml", vec![cm("b")]), ("q/z.yaml", vec![])];
-    assert_eq!(lab.rows(&after), set(&["delete a"]));
+    assert_eq!(cluster.rows(&after), set(&["delete a"]));
 }
 
 #[test]
-fn a_suspension_by_kubectl_is_undone_by_the_parent_and_one_by_flux_is_not() {
+fn a_parent_undoes_a_suspension_by_kubectl_but_not_by_flux() {
     let after = vec![
         ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
         ("p/a.yaml", vec![cm("b")]),
         ("root/x.yaml", vec![cm("x")]),
     ];
     for (manager, expected) in [("flux", set(&[])), ("kubectl-patch", set(&["delete a"]))] {
-        let mut lab = Lab::new(&one_child(json!({})));
-        let full = lab.kustomization("k");
+        let mut cluster = TestCluster::new(&one_child(json!({})));
+        let full = cluster.kustomization("k");
         full.content["spec"]["suspend"] = true.into();
         full.object.writers = vec![ManagedFieldsEntry { manager: manager.into(), suspend: true, ..Default::default() }];
-        assert_eq!(lab.rows(&after), expected, "{manager}");
+        assert_eq!(cluster.rows(&after), expected, "{manager}");
     }
 }
 
 #[test]
-fn a_dependency_that_goes_blocks_its_dependent() {
+fn a_deleted_dependency_blocks_its_dependant() {
     let before = vec![
         ("root/d.yaml", vec![ks("d", "./d", json!({}))]),
         ("root/k.yaml", vec![ks("k", "./p", json!({"dependsOn": [{"name": "d"}]}))]),
@@ -196,57 +198,57 @@ fn a_dependency_that_goes_blocks_its_dependent() {
     let after = vec![before[1].clone(), ("p/a.yaml", vec![cm("b")])];
     assert_eq!(rows(&before, &after), set(&["delete d", "delete x"]));
     assert!(
-        Lab::new(&before)
+        TestCluster::new(&before)
             .outcome(&after, "k")
             .starts_with("Blocked: dependency-deleted: it depends on kustomization/d")
     );
 }
 
 #[test]
-fn a_namespace_takes_everything_along_and_a_kustomization_in_it_prunes_elsewhere() {
+fn a_deleted_namespace_deletes_its_content_and_a_kustomization_in_it_prunes_other_namespaces() {
     let mut child = ks("k", "./p", json!({"sourceRef": {"kind": "GitRepository", "name": "repo", "namespace": NS}}));
     child["metadata"]["namespace"] = "team".into();
     let before = vec![
-        ("root/ns.yaml", vec![cluster_wide("Namespace", "team")]),
+        ("root/ns.yaml", vec![cluster_scoped("Namespace", "team")]),
         ("root/k.yaml", vec![child]),
         ("root/x.yaml", vec![cm("x")]),
-        ("p/a.yaml", vec![inside(cm("in"), "team"), cm("out")]),
+        ("p/a.yaml", vec![in_namespace(cm("in"), "team"), cm("out")]),
     ];
-    let mut lab = Lab::new(&before);
-    // The lab labels with its own namespace; the controller with the Kustomization's.
+    let mut cluster = TestCluster::new(&before);
+    // The test cluster labels with its own namespace, the controller with the Kustomization's.
     for name in ["in", "out"] {
-        lab.object(name).labels = [(NAME, "k"), (NAMESPACE, "team")].into_iter().collect();
+        cluster.object(name).labels = [(NAME, "k"), (NAMESPACE, "team")].into_iter().collect();
     }
     let after = vec![("root/x.yaml", vec![cm("x")])];
-    assert_eq!(lab.rows(&after), set(&["delete team", "delete k", "delete in", "delete out"]));
-    // Only the namespace leaves git: who wants its content cannot bring it back.
+    assert_eq!(cluster.rows(&after), set(&["delete team", "delete k", "delete in", "delete out"]));
+    // Only the namespace leaves git: its content cannot be created again.
     let after = vec![before[1].clone(), before[2].clone(), before[3].clone()];
-    assert_eq!(lab.rows(&after), set(&["delete team", "delete k", "delete in", "delete out"]));
+    assert_eq!(cluster.rows(&after), set(&["delete team", "delete k", "delete in", "delete out"]));
 }
 
 #[test]
 fn cluster_roles_with_two_underscores_are_left_behind() {
-    let roles = vec![cluster_wide("ClusterRole", "a:b"), cluster_wide("ClusterRole", "a__c")];
+    let roles = vec![cluster_scoped("ClusterRole", "a:b"), cluster_scoped("ClusterRole", "a__c")];
     let before = vec![("root/a.yaml", roles), ("root/x.yaml", vec![cm("x")])];
     assert_eq!(rows(&before, &vec![("root/x.yaml", vec![cm("x")])]), set(&["delete a:b", "keep a__c"]));
 }
 
 #[test]
-fn a_failed_application_creates_its_first_stage_and_prunes_nothing() {
+fn a_failed_apply_creates_its_first_stage_and_prunes_nothing() {
     let mut after = one_child(json!({}));
-    after[1] = ("p/a.yaml", vec![cm("b"), inside(cm("c"), "nowhere"), cluster_wide("ClusterRole", "early")]);
-    let lab = Lab::new(&one_child(json!({})));
-    // What the build no longer has is told, although it stays for now.
-    assert_eq!(lab.rows(&after), set(&["keep a"]));
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: apply-refused: namespace nowhere does not exist");
-    let plan = lab.plan(&after);
+    after[1] = ("p/a.yaml", vec![cm("b"), in_namespace(cm("c"), "nowhere"), cluster_scoped("ClusterRole", "early")]);
+    let cluster = TestCluster::new(&one_child(json!({})));
+    // An object that left the build has a row, although it stays for now.
+    assert_eq!(cluster.rows(&after), set(&["keep a"]));
+    assert_eq!(cluster.outcome(&after, "k"), "Blocked: apply-refused: namespace nowhere does not exist");
+    let plan = cluster.plan(&after);
     let changes = plan.changes();
     let created = changes.iter().filter(|change| change.action == Action::Create);
     assert_eq!(created.map(|change| change.object.id.name.to_string()).collect::<Vec<_>>(), ["early"]);
 }
 
 #[test]
-fn a_service_account_that_is_not_there_leaves_everything_behind() {
+fn a_finalizer_without_its_service_account_leaves_the_objects_behind() {
     let before = one_child(json!({"serviceAccountName": "s"}));
     let after = vec![("root/x.yaml", vec![cm("x")])];
     assert_eq!(rows(&before, &after), set(&["delete k", "keep a", "keep b"]));
@@ -257,37 +259,37 @@ fn a_service_account_that_is_not_there_leaves_everything_behind() {
 
 #[test]
 fn a_pinned_source_changes_nothing() {
-    let mut lab = Lab::new(&one_child(json!({})));
-    lab.pinned = true;
-    assert_eq!(lab.rows(&vec![]), set(&[]));
-    assert!(lab.outcome(&vec![], "root").contains("not deployed from this ref but from tag v1"));
+    let mut cluster = TestCluster::new(&one_child(json!({})));
+    cluster.pinned = true;
+    assert_eq!(cluster.rows(&vec![]), set(&[]));
+    assert!(cluster.outcome(&vec![], "root").contains("not deployed from this ref but from tag v1"));
 }
 
 #[test]
-fn a_remote_kustomization_is_never_resolved_here() {
+fn the_objects_of_a_remote_kustomization_are_not_in_this_cluster() {
     let before = one_child(json!({"kubeConfig": {"secretRef": {"name": "c"}}}));
     let after = vec![("root/x.yaml", vec![cm("x")])];
     assert_eq!(rows(&before, &after), set(&["delete k"]));
 }
 
 #[test]
-fn a_self_managed_root_that_leaves_git_takes_everything_along() {
+fn a_self_managed_root_that_leaves_git_deletes_everything() {
     let root = || ks("root", "./root", json!({}));
     let before = vec![
         ("root/self.yaml", vec![root()]),
         ("root/a.yaml", vec![cm("a"), ks("k", "./p", json!({}))]),
         ("p/b.yaml", vec![cm("b")]),
     ];
-    let mut lab = Lab::new(&before);
-    for object in lab.snapshot.objects.iter_mut().filter(|object| &*object.id.name == "root") {
+    let mut cluster = TestCluster::new(&before);
+    for object in cluster.snapshot.objects.iter_mut().filter(|object| &*object.id.name == "root") {
         object.labels = [(NAME, "root"), (NAMESPACE, NS)].into_iter().collect();
     }
-    lab.snapshot.normalise();
-    assert_eq!(lab.rows(&before[1..].to_vec()), set(&["delete root", "delete a", "delete k", "delete b"]));
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&before[1..].to_vec()), set(&["delete root", "delete a", "delete k", "delete b"]));
 }
 
 #[test]
-fn prune_off_forgets_and_turning_it_on_in_the_same_commit_is_a_race() {
+fn an_object_dropped_without_prune_stays_and_enabling_prune_in_the_same_commit_is_a_race() {
     let before = one_child(json!({"prune": false}));
     let mut after = one_child(json!({"prune": false}));
     after[1] = ("p/a.yaml", vec![cm("b")]);
@@ -299,21 +301,21 @@ fn prune_off_forgets_and_turning_it_on_in_the_same_commit_is_a_race() {
 #[test]
 fn two_previews_of_one_cluster_are_equal() {
     let after = vec![("root/x.yaml", vec![cm("x")])];
-    let lab = Lab::new(&one_child(json!({})));
-    let text = || serde_json::to_string(&lab.plan(&after)).unwrap();
+    let cluster = TestCluster::new(&one_child(json!({})));
+    let text = || serde_json::to_string(&cluster.plan(&after)).unwrap();
     assert_eq!(text(), text());
 }
 
 #[test]
-fn a_child_that_a_parent_brings_while_it_goes_is_a_race_with_all_it_creates() {
+fn a_child_applied_by_a_parent_that_is_deleted_is_a_race_with_everything_it_creates() {
     let before = one_child(json!({}));
-    let guarded = marked(cm("guarded"), "prune", "disabled");
+    let guarded = annotated(cm("guarded"), "prune", "disabled");
     let after = vec![
         ("root/x.yaml", vec![cm("x")]),
         ("p/c.yaml", vec![ks("c", "./q", json!({}))]),
         ("q/d.yaml", vec![guarded, cm("plain")]),
     ];
-    let plan = Lab::new(&before).plan(&after);
+    let plan = TestCluster::new(&before).plan(&after);
     let created = plan.changes().iter().filter(|change| change.action == Action::Create);
     let created: Vec<_> = created.map(|change| (&*change.object.id.name, change.certainty)).collect();
     // Its parent's finalizer may also read an inventory that does not list it yet: then it stays.
@@ -323,7 +325,7 @@ fn a_child_that_a_parent_brings_while_it_goes_is_a_race_with_all_it_creates() {
 }
 
 #[test]
-fn what_two_kustomizations_apply_is_contested_unless_one_of_them_leaves_it_alone() {
+fn an_object_of_two_kustomizations_is_contested_unless_one_of_them_ignores_it() {
     let files = |shared: Value| {
         vec![
             ("root/k.yaml", vec![ks("a", "./a", json!({})), ks("b", "./b", json!({}))]),
@@ -332,7 +334,7 @@ fn what_two_kustomizations_apply_is_contested_unless_one_of_them_leaves_it_alone
         ]
     };
     let contested = |files: &Files| -> Vec<String> {
-        let plan = Lab::new(files).plan(files);
+        let plan = TestCluster::new(files).plan(files);
         let line = |contested: &crate::plan::Contested| {
             let owners: Vec<_> = contested.owners.iter().map(|owner| owner.name.as_str()).collect();
             format!("{} by {}", contested.object.name, owners.join(","))
@@ -340,6 +342,36 @@ fn what_two_kustomizations_apply_is_contested_unless_one_of_them_leaves_it_alone
         plan.contested().iter().map(line).collect()
     };
     assert_eq!(contested(&files(cm("m"))), ["m by a,b"]);
-    assert!(contested(&files(marked(cm("m"), "ssa", "Ignore"))).is_empty());
+    assert!(contested(&files(annotated(cm("m"), "ssa", "Ignore"))).is_empty());
     assert!(contested(&files(cm("n"))).is_empty());
+}
+
+/// Returns true if all rows stay in a plan that is restricted to the root.
+fn root_has_all_rows(cluster: &TestCluster, after: &Files) -> bool {
+    let plan = cluster.plan(after);
+    let mut restricted = plan.clone();
+    restrict_to_owners(&mut restricted, &|owner| owner.name == "root", &Index::build(&cluster.snapshot));
+    assert!(!plan.changes().is_empty());
+    restricted == plan
+}
+
+#[test]
+fn a_parent_has_the_children_that_it_creates_or_adopts_and_those_without_labels() {
+    let with_child = one_child(json!({}));
+    let without_child = vec![("root/x.yaml", vec![cm("x")])];
+    assert!(root_has_all_rows(&TestCluster::new(&without_child), &with_child));
+    let mut dropped = with_child.clone();
+    dropped[1] = ("p/a.yaml", vec![cm("b")]);
+    let mut unlabelled = TestCluster::new(&with_child);
+    unlabelled.object("k").labels = Default::default();
+    unlabelled.kustomization("k").object.labels = Default::default();
+    assert!(root_has_all_rows(&unlabelled, &dropped));
+    // The child is live and in no inventory.
+    let entries = &mut unlabelled.kustomization("root").content["status"]["inventory"]["entries"];
+    entries.as_array_mut().unwrap().retain(|entry| !entry["id"].as_str().unwrap().contains("_k_"));
+    assert!(root_has_all_rows(&unlabelled, &dropped));
+    // A child that is created and deleted by the same change.
+    let transient =
+        vec![without_child[0].clone(), ("p/c.yaml", vec![ks("c", "./q", json!({}))]), ("q/d.yaml", vec![cm("d")])];
+    assert!(root_has_all_rows(&TestCluster::new(&with_child), &transient));
 }

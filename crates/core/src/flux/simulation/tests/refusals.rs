@@ -1,4 +1,4 @@
-//! What the server refuses, as dry-runs tell.
+//! Refusals of the server in dry-runs.
 
 use super::*;
 
@@ -11,50 +11,50 @@ fn refused(owner: &str, manifest: Value) -> Refusal {
         owner: NamespacedName { namespace: NS.into(), name: owner.into() },
         id,
         manifest,
-        why: "it is immutable".into(),
+        message: "it is immutable".into(),
     }
 }
 
 #[test]
-fn a_kustomization_of_which_anything_is_refused_prunes_nothing() {
+fn a_kustomization_with_a_refused_object_prunes_nothing() {
     let before = one_child(json!({}));
-    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b"), cluster_wide("Namespace", "early"), cm("new")])];
-    let mut lab = Lab::new(&before);
-    assert_eq!(lab.rows(&after), set(&["delete a", "delete x"]));
-    lab.refusals = vec![refused("k", cm("b"))];
-    assert_eq!(lab.rows(&after), set(&["keep a", "delete x"]));
-    let plan = lab.plan(&after);
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b"), cluster_scoped("Namespace", "early"), cm("new")])];
+    let mut cluster = TestCluster::new(&before);
+    assert_eq!(cluster.rows(&after), set(&["delete a", "delete x"]));
+    cluster.refusals = vec![refused("k", cm("b"))];
+    assert_eq!(cluster.rows(&after), set(&["keep a", "delete x"]));
+    let plan = cluster.plan(&after);
     let row = |name: &str| plan.changes().iter().find(|change| &*change.object.id.name == name);
     assert_eq!(row("a").unwrap().reason.to_string(), "held-back: it is deleted once this is resolved: it is immutable");
-    // The stage before is applied.
+    // The earlier stage is applied.
     assert_eq!(row("early").unwrap().action, Action::Create);
     assert!(row("new").is_none());
-    assert_eq!(lab.outcome(&after, "k"), "Blocked: apply-refused: it is immutable");
+    assert_eq!(cluster.outcome(&after, "k"), "Blocked: apply-refused: it is immutable");
 }
 
 #[test]
 fn a_refusal_in_the_first_stage_stops_everything() {
     let before = one_child(json!({}));
-    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b"), cluster_wide("Namespace", "early"), cm("new")])];
-    let mut lab = Lab::new(&before);
-    lab.refusals = vec![refused("k", cluster_wide("Namespace", "early"))];
-    assert_eq!(lab.rows(&after), set(&["keep a", "delete x"]));
-    assert!(lab.plan(&after).changes().iter().all(|change| change.action != Action::Create));
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b"), cluster_scoped("Namespace", "early"), cm("new")])];
+    let mut cluster = TestCluster::new(&before);
+    cluster.refusals = vec![refused("k", cluster_scoped("Namespace", "early"))];
+    assert_eq!(cluster.rows(&after), set(&["keep a", "delete x"]));
+    assert!(cluster.plan(&after).changes().iter().all(|change| change.action != Action::Create));
 }
 
 #[test]
-fn a_refusal_is_of_one_manifest_of_one_kustomization() {
+fn a_refusal_concerns_one_manifest_of_one_kustomization() {
     let before = one_child(json!({}));
     let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b")])];
-    let mut lab = Lab::new(&before);
+    let mut cluster = TestCluster::new(&before);
     let mut other = cm("b");
     other["data"]["v"] = "2".into();
-    lab.refusals = vec![refused("k", other), refused("root", cm("b"))];
-    assert_eq!(lab.rows(&after), set(&["delete a", "delete x"]));
+    cluster.refusals = vec![refused("k", other), refused("root", cm("b"))];
+    assert_eq!(cluster.rows(&after), set(&["delete a", "delete x"]));
 }
 
 #[test]
-fn who_depends_on_a_refused_kustomization_waits() {
+fn a_refused_kustomization_blocks_its_dependants() {
     let files = |objects: Vec<Value>, more: Vec<Value>| {
         vec![
             ("root/k.yaml", vec![ks("d", "./d", json!({})), ks("k", "./p", json!({"dependsOn": [{"name": "d"}]}))]),
@@ -63,9 +63,9 @@ fn who_depends_on_a_refused_kustomization_waits() {
         ]
     };
     let after = files(vec![cm("x")], vec![cm("b")]);
-    let mut lab = Lab::new(&files(vec![cm("x")], vec![cm("a"), cm("b")]));
-    assert_eq!(lab.rows(&after), set(&["delete a"]));
-    lab.refusals = vec![refused("d", cm("x"))];
-    assert_eq!(lab.rows(&after), set(&[]));
-    assert!(lab.outcome(&after, "k").contains("which cannot reconcile: it is immutable"));
+    let mut cluster = TestCluster::new(&files(vec![cm("x")], vec![cm("a"), cm("b")]));
+    assert_eq!(cluster.rows(&after), set(&["delete a"]));
+    cluster.refusals = vec![refused("d", cm("x"))];
+    assert_eq!(cluster.rows(&after), set(&[]));
+    assert!(cluster.outcome(&after, "k").contains("which cannot reconcile: it is immutable"));
 }

@@ -32,16 +32,16 @@ pub const LEGACY_MARK: &str = "flux.weave.works/sync-gc-mark";
 /// Hash of the applied manifest; says nothing about membership.
 const CHECKSUM: &str = "fluxcd.io/sync-checksum";
 
+/// Annotations of the policy `ignore`.
+pub(crate) const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
+
 /// Scheme of fluxd.
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(MARK), MetadataKey::Label(LEGACY_MARK)],
     selectors: &[MARK, "!fluxcd.io/sync-gc-mark,flux.weave.works/sync-gc-mark"],
     other_keys: &[CHECKSUM],
     unique_label: Some(MARK),
-    protections: &[
-        ProtectionKey::except("fluxcd.io/ignore", &["false"]),
-        ProtectionKey::except("flux.weave.works/ignore", &["false"]),
-    ],
+    protections: &[ProtectionKey::except(IGNORE[0], &["false"]), ProtectionKey::except(IGNORE[1], &["false"])],
     claim,
     gc_eligibility,
     verify: Some(is_member),

@@ -22,6 +22,10 @@ pub const ENVIRONMENT: &str = "qbec.io/environment";
 pub const TAG: &str = "qbec.io/tag";
 /// Annotation (and, by option, label) with the component's name.
 pub const COMPONENT: &str = "qbec.io/component";
+/// Annotation that keeps an object if it is `never` on the live object.
+pub(crate) const DELETE_POLICY: &str = "directives.qbec.io/delete-policy";
+/// Annotation with a position in the apply order; a positive integer.
+pub(crate) const APPLY_ORDER: &str = "directives.qbec.io/apply-order";
 /// Key under which the identity in qbec's last-applied annotation is stored.
 pub const LAST_APPLIED: &str = "kubectl-gitops/qbec-identity";
 /// Kind of an application's environment as an owner; it is not an object.
@@ -33,9 +37,9 @@ const LARGEST: u64 = 4 << 20;
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(APPLICATION), MetadataKey::Label(ENVIRONMENT)],
     selectors: &[APPLICATION, "!qbec.io/application,qbec.io/environment"],
-    other_keys: &[TAG, COMPONENT, "directives.qbec.io/apply-order"],
+    other_keys: &[TAG, COMPONENT, APPLY_ORDER],
     managers: &["qbec"],
-    protections: &[ProtectionKey::except("directives.qbec.io/delete-policy", &["default", ""])],
+    protections: &[ProtectionKey::except(DELETE_POLICY, &["default", ""])],
     claim,
     gc_eligibility,
     derive_annotation,

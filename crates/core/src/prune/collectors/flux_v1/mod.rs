@@ -19,12 +19,9 @@ use super::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::ownership::schemes::flux_v1::{MARK, mark, resource_id};
+use crate::ownership::schemes::flux_v1::{IGNORE, MARK, mark, resource_id};
 pub use excluded::EXCLUDED;
 use order::{deletion_order, rank};
-
-/// Annotations of the policy `ignore`.
-pub(crate) const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
 
 /// Input of a replay of fluxd's garbage collection.
 #[derive(Clone, Debug)]
@@ -182,8 +179,7 @@ impl FluxV1Input<'_> {
         self.allow_namespaces.is_empty() || self.allow_namespaces.iter().any(|allowed| allowed == namespace)
     }
 
-    /// Returns the resource ids of a manifest. The scope of a kind that the cluster does not serve is unknown, so such a
-    /// manifest has two.
+    /// Returns the resource id of a manifest, or two if the cluster does not serve its kind, whose scope is then unknown.
     fn resource_ids(&self, local: &LocalManifest, kinds: &ServedKinds<'_>) -> Vec<(String, ManifestStatus)> {
         let namespace = if local.id.namespace.is_empty() { &self.default_namespace } else { &local.id.namespace };
         let namespaced = resource_id(&ObjectId { namespace: namespace.clone(), ..local.id.clone() });

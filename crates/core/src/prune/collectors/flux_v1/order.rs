@@ -32,8 +32,7 @@ const RANKS: [(&str, u8); 22] = [
     ("statefulset", 3),
 ];
 
-/// Compares objects in fluxd's order of deletion: rank, then name. The rest makes the order complete, so that two plans
-/// are equal.
+/// Compares objects in fluxd's order of deletion: rank, then name. The rest only makes plans reproducible.
 pub(super) fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata) -> Ordering {
     let (left, right) = (&left.id, &right.id);
     rank(&right.kind)

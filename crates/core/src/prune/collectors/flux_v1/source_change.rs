@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::{FluxV1Collector, IGNORE};
+use super::FluxV1Collector;
 use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::ObjectMetadata;
@@ -14,7 +14,7 @@ use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::args::FluxdArgs;
 use crate::ownership::schemes::flux_v1::url::safe_url;
-use crate::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
+use crate::ownership::schemes::flux_v1::{GitSource, IGNORE, MARK, mark, resource_id};
 use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
 use crate::prune::candidates::cascaded_row;
 use crate::prune::collectors::manifest::LocalManifest;
@@ -32,16 +32,15 @@ pub enum SyncEffect {
     Deleted,
     /// It has the label of the new source and is not in the manifests, but fluxd's rules keep it.
     Spared,
-    /// It has the label of the old source and is in the manifests, but its live `ignore` annotation keeps fluxd from
-    /// applying it.
+    /// It has the label of the old source and is in the manifests, but fluxd does not apply it because of its live
+    /// `ignore` annotation.
     NotApplied,
     /// It has the label of the old source and is not in the new manifests: fluxd never lists it again.
     LeftBehind,
 }
 
 /// Returns the source that the user named, or that of the only fluxd in the cluster, with the namespaces to which that
-/// fluxd is limited. Fails if no source is named and the cluster has no fluxd, has several, or has one whose source cannot
-/// be computed.
+/// fluxd is limited. Without a named source, it fails if there is no fluxd or several, or if the source cannot be computed.
 pub(crate) fn current_source(named: Option<&GitSource>, snapshot: &Snapshot) -> Result<(GitSource, Vec<String>)> {
     if let Some(source) = named {
         return Ok((source.clone(), vec![]));

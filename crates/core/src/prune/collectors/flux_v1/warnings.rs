@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{FluxV1Collector, IGNORE};
+use super::FluxV1Collector;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::schemes::flux_v1::{LEGACY_MARK, MARK, mark, resource_id};
+use crate::ownership::schemes::flux_v1::{IGNORE, LEGACY_MARK, MARK, mark, resource_id};
 use crate::prune::collectors::Decision;
 use crate::text::pluralize;
 

@@ -20,13 +20,11 @@ use super::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::ownership::schemes::qbec::{SCHEME, component};
+use crate::ownership::schemes::qbec::{DELETE_POLICY, SCHEME, component};
 use filter::QbecFilters;
 use order::{deletion_order, position};
 use scope::{QbecApp, QbecScope};
 
-/// Annotation that keeps an object if it is `never` on the live object (Q17).
-pub(crate) const DELETE_POLICY: &str = "directives.qbec.io/delete-policy";
 /// Namespaces that qbec never deletes.
 const PROTECTED_BY_QBEC: [&str; 2] = ["default", "kube-system"];
 

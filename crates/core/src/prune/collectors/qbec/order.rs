@@ -5,11 +5,8 @@
 use std::cmp::Ordering;
 
 use crate::kubernetes::object::{GroupKind, ObjectMetadata};
-use crate::ownership::schemes::qbec::component;
+use crate::ownership::schemes::qbec::{APPLY_ORDER, component};
 use crate::prune::collectors::served_kinds::ServedKinds;
-
-/// Annotation with a position that overrides the table; a positive integer.
-pub(super) const APPLY_ORDER: &str = "directives.qbec.io/apply-order";
 
 /// Group, kind and position in the apply order.
 const POSITIONS: [(&str, &str, i64); 21] = [
@@ -42,8 +39,7 @@ const NAMESPACED: i64 = 80;
 /// Position of kinds that the cluster does not serve.
 const UNSERVED: i64 = 120;
 
-/// Returns the position of a live object in the apply order. Invalid annotations are ignored, and so are zero and negative
-/// positions.
+/// Returns the position of a live object in the apply order. An annotation that is no positive integer is ignored.
 pub(super) fn position(object: &ObjectMetadata, kinds: &ServedKinds<'_>) -> i64 {
     let annotated = object.annotations.get(APPLY_ORDER).and_then(|value| value.parse().ok());
     annotated.filter(|position| *position > 0).unwrap_or_else(|| position_of_kind(&object.id.group_kind(), kinds))
@@ -59,8 +55,8 @@ fn position_of_kind(what: &GroupKind, kinds: &ServedKinds<'_>) -> i64 {
     }
 }
 
-/// Compares live objects in qbec's order of deletion. qbec does not compare groups; here the group makes the order
-/// complete, so that two plans are equal.
+/// Compares live objects in qbec's order of deletion. qbec does not compare groups; here the group makes
+/// plans reproducible.
 pub(super) fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata, kinds: &ServedKinds<'_>) -> Ordering {
     position(right, kinds)
         .cmp(&position(left, kinds))

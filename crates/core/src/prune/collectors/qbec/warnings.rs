@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::order::APPLY_ORDER;
-use super::{DELETE_POLICY, QbecCollector};
+use super::QbecCollector;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::schemes::qbec::{APPLICATION, ENVIRONMENT, TAG};
+use crate::ownership::schemes::qbec::{APPLICATION, APPLY_ORDER, DELETE_POLICY, ENVIRONMENT, TAG};
 use crate::prune::collectors::{Decision, NativeAction};
 use crate::text::pluralize;
 

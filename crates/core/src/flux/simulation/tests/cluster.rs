@@ -1,4 +1,4 @@
-//! A small cluster, and kustomize as a program that joins files.
+//! A small cluster, with a function that joins files in place of kustomize.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, Run};
 use crate::flux::simulation::*;
 use crate::flux::source::options::SourceOptions;
+use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
@@ -23,17 +24,17 @@ pub(crate) fn cm(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NS}})
 }
 
-pub(crate) fn marked(mut manifest: Value, key: &str, value: &str) -> Value {
+pub(crate) fn annotated(mut manifest: Value, key: &str, value: &str) -> Value {
     manifest["metadata"]["annotations"][format!("kustomize.toolkit.fluxcd.io/{key}")] = value.into();
     manifest
 }
 
-pub(crate) fn inside(mut manifest: Value, namespace: &str) -> Value {
+pub(crate) fn in_namespace(mut manifest: Value, namespace: &str) -> Value {
     manifest["metadata"]["namespace"] = namespace.into();
     manifest
 }
 
-pub(crate) fn cluster_wide(kind: &str, name: &str) -> Value {
+pub(crate) fn cluster_scoped(kind: &str, name: &str) -> Value {
     let version = if kind == "ClusterRole" { "rbac.authorization.k8s.io/v1" } else { "v1" };
     json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}})
 }
@@ -46,7 +47,7 @@ pub(crate) fn ks(name: &str, path: &str, more: Value) -> Value {
     json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": metadata, "spec": spec})
 }
 
-/// Files with the objects in them.
+/// Paths of files with their objects.
 pub(crate) type Files = Vec<(&'static str, Vec<Value>)>;
 
 pub(crate) fn artifact(files: &Files) -> Arc<Artifact> {
@@ -55,7 +56,7 @@ pub(crate) fn artifact(files: &Files) -> Arc<Artifact> {
     Arc::new(Artifact::pack(&tree, &SourceOptions::default()))
 }
 
-/// Plays kustomize: joins the listed files.
+/// Joins the files that a kustomization file lists, in place of kustomize.
 pub(crate) fn joined(run: &Run) -> Result<String, String> {
     let listed = run.generated.content["resources"].as_array().cloned().unwrap_or_default();
     let path = |name: &Value| {
@@ -67,20 +68,20 @@ pub(crate) fn joined(run: &Run) -> Result<String, String> {
     if text.contains("broken") { Err("broken manifest".to_owned()) } else { Ok(text) }
 }
 
-/// A cluster as Flux leaves it after it applied these files, with whatever a test then changes.
-pub(crate) struct Lab {
+/// A cluster in the state after Flux applied some files. Tests change it further.
+pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
     pub(crate) features: Features,
     pub(crate) workers: usize,
     pub(crate) pinned: bool,
-    /// Live ConfigMaps by name.
+    /// Live manifests by name.
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
 }
 
-impl Lab {
+impl TestCluster {
     pub(crate) fn new(files: &Files) -> Self {
-        let mut lab = Self {
+        let mut cluster = Self {
             snapshot: Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default()),
             features: Features::default(),
             workers: 4,
@@ -96,12 +97,12 @@ impl Lab {
             (GROUP, KIND, "kustomizations", true),
         ];
         for (group, kind, plural, namespaced) in types {
-            lab.snapshot.types.push(testing::resource_type(group, kind, plural, namespaced));
+            cluster.snapshot.types.push(testing::resource_type(group, kind, plural, namespaced));
         }
-        lab.add(&cluster_wide("Namespace", NS), None);
-        lab.apply(&ks("root", "./root", json!({})), None, &artifact(files));
-        lab.snapshot.normalise();
-        lab
+        cluster.add(&cluster_scoped("Namespace", NS), None);
+        cluster.apply(&ks("root", "./root", json!({})), None, &artifact(files));
+        cluster.snapshot.normalise();
+        cluster
     }
 
     pub(crate) fn add(&mut self, manifest: &Value, owner: Option<&str>) -> ObjectId {
@@ -128,14 +129,14 @@ impl Lab {
         id
     }
 
-    pub(crate) fn look_up(&self, needs: &Needs, answers: &mut Answers) {
+    pub(crate) fn answer_data(&self, needs: &Needs, answers: &mut Answers) {
         for reference in &needs.data {
             let live = self.data.get(&reference.name).map(Data::read);
             answers.record_data(reference.clone(), live.map_or(Lookup::Missing, Lookup::Found));
         }
     }
 
-    /// Applies a Kustomization and everything below it.
+    /// Applies a Kustomization and its children.
     pub(crate) fn apply(&mut self, manifest: &Value, owner: Option<&str>, artifact: &Arc<Artifact>) {
         let id = self.add(manifest, owner);
         let (key, spec) = (NamespacedName::of(&id), KustomizationSpec::new(&manifest["spec"]));
@@ -144,7 +145,7 @@ impl Lab {
         needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
         let mut needs = Needs::default();
         build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
-        self.look_up(&needs, &mut answers);
+        self.answer_data(&needs, &mut answers);
         let built =
             build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut Needs::default()));
         let mut entries = vec![];
@@ -179,30 +180,30 @@ impl Lab {
         } else {
             trees.insert(id, artifact(files));
         }
-        let world = World {
+        let input = PreviewInput {
             snapshot: &self.snapshot,
             trees,
             pinned,
             features: self.features,
             workers: self.workers,
             fidelity: BTreeMap::new(),
-            applied: BTreeMap::new(),
+            last_applied: BTreeMap::new(),
         };
-        let (mut preview, mut answers) = (Preview::new(world), Answers::default());
-        preview.refuse(self.refusals.clone());
+        let (mut preview, mut answers) = (Preview::new(input), Answers::default());
+        preview.set_refusals(self.refusals.clone());
         for _ in 0..50 {
             match preview.step(&answers) {
                 Progress::Done(plan) => return *plan,
                 Progress::Needs(needs) => {
-                    self.look_up(&needs, &mut answers);
+                    self.answer_data(&needs, &mut answers);
                     needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
                 }
             }
         }
-        panic!("the preview does not come to an end");
+        panic!("the preview does not end");
     }
 
-    /// The rows of a plan as `ACTION NAME`, with `?` for a race; creates and updates are left out.
+    /// Returns the rows of a plan as `ACTION NAME`, with `?` for a race; without creates and updates.
     pub(crate) fn rows(&self, files: &Files) -> BTreeSet<String> {
         let plan = self.plan(files);
         let shown = |change: &&crate::plan::Change| !matches!(change.action, Action::Create | Action::Update);
@@ -225,5 +226,5 @@ pub(crate) fn set(rows: &[&str]) -> BTreeSet<String> {
 }
 
 pub(crate) fn rows(before: &Files, after: &Files) -> BTreeSet<String> {
-    Lab::new(before).rows(after)
+    TestCluster::new(before).rows(after)
 }

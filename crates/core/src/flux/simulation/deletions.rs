@@ -1,0 +1,52 @@
+//! Deletion of live Kustomizations, and its effect on the objects in their inventories.
+
+use std::collections::BTreeSet;
+
+use super::model::{Finalization, KustomizationDeletion, SimulationEvent};
+use super::passes::Derivation;
+use crate::flux::spec::KustomizationSpec;
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
+
+impl Derivation<'_, '_> {
+    /// Returns the deletion of a live Kustomization; `None` if it stays.
+    pub(super) fn deletion(&self, live: &Resource) -> Option<KustomizationDeletion> {
+        let (triggers, is_certain) = self.deletion_triggers(&live.object.id)?;
+        let finalization = self.finalization(live);
+        Some(KustomizationDeletion { triggers, is_certain, finalization })
+    }
+
+    /// Returns the events that delete a live Kustomization, directly or by a cascade. The flag is true if every order of
+    /// events deletes it.
+    fn deletion_triggers(&self, id: &ObjectId) -> Option<(BTreeSet<SimulationEvent>, bool)> {
+        let consequences = self.consequences;
+        let own = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());
+        let outcomes = match own {
+            Some(own) => own,
+            None => consequences.root_of(&consequences.cascaded.get(id)?.cause)?,
+        };
+        Some((outcomes.deletions.clone(), outcomes.is_deleted()))
+    }
+
+    fn finalization(&self, live: &Resource) -> Finalization {
+        let spec = KustomizationSpec::of(live);
+        if let Err(reason) = spec.finalizer_deletes(self.preview.input.features.deletion_policy) {
+            return Finalization::LeavesObjects(reason);
+        }
+        if let Members::Unreadable(error) = inventory_members(&live.content) {
+            // Without an inventory the finalizer deletes nothing; a reconciliation before it writes a new inventory.
+            let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
+            return Finalization::Depends(detail);
+        }
+        let Some(account) = spec.service_account() else { return Finalization::DeletesObjects };
+        let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);
+        if self.preview.live_object(&account).is_none() {
+            Finalization::LeavesObjects(format!("its {account} does not exist"))
+        } else if self.consequences.may_be_deleted(&account) {
+            Finalization::Depends(format!("its {account} is deleted too"))
+        } else {
+            Finalization::DeletesObjects
+        }
+    }
+}

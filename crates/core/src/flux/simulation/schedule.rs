@@ -1,0 +1,200 @@
+//! The events that affect one object, for one combination of the events that may or may not happen.
+
+use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
+use super::protection::is_marked;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::kustomize_controller::Features;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE, PRUNE, RECONCILE, SSA};
+
+/// Something that may or may not happen, with the index of its Kustomization.
+#[derive(Clone, PartialEq)]
+pub(super) enum Branch {
+    /// The optional passes happen, all of them at once.
+    Passes(usize),
+    /// The Kustomization is deleted.
+    Deletion(usize),
+    /// The finalizer deletes the objects.
+    Finalization(usize),
+    /// The finalizer reads an inventory that lists the objects of the last reconciliation; it may read an older one.
+    CurrentInventory(usize),
+    /// A pass that turns pruning on compares with the inventory before the pass that precedes it.
+    StaleInventory(usize, usize),
+}
+
+impl Branch {
+    /// Returns everything that may or may not happen to an object.
+    pub(super) fn collect(id: &ObjectId, nodes: &[&Node]) -> Vec<Self> {
+        let mut branches = Vec::new();
+        for (at, node) in nodes.iter().enumerate() {
+            let is_listed = node.inventory.contains(id);
+            if node.passes.iter().any(|pass| pass.is_optional) {
+                branches.push(Self::Passes(at));
+            }
+            if let Some(deletion) = &node.deletion {
+                if !deletion.is_certain {
+                    branches.push(Self::Deletion(at));
+                }
+                if matches!(deletion.finalization, Finalization::Depends(_)) {
+                    branches.push(Self::Finalization(at));
+                }
+                if !is_listed && node.passes.iter().any(|pass| pass.applies(id)) {
+                    branches.push(Self::CurrentInventory(at));
+                }
+            }
+            let turning_on = (0..node.passes.len()).filter(|number| is_listed && turns_pruning_on(node, *number));
+            branches.extend(turning_on.map(|number| Self::StaleInventory(at, number)));
+        }
+        branches
+    }
+}
+
+/// Returns true if a pass prunes and the one before it does not.
+fn turns_pruning_on(node: &Node, number: usize) -> bool {
+    number > 0 && !node.passes[number - 1].spec.prunes() && node.passes[number].spec.prunes()
+}
+
+/// An event and its effect on the object.
+pub(super) struct ScheduledEvent {
+    pub(super) event: SimulationEvent,
+    pub(super) effect: Effect,
+}
+
+/// Effect of an event on the object.
+pub(super) enum Effect {
+    Apply(ObjectApply),
+    /// A Kustomization deletes the object, unless it is protected or its labels name another owner.
+    Delete(NamespacedName),
+}
+
+/// Application of the object by one Kustomization.
+pub(super) struct ObjectApply {
+    /// Owner that the labels name afterwards.
+    pub(super) owner_label: NamespacedName,
+    /// The manifest protects the object from being pruned.
+    pub(super) protects: bool,
+    /// The manifest tells the controller not to apply it.
+    pub(super) is_skipped: bool,
+    pub(super) only_if_absent: bool,
+}
+
+impl ObjectApply {
+    fn new(built: &BuiltObject, spec: &KustomizationSpec, owner: &NamespacedName, features: Features) -> Self {
+        let is_ignored = is_marked(built, spec, SSA, "ignore");
+        let is_disabled = is_marked(built, spec, RECONCILE, "disabled");
+        Self {
+            owner_label: NamespacedName {
+                namespace: spec.common_label(NAMESPACE).unwrap_or(&owner.namespace).to_owned(),
+                name: spec.common_label(NAME).unwrap_or(&owner.name).to_owned(),
+            },
+            protects: is_marked(built, spec, PRUNE, "disabled")
+                || is_disabled
+                || (is_ignored && features.ignore_protects),
+            is_skipped: is_disabled || is_ignored,
+            only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
+        }
+    }
+
+    /// Returns true if the inventory lists the object afterwards.
+    fn is_listed(&self, context: &ScheduleContext<'_>) -> bool {
+        !context.features.forgets_skipped || !(self.is_skipped || (self.only_if_absent && context.exists))
+    }
+}
+
+/// The object of a schedule and the branches that happen.
+pub(super) struct ScheduleContext<'a> {
+    pub(super) id: &'a ObjectId,
+    /// The object is live.
+    pub(super) exists: bool,
+    /// Returns true if a branch happens.
+    pub(super) happens: &'a dyn Fn(&Branch) -> bool,
+    /// Rules of the controller's version.
+    pub(super) features: Features,
+}
+
+impl ScheduleContext<'_> {
+    /// Returns the application of the object by a pass, if there is one.
+    fn apply(&self, node: &Node, pass: &Pass) -> Option<ObjectApply> {
+        let built = pass.applied_objects()?.get(self.id)?;
+        Some(ObjectApply::new(built, &pass.spec, &node.id.key, self.features))
+    }
+}
+
+/// The events of one object.
+pub(super) struct Schedule {
+    pub(super) events: Vec<ScheduledEvent>,
+    /// Applications by the Kustomizations that are not deleted, after all events.
+    pub(super) final_applies: Vec<ObjectApply>,
+}
+
+impl Schedule {
+    /// Collects the events of the branches that happen.
+    pub(super) fn new(nodes: &[&Node], context: &ScheduleContext<'_>) -> Self {
+        let mut schedule = Self { events: Vec::new(), final_applies: Vec::new() };
+        for (at, node) in nodes.iter().enumerate() {
+            let is_listed = schedule.add_passes(at, node, context);
+            schedule.add_deletion(at, node, is_listed, context);
+        }
+        schedule
+    }
+
+    /// Adds the reconciliations of a Kustomization. Returns true if its inventory lists the object afterwards.
+    fn add_passes(&mut self, at: usize, node: &Node, context: &ScheduleContext<'_>) -> bool {
+        let is_listed_now = node.inventory.contains(context.id);
+        let mut is_listed = is_listed_now;
+        for (id, pass) in node.numbered_passes() {
+            if pass.is_optional && !(context.happens)(&Branch::Passes(at)) {
+                continue;
+            }
+            let apply = context.apply(node, pass);
+            let is_applied = apply.is_some();
+            let will_be_listed = apply.as_ref().is_some_and(|apply| apply.is_listed(context));
+            if let Some(apply) = apply {
+                self.add(SimulationEvent::Apply(id.clone()), Effect::Apply(apply));
+            }
+            if !matches!(pass.outcome, PassOutcome::Applied(_)) {
+                continue;
+            }
+            let reads_stale_inventory = is_listed_now
+                && turns_pruning_on(node, id.number)
+                && (context.happens)(&Branch::StaleInventory(at, id.number));
+            if pass.spec.prunes() && !is_applied && (is_listed || reads_stale_inventory) {
+                self.add(SimulationEvent::Prune(id), Effect::Delete(node.id.key.clone()));
+            }
+            is_listed = will_be_listed;
+        }
+        is_listed
+    }
+
+    /// Adds the finalization of a Kustomization that is deleted, or the last application of one that is not.
+    fn add_deletion(&mut self, at: usize, node: &Node, is_listed: bool, context: &ScheduleContext<'_>) {
+        let deletion = node.deletion.as_ref();
+        let Some(deletion) =
+            deletion.filter(|deletion| deletion.is_certain || (context.happens)(&Branch::Deletion(at)))
+        else {
+            let last = node.last_pass().filter(|pass| !pass.is_optional && pass.new_inventory().is_some());
+            self.final_applies.extend(last.and_then(|pass| context.apply(node, pass)));
+            return;
+        };
+        let deletes_objects = match &deletion.finalization {
+            Finalization::DeletesObjects => true,
+            Finalization::LeavesObjects(_) => false,
+            Finalization::Depends(_) => (context.happens)(&Branch::Finalization(at)),
+        };
+        let is_known = node.inventory.contains(context.id) || (context.happens)(&Branch::CurrentInventory(at));
+        if is_listed && deletes_objects && is_known {
+            self.add(SimulationEvent::Finalize(node.id.clone()), Effect::Delete(node.id.key.clone()));
+        }
+    }
+
+    fn add(&mut self, event: SimulationEvent, effect: Effect) {
+        self.events.push(ScheduledEvent { event, effect });
+    }
+
+    /// Returns the Kustomizations that apply the object.
+    pub(super) fn appliers(&self) -> impl Iterator<Item = &NamespacedName> {
+        let applies = self.events.iter().filter(|scheduled| matches!(scheduled.effect, Effect::Apply(_)));
+        applies.map(|scheduled| scheduled.event.owner())
+    }
+}
