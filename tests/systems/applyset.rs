@@ -101,7 +101,7 @@ impl Set {
         let after = snapshot(&cluster(), self.namespace);
         let alive: BTreeSet<&str> = after.objects.iter().map(|object| &*object.uid).collect();
         // What a controller made goes with its owner; that is the cluster's garbage collection, not kubectl's.
-        let members = before.objects.iter().filter(|object| object.controller().is_none());
+        let members = before.objects.iter().filter(|object| object.controller_reference().is_none());
         let gone = members.filter(|object| !alive.contains(&*object.uid));
         let theirs: BTreeSet<String> = gone.map(|object| object.uid.to_string()).collect();
         compare(&before, &theirs, &run)

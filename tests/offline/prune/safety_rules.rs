@@ -100,8 +100,8 @@ fn only_leaked_objects_are_planned() {
 fn rule_1_a_label_that_its_controller_did_not_write_plans_nothing() {
     for manager in [None, Some("some-operator")] {
         let snapshot = with_leaked(|object| match manager {
-            None => object.writers.clear(),
-            Some(name) => object.writers[0].manager = name.into(),
+            None => object.managed_fields.clear(),
+            Some(name) => object.managed_fields[0].manager = name.into(),
         });
         assert_ne!(row(&snapshot, &PruneOptions::default()).map(|row| row.0), Some(Action::Delete), "{manager:?}");
     }
@@ -112,7 +112,7 @@ fn rule_1_an_orphan_whose_label_its_controller_did_not_write_plans_nothing() {
     let asked = PruneOptions { include_orphaned: true, ..PruneOptions::default() };
     let snapshot = with_leaked(|object| {
         object.labels = [(NAME, "gone"), (NAMESPACE, "flux-system")].into_iter().collect();
-        object.writers.clear();
+        object.managed_fields.clear();
     });
     assert_ne!(row(&snapshot, &asked).map(|row| row.0), Some(Action::Delete));
 }
@@ -121,7 +121,7 @@ fn rule_1_an_orphan_whose_label_its_controller_did_not_write_plans_nothing() {
 fn rule_1_an_object_with_a_reference_is_not_planned_in_its_own_right() {
     for controller in [true, false] {
         let snapshot = with_leaked(|object| {
-            object.references.push(OwnerReference {
+            object.owner_references.push(OwnerReference {
                 group: "apps".into(),
                 kind: "ReplicaSet".into(),
                 name: "r".into(),
@@ -291,7 +291,7 @@ fn rule_5_an_owner_that_is_not_settled_keeps_its_leaked_objects() {
 
 #[test]
 fn rule_5_what_is_terminating_is_not_planned() {
-    let snapshot = with_leaked(|object| object.deleting = Some(DateTime::UNIX_EPOCH));
+    let snapshot = with_leaked(|object| object.deletion_timestamp = Some(DateTime::UNIX_EPOCH));
     assert_eq!(row(&snapshot, &PruneOptions::default()), keep("terminating"));
 }
 

@@ -63,7 +63,7 @@ impl<'a> FluxControllers<'a> {
         let interval = full.text("/spec/interval").and_then(duration::parse).unwrap_or(DEFAULT_INTERVAL);
         let limit = TimeDelta::from_std(interval * 2).unwrap_or(TimeDelta::MAX);
         full.object
-            .writers
+            .managed_fields
             .iter()
             .filter(|entry| &*entry.subresource == "status" && entry.manager.ends_with(controller))
             .filter_map(|entry| entry.time)

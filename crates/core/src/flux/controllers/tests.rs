@@ -42,7 +42,7 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
     let named = |name: &&str| testing::object("apps", "Deployment", "kept", name);
     snapshot.objects.extend(deployments.iter().map(named));
     let mut kustomization = testing::object(FLUX_GROUP, "Kustomization", "n", "apps");
-    kustomization.writers = vec![crate::kubernetes::object::ManagedFieldsEntry {
+    kustomization.managed_fields = vec![crate::kubernetes::object::ManagedFieldsEntry {
         manager: "kustomize-controller".into(),
         subresource: "status".into(),
         time: Some(taken - chrono::TimeDelta::seconds(written)),

@@ -79,7 +79,7 @@ impl<'a> Cascade<'a> {
                 cascade.by_namespace.entry(&object.id.namespace).or_default().push(object);
             }
             cascade.by_group_kind.entry((&object.id.group, &object.id.kind)).or_default().push(object);
-            for reference in &object.references {
+            for reference in &object.owner_references {
                 cascade.dependents.entry(&reference.uid).or_default().push(object);
             }
         }
@@ -141,7 +141,7 @@ impl<'a> Cascade<'a> {
     /// Returns true if the garbage collector deletes a dependent: every owner is absent for it or deleted.
     fn has_no_owner_left(&self, dependent: &ObjectMetadata, deleted: &HashSet<&str>) -> bool {
         let namespace = &dependent.id.namespace;
-        dependent.references.iter().all(|reference| {
+        dependent.owner_references.iter().all(|reference| {
             let owner = self.by_uid.get(&*reference.uid);
             let is_namespaced = match owner {
                 Some(owner) => !owner.id.namespace.is_empty(),
@@ -175,7 +175,11 @@ mod tests {
         };
         let uid = format!("{}/{}", id.namespace, id.name).into();
         let references = references.iter().map(reference).collect();
-        ObjectMetadata { uid, references, ..testing::object(&id.group, &id.kind, &id.namespace, &id.name) }
+        ObjectMetadata {
+            uid,
+            owner_references: references,
+            ..testing::object(&id.group, &id.kind, &id.namespace, &id.name)
+        }
     }
 
     fn cascaded(objects: Vec<ObjectMetadata>, root: &str) -> Vec<String> {

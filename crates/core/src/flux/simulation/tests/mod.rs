@@ -182,7 +182,8 @@ fn a_parent_undoes_a_suspension_by_kubectl_but_not_by_flux() {
         let mut cluster = TestCluster::new(&one_child(json!({})));
         let full = cluster.kustomization("k");
         full.content["spec"]["suspend"] = true.into();
-        full.object.writers = vec![ManagedFieldsEntry { manager: manager.into(), suspend: true, ..Default::default() }];
+        full.object.managed_fields =
+            vec![ManagedFieldsEntry { manager: manager.into(), suspend: true, ..Default::default() }];
         assert_eq!(cluster.rows(&after), expected, "{manager}");
     }
 }

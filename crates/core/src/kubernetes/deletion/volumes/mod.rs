@@ -96,7 +96,7 @@ impl<'a> Volumes<'a> {
         for volume in self.bound.get(&*claim.uid).into_iter().flatten() {
             let outcome = match reclaim_outcome(volume) {
                 ReclaimOutcome::Deleted => ReclaimOutcome::Deleted,
-                _ if volume.object.deleting.is_some() => ReclaimOutcome::Released,
+                _ if volume.object.deletion_timestamp.is_some() => ReclaimOutcome::Released,
                 outcome => outcome,
             };
             volumes.push((&volume.object, outcome));
