@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gitops_core::plan::ReasonCode;
+
 const ROOTS: [&str; 2] = ["crates/core/src", "src"];
 
 /// Crates and functions that the core must not use.
@@ -65,7 +67,7 @@ fn without_tests(file: &Path) -> String {
     text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned()
 }
 
-/// Returns true for unit tests, which may import everything and read files.
+/// Returns true for unit tests, which may import everything.
 fn is_test(path: &Path) -> bool {
     path.ends_with("tests.rs")
         || path.ends_with("testing.rs")
@@ -75,14 +77,29 @@ fn is_test(path: &Path) -> bool {
 #[test]
 fn the_core_does_no_input_and_output() {
     let mut found = vec![];
-    for file in files(Path::new("crates/core/src")).into_iter().filter(|file| !is_test(file)) {
-        for (number, line) in without_tests(&file).lines().enumerate() {
+    for file in files(Path::new("crates/core/src")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             let names = FORBIDDEN.iter().find(|name| code.contains(**name));
             found.extend(names.map(|name| format!("{}:{}: {name}", file.display(), number + 1)));
         }
     }
     assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_reason_code_is_used() {
+    let mut code = String::new();
+    for file in files(Path::new("crates/core/src")) {
+        if !is_test(&file) && !file.ends_with("plan/reason.rs") {
+            code += &without_tests(&file);
+        }
+    }
+    let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != ':').collect();
+    let codes = ReasonCode::ALL.iter().map(|(code, _)| format!("ReasonCode::{code:?}"));
+    let unused: Vec<_> = codes.filter(|code| !words.iter().any(|word| word.ends_with(code.as_str()))).collect();
+    assert!(unused.is_empty(), "{unused:?}");
 }
 
 #[test]

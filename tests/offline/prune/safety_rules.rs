@@ -258,7 +258,7 @@ fn rule_4_orphaned_objects_need_a_wish_and_an_owner_of_their_system() {
     assert_eq!(row(&snapshot, &asked), delete("orphaned"));
     let mut hub = with_leaked(orphan);
     hub.full.clear();
-    assert_eq!(row(&hub, &asked), keep("hub"), "owners may live in another cluster");
+    assert_eq!(row(&hub, &asked), keep("owner-elsewhere"), "owners may live in another cluster");
     let sure = PruneOptions { assume_no_hub: true, ..asked };
     assert_eq!(row(&hub, &sure), delete("orphaned"));
 }
@@ -285,7 +285,7 @@ fn rule_5_an_owner_that_is_not_settled_keeps_its_leaked_objects() {
     for (what, change) in cases {
         let mut snapshot = with_leaked(|_| ());
         change(&mut snapshot);
-        assert_eq!(row(&snapshot, &PruneOptions::default()), keep("owner-not-settled"), "{what}");
+        assert_eq!(row(&snapshot, &PruneOptions::default()), keep("owner-untrusted"), "{what}");
     }
 }
 
@@ -330,9 +330,9 @@ fn rule_6_namespaces_and_definitions_need_their_flag_and_some_namespaces_never_g
     let namespace = || ObjectId::new("", "Namespace", "", "old");
     let crd = || ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com");
     let allowed = || PruneOptions { allow_namespaces: true, allow_crds: true, ..PruneOptions::default() };
-    assert_eq!(plan_of(namespace(), PruneOptions::default()), keep("namespace"));
+    assert_eq!(plan_of(namespace(), PruneOptions::default()), keep("not-allowed"));
     assert_eq!(plan_of(namespace(), allowed()), delete("leaked"));
-    assert_eq!(plan_of(crd(), PruneOptions::default()), keep("crd"));
+    assert_eq!(plan_of(crd(), PruneOptions::default()), keep("not-allowed"));
     assert_eq!(plan_of(crd(), allowed()), delete("leaked"));
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         let id = ObjectId::new("", "Namespace", "", name);
