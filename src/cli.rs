@@ -1,12 +1,11 @@
 //! The command line: verbs and global flags; no logic.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cluster::config::args::ConnectionArgs;
 use crate::commands;
 
-/// Shows what GitOps tools manage in a cluster, suspends and resumes them with a reason, and says before the fact what
-/// a prune will delete.
+/// Inspect, suspend, resume and prune what GitOps tools manage
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-gitops",
@@ -16,16 +15,16 @@ use crate::commands;
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true,
-    max_term_width = 100
+    max_term_width = 100,
+    after_help = "Use \"kubectl gitops COMMAND --help\" for more information about a command.\n\
+                  Use \"kubectl gitops options\" for the connection options of all commands."
 )]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
-    /// How to reach the cluster.
     #[command(flatten)]
     pub connection: ConnectionArgs,
-    /// Log what is sent and received on standard error; a number as in kubectl, 6 and above show requests
+    /// Log level as in kubectl; 6 and above log requests to standard error
     #[arg(
         short = 'v',
         long = "v",
@@ -49,9 +48,27 @@ pub enum Command {
     Snapshot(commands::snapshot::SnapshotArgs),
     Completion(commands::completion::CompletionArgs),
     Man(commands::man::ManArgs),
+    /// Print the connection options, which all commands take
+    Options,
     /// Print the version
     Version,
-    /// Candidates for a word, in the protocol of kubectl's plugin completion
+    /// Print candidates for a word, in the protocol of kubectl's plugin completion
     #[command(name = "__complete", hide = true)]
     Complete(commands::completion::CompleteArgs),
+}
+
+/// Heading of the connection flags.
+pub const CONNECTION: &str = "Connection options";
+
+/// Returns the command line. As in kubectl, the help of a command shows the namespace as its only connection flag;
+/// `options` shows all of them.
+pub fn command() -> clap::Command {
+    Cli::command().mut_args(|argument| {
+        let is_shown = argument.get_help_heading() != Some(CONNECTION) && argument.get_id() != "verbosity";
+        match argument.get_id().as_str() {
+            "namespace" => argument.help_heading(None),
+            _ if is_shown => argument,
+            _ => argument.hide(true),
+        }
+    })
 }

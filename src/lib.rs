@@ -12,3 +12,4 @@ pub mod exit;
 pub mod output;
 pub mod suggest;
 pub mod tools;
+pub mod usage;

@@ -1,13 +1,13 @@
 //! Entry point: parses the command line, runs the verb, prints the error and its hint, and exits with its code.
 
-use clap::Parser;
-use kubectl_gitops::cli::{Cli, Command};
+use kubectl_gitops::cli::Command;
 use kubectl_gitops::commands;
 use kubectl_gitops::commands::Session;
 use kubectl_gitops::error::{Error, Result};
 use kubectl_gitops::exit::ExitCode;
 use kubectl_gitops::output::sanitize;
 use kubectl_gitops::output::terminal::Terminal;
+use kubectl_gitops::usage::{self, Rejection};
 use tokio::runtime::Runtime;
 
 /// Prefixes of messages that kubectl prints without `error: `.
@@ -18,7 +18,16 @@ fn main() -> std::process::ExitCode {
     if let Some(answer) = commands::completion::called_by_name() {
         return finish(&mut Terminal::process(), answer);
     }
-    let cli = Cli::parse();
+    let cli = match usage::parse(std::env::args_os().collect()) {
+        Ok(cli) => cli,
+        Err(Rejection::Usage(error)) => return finish(&mut Terminal::process(), Err(error)),
+        Err(Rejection::Help(text)) => {
+            let mut terminal = Terminal::process();
+            let outcome = terminal.data(&text).map(|()| ExitCode::Done);
+            return finish(&mut terminal, outcome);
+        }
+        Err(Rejection::Display(error)) => error.exit(),
+    };
     init_logging(cli.verbosity);
     let mut session = Session { connection: cli.connection, terminal: Terminal::process(), now: chrono::Utc::now() };
     let outcome = run(cli.command, &mut session);
@@ -35,6 +44,7 @@ fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
         Command::Snapshot(args) => block_on(commands::snapshot::run(&args, session)),
         Command::Completion(args) => commands::completion::run(&args, session),
         Command::Man(args) => commands::man::run(&args),
+        Command::Options => commands::options(session),
         Command::Version => commands::version(session),
         Command::Complete(args) => commands::completion::complete(&args, session),
     }

@@ -1,6 +1,6 @@
 //! Suggestions for mistyped names, for hints.
 
-/// Returns the candidate closest to `word` by Levenshtein distance, ignoring letter case.
+/// Returns the candidate closest to `word` by edit distance, in which two swapped letters are one edit, ignoring letter case.
 ///
 /// Returns `None` if every candidate differs by more than a third of the word, or in every letter.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -9,7 +9,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let word = word.to_lowercase();
     candidates
         .into_iter()
-        .map(|candidate| (strsim::levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()
         .map(|(_, candidate)| candidate)

@@ -5,21 +5,28 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::cli::Cli;
+use crate::cli::{self, Cli};
 use crate::error::{Error, Result};
 use crate::exit::{EXIT_STATUS, ExitCode};
+use gitops_core::plan::ReasonCode;
 
-/// The pages carry the day of the release, not of the build, so that building twice gives the same bytes.
+/// Date of the release. A build date would make every build different.
 const DATE: &str = "2026-11-21";
 
-/// Environment that the verbs read.
+/// Environment variables that the verbs read.
 const ENVIRONMENT: [(&str, &str); 4] = [
     ("KUBECONFIG", "configuration files, separated by colons; missing ones are ignored"),
     ("KUBECTL_GITOPS_ANNOTATION_HONOURED", "true: this cluster's controllers honour the suspended annotation"),
     ("HTTPS_PROXY, NO_PROXY", "proxy for the API server, unless the configuration names one"),
     ("NO_COLOR", "no colour; no meaning is carried by colour alone"),
+];
+
+/// Files that the verbs read.
+const FILES: [(&str, &str); 2] = [
+    ("~/.kube/config", "configuration without --kubeconfig and KUBECONFIG"),
+    ("~/.kube/kuberc", "policy for credential plugins; KUBERC names another file"),
 ];
 
 /// Write the man pages into a directory
@@ -31,9 +38,6 @@ pub struct ManArgs {
 }
 
 /// Writes the pages.
-///
-/// # Errors
-/// When the directory cannot be written.
 pub fn run(args: &ManArgs) -> Result<ExitCode> {
     let failed = |error: std::io::Error| Error::failed(format!("cannot write {}: {error}", args.directory.display()));
     fs::create_dir_all(&args.directory).map_err(failed)?;
@@ -43,29 +47,46 @@ pub fn run(args: &ManArgs) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// File name and content of every page.
-///
-/// # Errors
-/// None in practice: pages are written to memory.
+/// Returns the file name and the content of every page.
 pub fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut root = Cli::command();
     root.build();
-    let verbs: Vec<Command> = root.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned().collect();
-    let names: Vec<String> = verbs.iter().map(|verb| format!("kubectl-gitops-{}", verb.get_name())).collect();
-    let mut pages = vec![("kubectl-gitops.1".to_owned(), page(root, "kubectl-gitops", &names)?)];
-    for (verb, name) in verbs.into_iter().zip(&names) {
-        let others = [String::from("kubectl-gitops")];
-        pages.push((format!("{name}.1"), page(verb, name, &others)?));
-    }
+    let mut verbs = cli::command();
+    verbs.build();
+    let mut names = vec![];
+    page_names(&verbs, "kubectl-gitops", &mut names);
+    let mut pages = vec![("kubectl-gitops.1".to_owned(), page(&root, "kubectl-gitops", &names[1..])?)];
+    add_pages(&verbs, "kubectl-gitops", &mut pages)?;
     Ok(pages)
 }
 
-fn page(command: Command, name: &str, others: &[String]) -> std::io::Result<Vec<u8>> {
-    let examples = command.get_after_long_help().map(ToString::to_string);
-    let subcommands = command.has_subcommands();
-    let options = command.get_arguments().any(|argument| !argument.is_hide_set());
-    let command = command.after_long_help("").after_help("").display_name(name.to_owned());
-    let man = Man::new(command)
+fn page_names(command: &Command, name: &str, names: &mut Vec<String>) {
+    names.push(name.to_owned());
+    for subcommand in visible_subcommands(command) {
+        page_names(subcommand, &format!("{name}-{}", subcommand.get_name()), names);
+    }
+}
+
+/// Adds the pages of the subcommands, each before its own subcommands.
+fn add_pages(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
+    for subcommand in visible_subcommands(command) {
+        let own = format!("{name}-{}", subcommand.get_name());
+        let mut related = vec![name.to_owned()];
+        related.extend(visible_subcommands(subcommand).map(|sub| format!("{own}-{}", sub.get_name())));
+        pages.push((format!("{own}.1"), page(subcommand, &own, &related)?));
+        add_pages(subcommand, &own, pages)?;
+    }
+    Ok(())
+}
+
+fn visible_subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set())
+}
+
+fn page(command: &Command, name: &str, related: &[String]) -> std::io::Result<Vec<u8>> {
+    let bare = command.clone().after_long_help("").after_help("").display_name(name.to_owned());
+    let bare = bare.mut_args(|argument| argument.hide_short_help(false));
+    let man = Man::new(bare)
         .title(name.to_uppercase())
         .section("1")
         .date(DATE)
@@ -74,37 +95,59 @@ fn page(command: Command, name: &str, others: &[String]) -> std::io::Result<Vec<
     let mut text = vec![];
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
-    man.render_synopsis_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
     man.render_description_section(&mut text)?;
-    if options {
+    if command.get_arguments().any(|argument| !argument.is_hide_set()) {
         man.render_options_section(&mut text)?;
     }
-    if subcommands {
+    if visible_subcommands(command).next().is_some() {
         man.render_subcommands_section(&mut text)?;
     }
-    own_sections(examples.as_deref(), others).to_writer(&mut text)?;
-    Ok(text)
-}
-
-fn own_sections(examples: Option<&str>, others: &[String]) -> Roff {
     let mut roff = Roff::default();
-    roff.control("SH", ["EXIT STATUS"]);
-    for (code, meaning) in EXIT_STATUS {
-        roff.control("TP", []).text([bold((code as u8).to_string())]).text([roman(meaning)]);
+    if name == "kubectl-gitops-prune" {
+        list(&mut roff, "REASON CODES", ReasonCode::ALL.iter().map(|(code, meaning)| (code.to_string(), *meaning)));
     }
-    roff.control("SH", ["ENVIRONMENT"]);
-    for (name, meaning) in ENVIRONMENT {
-        roff.control("TP", []).text([bold(name)]).text([roman(meaning)]);
-    }
-    if let Some(examples) = examples {
+    list(&mut roff, "EXIT STATUS", EXIT_STATUS.iter().map(|(code, meaning)| ((*code as u8).to_string(), *meaning)));
+    list(&mut roff, "ENVIRONMENT", ENVIRONMENT.iter().map(|(name, meaning)| ((*name).to_owned(), *meaning)));
+    list(&mut roff, "FILES", FILES.iter().map(|(name, meaning)| ((*name).to_owned(), *meaning)));
+    if let Some(examples) = command.get_after_long_help().map(ToString::to_string) {
         roff.control("SH", ["EXAMPLES"]).control("nf", []);
         for line in examples.lines().skip_while(|line| line.trim_end() == "Examples:") {
             roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
         }
         roff.control("fi", []);
     }
-    roff.control("SH", ["SEE ALSO"]);
-    let others = others.iter().map(|name| format!("{name}(1)")).collect::<Vec<_>>().join(", ");
-    roff.text([roman(format!("kubectl(1), {others}"))]);
+    let related: Vec<String> = related.iter().map(|name| format!("{name}(1)")).collect();
+    roff.control("SH", ["SEE ALSO"]).text([roman(format!("kubectl(1), {}", related.join(", ")))]);
+    roff.to_writer(&mut text)?;
+    Ok(text)
+}
+
+/// Returns the SYNOPSIS section: the usage lines of the help.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let mut roff = Roff::default();
+    roff.control("SH", ["SYNOPSIS"]);
+    for line in usage.trim_start_matches("Usage:").lines().map(str::trim) {
+        let words = line.split_inclusive(' ').map(word);
+        roff.text(words.collect::<Vec<_>>()).control("br", []);
+    }
     roff
+}
+
+/// Sets commands and flags in bold, and placeholders in italics.
+fn word(word: &str) -> Inline {
+    let name = word.trim_matches(|c: char| "[]<>. ".contains(c));
+    match name {
+        _ if name.len() > 1 && !name.chars().any(char::is_lowercase) => italic(word),
+        _ => bold(word),
+    }
+}
+
+/// Adds a section with a list of terms.
+fn list<'a>(roff: &mut Roff, heading: &str, rows: impl Iterator<Item = (String, &'a str)>) {
+    roff.control("SH", [heading]);
+    for (term, meaning) in rows {
+        roff.control("TP", []).text([bold(term)]).text([roman(meaning)]);
+    }
 }

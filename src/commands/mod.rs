@@ -16,7 +16,9 @@ pub mod suspend;
 use std::path::Path;
 
 use chrono::{DateTime, Utc};
+use clap::CommandFactory;
 
+use crate::cli::Cli;
 use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::error::{Error, Result};
@@ -96,6 +98,16 @@ impl Session {
         }
         if gaps.is_empty() { ExitCode::Done } else { ExitCode::Partial }
     }
+}
+
+/// Prints the connection options.
+pub fn options(session: &mut Session) -> Result<ExitCode> {
+    let mut root = Cli::command()
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .help_template("The following options can be passed to any command:\n\n{options}\n");
+    session.terminal.data(&root.render_help().to_string())?;
+    Ok(ExitCode::Done)
 }
 
 /// Prints the version.

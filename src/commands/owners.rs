@@ -5,25 +5,29 @@ use crate::suggest::nearest;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::{OwnerId, SYSTEMS};
 
-/// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names.
+/// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names; `namespace` settles which one `KIND/NAME` means.
 ///
-/// # Errors
-/// If none or several match. The hint names the nearest match or the candidates.
-pub fn find(text: &str, index: &Index<'_>) -> Result<OwnerId> {
-    let Some((first, rest)) = text.split_once('/') else {
-        return Err(Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))
-            .hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind"));
-    };
-    // Names can contain slashes, such as APPLICATION/ENVIRONMENT or a URL.
-    let is_named = |owner: &OwnerId| {
-        let with_namespace = rest.split_once('/').filter(|_| first == owner.namespace);
-        let mut readings = with_namespace.into_iter().chain([(first, rest)]);
-        readings.any(|(kind, name)| is_kind(kind, &owner.kind) && name == owner.name)
-    };
-    let found: Vec<OwnerId> = index.owners().map(|owner| owner.id.clone()).filter(is_named).collect();
-    match &found[..] {
-        [one] => Ok(one.clone()),
-        [] => {
+/// Fails if no owner or several owners match; the hint has the nearest match or the candidates.
+pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<OwnerId> {
+    let (first, rest) = parse(text)?;
+    let mut found: Vec<&OwnerId> = vec![];
+    let mut elsewhere: Vec<&OwnerId> = vec![];
+    // Some names of owners contain slashes: APPLICATION/ENVIRONMENT of qbec, the URL of a source of Flux v1.
+    let qualified = rest.split_once('/').map(|(kind, name)| (first, kind, name));
+    for owner in index.owners().map(|owner| &owner.id) {
+        let names = |kind: &str, name: &str| is_kind(kind, &owner.kind) && name == owner.name;
+        if qualified.is_some_and(|(place, kind, name)| place == owner.namespace && names(kind, name)) {
+            found.push(owner);
+        } else if names(first, rest) {
+            match namespace.is_none_or(|namespace| owner.namespace.is_empty() || owner.namespace == namespace) {
+                true => found.push(owner),
+                false => elsewhere.push(owner),
+            }
+        }
+    }
+    match (&found[..], &elsewhere[..]) {
+        ([one], _) => Ok((*one).clone()),
+        ([], []) => {
             let names: Vec<String> = index.owners().map(|owner| kind_and_name(&owner.id)).collect();
             let error = Error::failed(format!("no owner {text:?} in this cluster"));
             Err(match nearest(text, names.iter().map(String::as_str)) {
@@ -31,12 +35,27 @@ pub fn find(text: &str, index: &Index<'_>) -> Result<OwnerId> {
                 None => error.hint("`kubectl gitops inventory` lists the owners"),
             })
         }
-        several => {
-            let names: Vec<_> =
-                several.iter().map(|owner| format!("{}/{}", owner.namespace, kind_and_name(owner))).collect();
-            Err(Error::usage(format!("{text:?} is not unique")).hint(format!("name one of {}", names.join(", "))))
+        ([], elsewhere) => {
+            let error = format!("no owner {text:?} in namespace {:?}", namespace.unwrap_or_default());
+            Err(Error::failed(error).hint(format!("there is {}", candidates(elsewhere))))
         }
+        (several, _) => Err(Error::usage(format!("{text:?} is not unique"))
+            .hint(format!("select a namespace with -n, or name one of {}", candidates(several)))),
     }
+}
+
+/// Splits the name of an owner at its first slash.
+pub fn parse(text: &str) -> Result<(&str, &str)> {
+    text.split_once('/').ok_or_else(|| {
+        Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))
+            .hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind")
+    })
+}
+
+fn candidates(owners: &[&OwnerId]) -> String {
+    let names: Vec<String> =
+        owners.iter().map(|owner| format!("{}/{}", owner.namespace, kind_and_name(owner))).collect();
+    names.join(", ")
 }
 
 /// Returns true if a word means a kind: in any case, singular or plural, or its short name.

@@ -29,7 +29,7 @@ use gitops_core::kubernetes::object::{Resource, ResourceType};
 /// --wait, the command ends when each object was reconciled after this request and is ready, or when one fails.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "kubectl gitops resume TYPE NAME… | TYPE/NAME… | [TYPE[,TYPE…]] {-l SELECTOR | --all} [OPTIONS]",
+    override_usage = "kubectl gitops resume {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops resume [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_long_help = "Examples:
   # Resume a Kustomization and wait until it is reconciled
   kubectl gitops resume kustomization apps --spec --wait

@@ -27,7 +27,7 @@ use gitops_core::kubernetes::object::Resource;
 /// An existing message is kept unless --overwrite is given.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "kubectl gitops suspend TYPE NAME… | TYPE/NAME… | [TYPE[,TYPE…]] {-l SELECTOR | --all} [OPTIONS]",
+    override_usage = "kubectl gitops suspend {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_long_help = "Examples:
   # Suspend a Kustomization with a message, so that the controllers of today stop
   kubectl gitops suspend kustomization apps --spec -m \"drill until noon, see INC-42\"

@@ -99,7 +99,7 @@ mod tests {
         let content =
             json!({"spec": {"sourceRef": {"kind": "Bucket", "name": "b"}}, "status": {"conditions": [ready]}});
         let mut full = flux_object("Kustomization", content, &[(ANNOTATION, "drill\u{1b}[2J"), (SUSPENDED_BY, "ada")]);
-        full.object.writers = vec![owner_of(FIELD_MANAGER, false, 60, &[ANNOTATION])];
+        full.object.managed_fields = vec![owner_of(FIELD_MANAGER, false, 60, &[ANNOTATION])];
         let items = [FluxObject::new(&full, &ObjectsById::new(), &[])];
         let now = noon() + chrono::TimeDelta::minutes(11);
         assert_eq!(

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gitops_core::plan::ReasonCode;
+
 const ROOTS: [&str; 2] = ["crates/core/src", "src"];
 
 /// Crates and functions that the core must not use.
@@ -78,6 +80,21 @@ fn the_core_does_no_input_and_output() {
         }
     }
     assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_reason_code_is_used() {
+    let mut code = String::new();
+    for file in files(Path::new("crates/core/src")) {
+        if !is_test(&file) && !file.ends_with("plan/reason.rs") {
+            let text = fs::read_to_string(&file).unwrap();
+            code += text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        }
+    }
+    let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != ':').collect();
+    let codes = ReasonCode::ALL.iter().map(|(code, _)| format!("ReasonCode::{code:?}"));
+    let unused: Vec<_> = codes.filter(|code| !words.iter().any(|word| word.ends_with(code.as_str()))).collect();
+    assert!(unused.is_empty(), "{unused:?}");
 }
 
 #[test]

@@ -64,7 +64,25 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn usage_errors_exit_with_code_2() {
     let mut transcript = Transcript::default();
-    for line in ["prune --plan --max-percent=101", "prune --out x", "prun", "get -o bogus"] {
+    let lines = [
+        "prune --plan --max-percent=101",
+        "prune --parallel 0",
+        "prune --out x",
+        "prune --snapshot x",
+        "prune --repo .",
+        "prune qbec --repo .",
+        "prune --repo . --plan qbec --env dev --qbec-root .",
+        "prune --plan -f deploy",
+        "prune --apply x --plan",
+        "prune qbce",
+        "prune web",
+        "prun",
+        "get -o bogus",
+        "get -o",
+        "get --selecto x",
+        "get --context a --context b",
+    ];
+    for line in lines {
         let run = alone(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(run.code, 2, "{line}: {run}");
         transcript.add(line, &run);

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use clap::CommandFactory;
-use kubectl_gitops::cli::Cli;
+use clap::Command;
+use gitops_core::plan::ReasonCode;
+use kubectl_gitops::cli;
 use kubectl_gitops::commands::man::pages;
+use test_support::gitops::{Run, command};
 
 #[test]
 fn committed_pages_are_up_to_date() {
@@ -22,20 +24,60 @@ fn every_page_has_every_section_and_every_flag() {
         let page = pages.iter().find(|(page, _)| page == name).unwrap_or_else(|| panic!("no page {name}"));
         String::from_utf8(page.1.clone()).unwrap().replace("\\-", "-")
     };
-    let mut root = Cli::command();
+    let mut root = cli::command();
     root.build();
-    for verb in root.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        let page = text(&format!("kubectl-gitops-{}.1", verb.get_name()));
-        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"] {
+    check(&root, "kubectl-gitops", &text);
+    for (code, _) in ReasonCode::ALL {
+        assert!(text("kubectl-gitops-prune.1").contains(&code.to_string()), "{code}");
+    }
+}
+
+/// Checks the pages of the commands below a command.
+fn check(command: &Command, name: &str, text: &impl Fn(&str) -> String) {
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let name = format!("{name}-{}", verb.get_name());
+        let page = text(&format!("{name}.1"));
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES", "SEE ALSO"] {
             assert!(
                 page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")),
-                "{}: {section}",
-                verb.get_name()
+                "{name}: {section}"
             );
         }
         for flag in verb.get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(|flag| flag.get_long()) {
-            assert!(page.contains(&format!("--{flag}")), "{}: --{flag}", verb.get_name());
+            assert!(page.contains(&format!("--{flag}")), "{name}: --{flag}");
         }
-        assert!(page.contains(&format!("kubectl gitops {}", verb.get_name())), "the synopsis says how it is called");
+        let call = format!("\\fB{}", verb.get_bin_name().unwrap().split(' ').next().unwrap());
+        assert!(page.contains(&call), "{name}: the synopsis says how it is called");
+        check(verb, &name, text);
+    }
+}
+
+/// As in kubectl, the short help fits on one screen, the long help on two, and every flag has one line.
+#[test]
+fn help_fits_on_one_and_on_two_screens() {
+    let mut root = cli::command();
+    root.build();
+    let mut paths = vec![];
+    collect_paths(&root, &mut vec![], &mut paths);
+    assert!(paths.len() > 10);
+    for path in paths {
+        for (flag, limit) in [("-h", 40), ("--help", 80)] {
+            let mut words: Vec<&str> = path.iter().map(String::as_str).collect();
+            words.push(flag);
+            let run = Run::of(command(&words).env("COLUMNS", "100"));
+            let lines = run.stdout.lines().count();
+            assert!(run.code == 0 && lines <= limit, "{path:?} {flag}: {lines} lines\n{run}");
+            let widest = run.stdout.lines().max_by_key(|line| line.chars().count()).unwrap_or_default();
+            assert!(widest.chars().count() <= 100, "{path:?} {flag}: {widest}");
+        }
+    }
+}
+
+fn collect_paths(command: &Command, path: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
+    paths.push(path.clone());
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        path.push(verb.get_name().to_owned());
+        collect_paths(verb, path, paths);
+        path.pop();
     }
 }

@@ -87,7 +87,7 @@ impl Set {
 
     fn plan(&self, args: &[&str]) -> Run {
         let file = self.file();
-        let fixed = ["prune", "--plan", "-o", "json", "--by", "applyset", "-f", &file, "--allow-namespaces"];
+        let fixed = ["prune", "applyset", "--plan", "-o", "json", "-f", &file, "--allow-namespaces"];
         let parent: Vec<&str> = self.parent.iter().map(String::as_str).collect();
         gitops(&cluster(), &[&fixed, &parent[..], args].concat())
     }
@@ -101,7 +101,7 @@ impl Set {
         let after = snapshot(&cluster(), self.namespace);
         let alive: BTreeSet<&str> = after.objects.iter().map(|object| &*object.uid).collect();
         // What a controller made goes with its owner; that is the cluster's garbage collection, not kubectl's.
-        let members = before.objects.iter().filter(|object| object.controller().is_none());
+        let members = before.objects.iter().filter(|object| object.controller_reference().is_none());
         let gone = members.filter(|object| !alive.contains(&*object.uid));
         let theirs: BTreeSet<String> = gone.map(|object| object.uid.to_string()).collect();
         compare(&before, &theirs, &run)
@@ -173,7 +173,7 @@ fn this_tool_prunes_in_kubectls_place_and_kubectl_finds_nothing_left() {
     set.write(&[cm("done", "a"), cm("done", "b"), cm("done", "c")].concat());
     assert!(set.apply(&[]).status.success());
     set.write(&cm("done", "a"));
-    let verb = ["prune", "--by", "applyset", "--applyset", "my-set", "-n", "done", "-f", &set.file(), "--yes"];
+    let verb = ["prune", "applyset", "--applyset", "my-set", "-n", "done", "-f", &set.file(), "--yes"];
     let refused = gitops(&cluster(), &verb);
     assert_eq!(refused.code, 6, "{}", refused.stderr);
     assert!(

@@ -33,12 +33,12 @@ pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectMet
         resource_version: "1".into(),
         generation: 1,
         created: None,
-        deleting: None,
+        deletion_timestamp: None,
         finalizers: vec![],
         labels: KeyValues::default(),
         annotations: KeyValues::default(),
-        references: vec![],
-        writers: vec![],
+        owner_references: vec![],
+        managed_fields: vec![],
     }
 }
 
@@ -69,7 +69,7 @@ impl Make for ObjectMetadata {
 
     fn writer(mut self, manager: &str, key: &str) -> Self {
         let keys: Vec<Box<str>> = vec![key.into()];
-        self.writers.push(ManagedFieldsEntry {
+        self.managed_fields.push(ManagedFieldsEntry {
             manager: manager.into(),
             labels: keys.clone(),
             annotations: keys,
@@ -80,13 +80,13 @@ impl Make for ObjectMetadata {
 
     fn controlled_by(mut self, uid: &str) -> Self {
         self = self.referring_to(uid);
-        self.references.last_mut().expect("just pushed").controller = true;
+        self.owner_references.last_mut().expect("just pushed").controller = true;
         self
     }
 
     fn referring_to(mut self, uid: &str) -> Self {
         let (group, kind) = ("apps".into(), "ReplicaSet".into());
-        self.references.push(OwnerReference {
+        self.owner_references.push(OwnerReference {
             group,
             kind,
             name: "x".into(),

@@ -166,7 +166,7 @@ pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Intern
         content.remove(key);
     }
     let mut object = trim(&partial.metadata, kind, interner);
-    object.writers = super::metadata::writers(&partial.metadata, interner);
+    object.managed_fields = super::metadata::writers(&partial.metadata, interner);
     Ok(Resource { object, content: Value::Object(content) })
 }
 

@@ -152,12 +152,16 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
         resource_version: (&*metadata.resource_version).into(),
         generation: metadata.generation,
         created: metadata.creation_timestamp,
-        deleting: metadata.deletion_timestamp,
+        deletion_timestamp: metadata.deletion_timestamp,
         finalizers: metadata.finalizers.iter().map(|finalizer| (&**finalizer).into()).collect(),
         labels: metadata.labels.iter().map(|(key, value)| (interner.intern(key), interner.intern(value))).collect(),
         annotations: known.collect(),
-        references: metadata.owner_references.iter().map(|reference| trim_reference(reference, interner)).collect(),
-        writers,
+        owner_references: metadata
+            .owner_references
+            .iter()
+            .map(|reference| trim_reference(reference, interner))
+            .collect(),
+        managed_fields: writers,
     }
 }
 
@@ -280,8 +284,8 @@ mod tests {
         assert_eq!(object.annotations.get("huge"), None);
         assert_eq!(object.annotations.get("reconcile.fluxcd.io/suspended"), Some("drill"));
         assert_eq!(object.labels.get("app"), Some("x"));
-        assert_eq!(&*object.references[0].group, "apps");
-        assert_eq!(object.writers.len(), 1, "only the entry that owns a known key is kept");
-        assert_eq!(object.writers[0].labels, ["kustomize.toolkit.fluxcd.io/name".into()]);
+        assert_eq!(&*object.owner_references[0].group, "apps");
+        assert_eq!(object.managed_fields.len(), 1, "only the entry that owns a known key is kept");
+        assert_eq!(object.managed_fields[0].labels, ["kustomize.toolkit.fluxcd.io/name".into()]);
     }
 }

@@ -1,9 +1,8 @@
-//! Carries out a plan: dry-run of everything first, then one object after another (or some of one wave side by side),
-//! each judged again right before.
-//!
-//! Source: design 3.4, rule 7. Nothing here decides what may go; `judge` does, on a fresh reading.
+//! Execution of a plan: a dry-run of every deletion first, then the deletions wave by wave, each after a fresh read and a
+//! re-evaluation (docs/reference/ownership.md 8, rule 7).
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -21,28 +20,86 @@ use gitops_core::plan::execution::waves;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
 use gitops_core::plan::{Change, Plan};
 
-/// How often a deletion is tried again when the object changed between its last reading and the DELETE.
-const CONFLICTS: usize = 3;
+/// Number of attempts to delete an object that changes between its last read and the DELETE.
+const ATTEMPTS: usize = 3;
+/// Maximum number of objects that are re-evaluated together.
+const BATCH: usize = 200;
 
-/// Judges a fresh reading: `None` lets it go, text says why it stays.
-pub type Reevaluate<'a> = dyn Fn(&Snapshot, &ObjectId) -> Option<String> + 'a;
+/// Re-evaluates objects of a snapshot. Returns the reason to keep each of them, or `None` to delete it.
+pub type Reevaluate<'a> = dyn Fn(&Snapshot, &[&ObjectId]) -> Vec<Option<String>> + 'a;
 
-/// How to execute.
+/// Options of an execution.
 #[derive(Clone, Debug)]
 pub struct Execution {
-    /// How long to wait for each object to be gone.
+    /// Time to wait for each object to be gone.
     pub timeout: Duration,
-    /// What goes first, wave by wave; what is not named comes after it, in Flux's order.
+    /// Objects in the order of deletion, wave by wave. Objects that it does not name follow in Flux's order.
     pub waves: Vec<Vec<ObjectId>>,
-    /// How many objects of one wave go side by side.
+    /// Maximum number of objects of one wave that are deleted at the same time.
     pub parallel: usize,
 }
 
+/// The cluster as it was read last, and the re-evaluations that hold for it.
+struct FreshState<'a> {
+    snapshot: &'a mut Snapshot,
+    reevaluate: &'a Reevaluate<'a>,
+    /// Reasons to keep objects, for the snapshot as it is.
+    reasons: HashMap<ObjectId, Option<String>>,
+}
+
+impl FreshState<'_> {
+    /// Replaces an object, or removes it if `fresh` is `None`.
+    fn update_object(&mut self, id: &ObjectId, fresh: Option<&ObjectMetadata>) {
+        if !is_equal(self.snapshot.object(id), fresh) {
+            self.reasons.clear();
+        }
+        self.snapshot.replace_object(id, fresh.cloned());
+    }
+
+    /// Replaces an owner, or removes it if `fresh` is `None`.
+    fn update_owner(&mut self, id: &ObjectId, fresh: Option<Resource>) {
+        let known = self.snapshot.full.iter().find(|full| full.object.id == *id);
+        let is_same_content = known.map(|full| &full.content) == fresh.as_ref().map(|full| &full.content);
+        if !is_same_content || !is_equal(self.snapshot.object(id), fresh.as_ref().map(|full| &full.object)) {
+            self.reasons.clear();
+        }
+        self.snapshot.replace_resource(id, fresh);
+    }
+
+    /// Returns the reason to keep the first of these objects. The others are evaluated with it, so that a wave whose objects
+    /// and owners did not change since they were listed is evaluated at once.
+    fn reason_to_keep(&mut self, changes: &[&Change]) -> Option<String> {
+        let id = &changes[0].object.id;
+        if !self.reasons.contains_key(id) {
+            let ids: Vec<&ObjectId> = changes.iter().take(BATCH).map(|change| &change.object.id).collect();
+            let reasons = (self.reevaluate)(self.snapshot, &ids);
+            self.reasons.extend(ids.into_iter().cloned().zip(reasons));
+        }
+        // An evaluation is used once: the next attempt of an object evaluates it again.
+        self.reasons.remove(id).flatten()
+    }
+}
+
+/// Returns true if nothing but the resource version differs.
+fn is_equal(known: Option<&ObjectMetadata>, fresh: Option<&ObjectMetadata>) -> bool {
+    match (known, fresh) {
+        (Some(known), Some(fresh)) => {
+            ObjectMetadata { resource_version: fresh.resource_version.clone(), ..known.clone() } == *fresh
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
 impl Cluster {
-    /// Sends every deletion as a server dry-run, `parallel` side by side; what the server would refuse is returned, and
-    /// then nothing was done.
-    pub async fn rehearse(&self, plan: &Plan, snapshot: &Snapshot, parallel: usize) -> Vec<(ObjectId, String)> {
-        let rehearsals = plan.roots().map(|change| async {
+    /// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.
+    pub async fn dry_run_deletions(
+        &self,
+        plan: &Plan,
+        snapshot: &Snapshot,
+        parallel: usize,
+    ) -> Vec<(ObjectId, String)> {
+        let dry_runs = plan.roots().map(|change| async {
             let id = &change.object.id;
             let answer = match (kind_of(snapshot, id), snapshot.object(id)) {
                 (Some(kind), Some(object)) => {
@@ -52,40 +109,39 @@ impl Cluster {
             };
             answer.err().map(|why| (id.clone(), why))
         });
-        stream::iter(rehearsals).buffered(parallel).filter_map(future::ready).collect().await
+        stream::iter(dry_runs).buffered(parallel).filter_map(future::ready).collect().await
     }
 
-    /// Deletes the plan's roots in delete order, wave after wave. `tell` hears of every step as soon as it and all
-    /// before it have ended. Ctrl-C ends it: nothing more is begun.
+    /// Deletes the roots of a plan wave after wave. Calls `report` for every step when it and all steps before it have
+    /// ended. Ctrl-C ends the execution: no further deletion is started.
     pub async fn execute(
         &self,
         plan: &Plan,
         snapshot: &mut Snapshot,
-        judge: &Reevaluate<'_>,
+        reevaluate: &Reevaluate<'_>,
         execution: &Execution,
-        tell: &mut dyn FnMut(&StepResult),
+        report: &mut dyn FnMut(&StepResult),
     ) -> PruneResult {
-        let snapshot = RefCell::new(snapshot);
+        let state = &RefCell::new(FreshState { snapshot, reevaluate, reasons: HashMap::new() });
         let mut result = PruneResult::default();
         let mut interrupted = pin!(ctrl_c());
         let mut stop = false;
-        for wave in waves(plan, &execution.waves) {
+        for wave in &waves(plan, &execution.waves) {
             let mut steps: Vec<Option<DeletionResult>> = vec![None; wave.len()];
             let mut running = FuturesUnordered::new();
-            let (mut begun, mut told) = (0, 0);
-            while told < wave.len() {
-                while !stop && begun < wave.len() && running.len() < execution.parallel {
-                    let (at, change) = (begun, wave[begun]);
-                    let timeout = execution.timeout;
-                    let snapshot = &snapshot;
-                    running.push(async move { (at, self.delete_one(change, snapshot, judge, timeout).await) });
-                    begun += 1;
+            let (mut started, mut reported) = (0, 0);
+            while reported < wave.len() {
+                while !stop && started < wave.len() && running.len() < execution.parallel {
+                    let at = started;
+                    running.push(async move { (at, self.delete_one(&wave[at..], state, execution.timeout).await) });
+                    started += 1;
                 }
                 if stop {
-                    let open = |(_, step): &(usize, &mut Option<DeletionResult>)| step.is_none();
-                    for (at, step) in steps.iter_mut().enumerate().skip(told).filter(open) {
-                        let sent = || DeletionResult::Failed("interrupted: the deletion may have been sent".to_owned());
-                        *step = Some(if at < begun { sent() } else { DeletionResult::NotTried });
+                    for (at, step) in steps.iter_mut().enumerate().skip(reported).filter(|(_, step)| step.is_none()) {
+                        *step = Some(match at < started {
+                            true => DeletionResult::Failed("interrupted: the deletion may have been sent".to_owned()),
+                            false => DeletionResult::NotTried,
+                        });
                     }
                 } else {
                     tokio::select! {
@@ -93,11 +149,11 @@ impl Cluster {
                         _ = &mut interrupted => stop = true,
                     }
                 }
-                while let Some(step) = steps.get_mut(told).and_then(Option::take) {
-                    let row = StepResult { object: wave[told].object.clone(), step };
-                    tell(&row);
+                while let Some(step) = steps.get_mut(reported).and_then(Option::take) {
+                    let row = StepResult { object: wave[reported].object.clone(), step };
+                    report(&row);
                     result.steps.push(row);
-                    told += 1;
+                    reported += 1;
                 }
             }
         }
@@ -105,21 +161,21 @@ impl Cluster {
         result
     }
 
-    /// Between the last reading of the object and its owner and the judgement nothing else runs: what others read in the
-    /// meantime never takes the place of it.
+    /// Deletes the first of these changes; the others are the rest of its wave. Nothing else runs between the last read of
+    /// the object and its owner and the re-evaluation, so no older read can replace it.
     async fn delete_one(
         &self,
-        change: &Change,
-        snapshot: &RefCell<&mut Snapshot>,
-        judge: &Reevaluate<'_>,
+        changes: &[&Change],
+        state: &RefCell<FreshState<'_>>,
         timeout: Duration,
     ) -> DeletionResult {
+        let change = changes[0];
         let id = &change.object.id;
-        let Some(kind) = kind_of(&snapshot.borrow(), id).cloned().filter(|_| is_path_segment(&id.name)) else {
+        let Some(kind) = kind_of(state.borrow().snapshot, id).cloned().filter(|_| is_path_segment(&id.name)) else {
             return DeletionResult::Failed("its type is not served".to_owned());
         };
-        for _ in 0..CONFLICTS {
-            let fresh = match self.renew(&kind, change, snapshot).await {
+        for _ in 0..ATTEMPTS {
+            let fresh = match self.read_again(&kind, change, state).await {
                 Ok(Some(fresh)) => fresh,
                 Ok(None) => return DeletionResult::Gone,
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
@@ -127,8 +183,8 @@ impl Cluster {
             if *fresh.uid != *change.object.uid {
                 return DeletionResult::Skipped("another object has taken its name".to_owned());
             }
-            if let Some(why) = judge(&snapshot.borrow(), id) {
-                return DeletionResult::Skipped(why);
+            if let Some(reason) = state.borrow_mut().reason_to_keep(changes) {
+                return DeletionResult::Skipped(reason);
             }
             match self.delete(&kind, &fresh, false).await {
                 Ok(()) => return self.finish(&kind, &fresh, timeout).await,
@@ -137,7 +193,7 @@ impl Cluster {
                 Err(failure) => return DeletionResult::Failed(failure.to_string()),
             }
         }
-        DeletionResult::Skipped(format!("it changed {CONFLICTS} times while it was being deleted"))
+        DeletionResult::Skipped(format!("it changed {ATTEMPTS} times while it was being deleted"))
     }
 
     async fn finish(&self, kind: &ResourceType, object: &ObjectMetadata, timeout: Duration) -> DeletionResult {
@@ -150,23 +206,23 @@ impl Cluster {
         }
     }
 
-    /// Reads the object and its owner again, the object first, and puts both into the snapshot.
-    async fn renew(
+    /// Reads the object and then its owner again, and puts both into the snapshot.
+    async fn read_again(
         &self,
         kind: &ResourceType,
         change: &Change,
-        snapshot: &RefCell<&mut Snapshot>,
+        state: &RefCell<FreshState<'_>>,
     ) -> Result<Option<ObjectMetadata>, Failure> {
         let id = &change.object.id;
         let fresh = self.fetch_metadata(kind, id).await?;
-        snapshot.borrow_mut().replace_object(id, fresh.clone());
+        state.borrow_mut().update_object(id, fresh.as_ref());
         if fresh.is_none() {
             return Ok(None);
         }
-        let owner = change.owner.as_ref().and_then(|owner| owner_to_read(&snapshot.borrow(), owner));
+        let owner = change.owner.as_ref().and_then(|owner| owner_to_read(state.borrow().snapshot, owner));
         if let Some((kind, owner)) = owner {
-            let newer: Option<Resource> = self.fetch(&kind, &owner).await?;
-            snapshot.borrow_mut().replace_resource(&owner, newer);
+            let newer = self.fetch(&kind, &owner).await?;
+            state.borrow_mut().update_owner(&owner, newer);
         }
         Ok(fresh)
     }
@@ -176,7 +232,7 @@ fn kind_of<'a>(snapshot: &'a Snapshot, id: &ObjectId) -> Option<&'a ResourceType
     snapshot.resource_type(&id.group_kind())
 }
 
-/// The object that an owner is, where it was read in full.
+/// Returns the object of an owner, if it was read with its content.
 fn owner_to_read(snapshot: &Snapshot, owner: &OwnerId) -> Option<(ResourceType, ObjectId)> {
     let same = |full: &&Resource| {
         let id = &full.object.id;

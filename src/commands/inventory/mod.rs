@@ -158,7 +158,8 @@ async fn answer(
 /// Returns the owners that the arguments select: by name, else by system and namespace.
 fn selected_owners(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Result<Vec<OwnerId>> {
     if !args.owners.is_empty() {
-        return args.owners.iter().map(|text| owners::find(text, index)).collect();
+        let namespace = session.connection.namespace.as_deref();
+        return args.owners.iter().map(|text| owners::find(text, namespace, index)).collect();
     }
     args.by.as_deref().map(owners::system).transpose()?;
     let namespace = session.connection.namespace.as_deref().filter(|_| args.why.is_none());

@@ -120,6 +120,6 @@ async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> 
 
 fn scope_of_owner(text: &str, owners: &Snapshot) -> Option<ReadScope> {
     let index = Index::build(owners);
-    let id = owners::find(text, &index).ok()?;
+    let id = owners::find(text, None, &index).ok()?;
     ReadScope::of_owner(index.owner(&id)?)
 }

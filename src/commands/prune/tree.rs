@@ -26,33 +26,33 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
 use gitops_core::plan::{Fidelity, Plan};
 
-/// What a preview reads instead of, or beside, the cluster.
+/// Flags of a working tree.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Working tree")]
 pub struct TreeArgs {
     /// Plan what Flux will do once this checkout is merged
     #[arg(long, value_name = "DIR", requires = "plan")]
     pub repo: Option<PathBuf>,
-    /// Plan with this directory as the content of a source, as KIND/NAMESPACE/NAME=DIR
+    /// Plan with DIR as a source, as KIND/NAMESPACE/NAME=DIR
     #[arg(long, value_name = "SOURCE=DIR", requires = "plan")]
     pub source: Vec<String>,
-    /// With --repo: the branch that this change is merged into, instead of the one that is checked out
-    #[arg(long, value_name = "BRANCH", requires = "repo")]
-    pub branch: Option<String>,
-    /// Read what is staged instead of the files of the directory
-    #[arg(long, requires = "plan", conflicts_with = "rev")]
-    pub staged: bool,
-    /// Read this revision instead of the files of the directory
-    #[arg(long, value_name = "REVISION", requires = "plan")]
-    pub rev: Option<String>,
-    /// Build with this kustomize or kubectl instead of the kubectl in PATH
-    #[arg(long, value_name = "PATH", requires = "plan")]
-    pub kustomize: Option<PathBuf>,
-    /// Ask the server by dry-runs what else changes: updates with a diff, drift, refusals; needs the right to patch
+    /// Send dry-runs, and show updates, drift and refusals
     #[arg(long, requires = "plan", conflicts_with = "snapshot")]
     pub diff: bool,
-    /// Version of kustomize-controller, where it cannot be read from its Deployment
-    #[arg(long, value_name = "VERSION", requires = "plan")]
+    /// Branch that the checkout is merged into
+    #[arg(long, value_name = "BRANCH", requires = "repo", hide_short_help = true)]
+    pub branch: Option<String>,
+    /// Read the staged files instead of the working tree
+    #[arg(long, requires = "plan", conflicts_with = "rev", hide_short_help = true)]
+    pub staged: bool,
+    /// Read this revision instead of the working tree
+    #[arg(long, value_name = "REVISION", requires = "plan", hide_short_help = true)]
+    pub rev: Option<String>,
+    /// Program to build with, instead of the kubectl on PATH
+    #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
+    pub kustomize: Option<PathBuf>,
+    /// Version of kustomize-controller, if it cannot be read
+    #[arg(long, value_name = "VERSION", requires = "plan", hide_short_help = true)]
     pub controller_version: Option<String>,
 }
 

@@ -34,12 +34,12 @@ impl Place {
 
     /// Runs `prune --plan` on the recording, in this place.
     fn plan(&self, args: &str) -> Run {
-        self.run(&["prune", "--plan", "--snapshot", "cluster.json"], args)
+        self.run(args, &["--plan", "--snapshot", "cluster.json"])
     }
 
-    fn run(&self, verb: &[&str], args: &str) -> Run {
+    fn run(&self, args: &str, more: &[&str]) -> Run {
         let words = args.split(' ').filter(|word| !word.is_empty()).map(|word| word.trim_matches('\''));
-        Run::of(command(verb).args(words).current_dir(&self.root).env("PATH", &self.root))
+        Run::of(command(&["prune"]).args(words).args(more).current_dir(&self.root).env("PATH", &self.root))
     }
 }
 
@@ -56,16 +56,16 @@ fn bad_flags_and_manifests_are_refused_with_a_hint() {
     place.file("twice.yaml", &format!("{CM}---\n{}", CM.replace(", namespace: shop", "")));
     place.file("qbec.yaml", "apiVersion: qbec.io/v1alpha1\nkind: App\nmetadata: {name: shop}\nspec: {}\n");
     let tag = "x".repeat(70);
-    let long = format!("--by qbec --app shop --env dev --app-tag {tag} -f one.yaml");
-    let qbec = "--by qbec --app shop --env dev --default-namespace shop";
-    let flux = "--by flux-v1 --git-url git@h:o/r";
-    let set = "--by applyset --applyset shop -n shop";
-    let rows: [(&str, i32, String); 47] = [
-        ("an app that is no label value", 2, "--by qbec --app a/b --env dev -f one.yaml".to_owned()),
-        ("an environment that is none", 2, "--by qbec --app a --env -b- -f one.yaml".replace("--env -b-", "--env=-b-")),
-        ("the baseline", 2, "--by qbec --app a --env _ -f one.yaml".to_owned()),
+    let long = format!("qbec --app shop --env dev --app-tag {tag} -f one.yaml");
+    let qbec = "qbec --app shop --env dev --default-namespace shop";
+    let flux = "flux-v1 --git-url git@h:o/r";
+    let set = "applyset --applyset shop -n shop";
+    let rows: [(&str, i32, String); 53] = [
+        ("an app that is no label value", 2, "qbec --app a/b --env dev -f one.yaml".to_owned()),
+        ("an environment that is none", 2, "qbec --app a --env -b- -f one.yaml".replace("--env -b-", "--env=-b-")),
+        ("the baseline", 2, "qbec --app a --env _ -f one.yaml".to_owned()),
         ("Q24 a tag of 70 characters", 2, long),
-        ("an app of 64 characters", 2, format!("--by qbec --app {} --env dev -f one.yaml", "x".repeat(64))),
+        ("an app of 64 characters", 2, format!("qbec --app {} --env dev -f one.yaml", "x".repeat(64))),
         ("a tag that is no label value", 2, format!("{qbec} --app-tag pr/1 -f one.yaml")),
         ("no object for an ApplySet", 6, format!("{set} -f empty.yaml")),
         ("an empty list", 6, format!("{qbec} -f emptylist.yaml")),
@@ -86,12 +86,12 @@ fn bad_flags_and_manifests_are_refused_with_a_hint() {
         ("no file", 1, format!("{qbec} -f nowhere.yaml")),
         ("twice", 1, format!("{qbec} -f twice.yaml")),
         ("F19 twice by id", 1, format!("{flux} --default-namespace shop -f twice.yaml")),
-        ("an empty URL", 2, "--by flux-v1 --git-url= -f one.yaml".to_owned()),
-        ("a control character", 2, "--by flux-v1 --git-url a\tb -f one.yaml".to_owned()),
+        ("an empty URL", 2, "flux-v1 --git-url= -f one.yaml".to_owned()),
+        ("a control character", 2, "flux-v1 --git-url a\tb -f one.yaml".to_owned()),
         ("C14 with and without a path", 2, format!("{flux} --git-path a, -f one.yaml")),
         ("an absolute path", 2, format!("{flux} --git-path /a -f one.yaml")),
-        ("a path without URL", 2, "--by flux-v1 --git-path a -f one.yaml".to_owned()),
-        ("no fluxd to ask", 2, "--by flux-v1 -f one.yaml".to_owned()),
+        ("a path without URL", 2, "flux-v1 --git-path a -f one.yaml".to_owned()),
+        ("no fluxd to ask", 2, "flux-v1 -f one.yaml".to_owned()),
         ("Q10 a short name", 2, format!("{qbec} -f one.yaml --kind cm")),
         ("a component that nothing has", 2, format!("{qbec} -f one.yaml --component wbe")),
         ("a namespace that nothing is in", 2, format!("{qbec} -f one.yaml --include-namespace x")),
@@ -100,14 +100,20 @@ fn bad_flags_and_manifests_are_refused_with_a_hint() {
         ("both namespaces", 2, format!("{qbec} -f one.yaml --include-namespace a --exclude-namespace a")),
         ("flags without their system", 2, "--app shop --env dev".to_owned()),
         ("flags of another system", 2, format!("{flux} -f one.yaml --app shop")),
-        ("no environment", 2, "--by qbec --app shop -f one.yaml".to_owned()),
-        ("no application", 2, "--by qbec --env dev -f one.yaml".to_owned()),
-        ("nothing but the system", 2, "--by qbec".to_owned()),
+        ("no environment", 2, "qbec --app shop -f one.yaml".to_owned()),
+        ("no application", 2, "qbec --env dev -f one.yaml".to_owned()),
+        ("nothing but the system", 2, "qbec".to_owned()),
         ("a working tree too", 2, format!("{qbec} -f one.yaml --repo .")),
-        ("an owner too", 2, format!("kustomization/a {qbec} -f one.yaml")),
-        ("no qbec", 1, "--by qbec --env dev --qbec-root .".to_owned()),
-        ("no namespace for a parent", 2, "--by applyset --applyset configmap/x -f one.yaml".to_owned()),
-        ("a parent of no kind", 2, "--by applyset --applyset things/x -f one.yaml".to_owned()),
+        ("an owner too", 2, format!("{qbec} kustomization/a -f one.yaml")),
+        ("an owner before", 2, format!("kustomization/a {qbec} -f one.yaml")),
+        ("a flag of prune before", 2, format!("--assume-no-hub {qbec} -f one.yaml")),
+        ("a mistyped system", 2, "qbce --app shop -f one.yaml".to_owned()),
+        ("a mistyped system alone", 2, "flux-v2".to_owned()),
+        ("the system as a filter", 2, "--by qbec".to_owned()),
+        ("an unknown format", 2, format!("{qbec} -f one.yaml -o xml")),
+        ("no qbec", 1, "qbec --env dev --qbec-root .".to_owned()),
+        ("no namespace for a parent", 2, "applyset --applyset configmap/x -f one.yaml".to_owned()),
+        ("a parent of no kind", 2, "applyset --applyset things/x -f one.yaml".to_owned()),
     ];
     let mut transcript = Transcript::default();
     for (name, code, args) in rows {
@@ -127,13 +133,13 @@ fn unusual_input_is_planned_with_a_warning() {
         "unknown.yaml",
         &format!("{CM}---\napiVersion: new.example.com/v1\nkind: Widget\nmetadata: {{name: w}}\n"),
     );
-    let qbec = "--by qbec --app shop --env dev --default-namespace shop";
+    let qbec = "qbec --app shop --env dev --default-namespace shop";
     let rows = [
         ("a list", format!("{qbec} -f list.yaml")),
         ("an unknown kind", format!("{qbec} -f unknown.yaml")),
-        ("an unknown kind for fluxd", "--by flux-v1 --git-url git@h:o/r -f unknown.yaml".to_owned()),
-        ("an odd URL", "--by flux-v1 --git-url org-1@github.com:o/r -f one.yaml".to_owned()),
-        ("an empty path alone", "--by flux-v1 --git-url git@h:o/r --git-path= -f one.yaml".to_owned()),
+        ("an unknown kind for fluxd", "flux-v1 --git-url git@h:o/r -f unknown.yaml".to_owned()),
+        ("an odd URL", "flux-v1 --git-url org-1@github.com:o/r -f one.yaml".to_owned()),
+        ("an empty path alone", "flux-v1 --git-url git@h:o/r --git-path= -f one.yaml".to_owned()),
         ("nothing, on purpose", format!("{qbec} --allow-empty")),
     ];
     let mut transcript = Transcript::default();
@@ -148,7 +154,7 @@ fn unusual_input_is_planned_with_a_warning() {
 #[test]
 fn a_preview_is_planned_and_never_executed() {
     let place = Place::new("preview");
-    let args = "--by flux-v1 --git-url git@h:o/r --git-path a --new-git-path b -f one.yaml";
+    let args = "flux-v1 --git-url git@h:o/r --git-path a --new-git-path b -f one.yaml";
     let plan = place.plan(args);
     assert_snapshot!(plan, @"
     exit code 0
@@ -159,7 +165,7 @@ fn a_preview_is_planned_and_never_executed() {
     fluxd's source changes: paths a -> b
     1 created
     ");
-    let collision = place.plan("--by flux-v1 --git-url git@h:o/r --git-path a,b --new-git-path ab -f one.yaml");
+    let collision = place.plan("flux-v1 --git-url git@h:o/r --git-path a,b --new-git-path ab -f one.yaml");
     assert_snapshot!(collision, @"
     exit code 0
     --- stdout

@@ -130,7 +130,7 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop kept, it changed since the plan: protected: kustomize.toolkit.fluxcd.io/prune=disabled
+    configmap/leaked -n shop skipped: it changed after the plan was made: protected: kustomize.toolkit.fluxcd.io/prune=disabled
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -140,7 +140,7 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop kept, it changed since the plan: nothing claims it any more, or its owner lists it
+    configmap/leaked -n shop skipped: it changed after the plan was made: no owner claims it any more, or its owner lists it
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -150,7 +150,7 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop kept, it changed since the plan: another object has taken its name
+    configmap/leaked -n shop skipped: it changed after the plan was made: another object has taken its name
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -179,7 +179,7 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop kept, it changed since the plan: owner-not-settled: kustomization/apps -n flux-system: its owner is reconciling
+    configmap/leaked -n shop skipped: it changed after the plan was made: owner-untrusted: kustomization/apps -n flux-system: its owner is reconciling
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -189,7 +189,7 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop kept, it changed since the plan: nothing claims it any more, or its owner lists it
+    configmap/leaked -n shop skipped: it changed after the plan was made: no owner claims it any more, or its owner lists it
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -209,7 +209,7 @@ fn a_conflict_is_judged_again_and_given_up_after_three() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop kept, it changed since the plan: it changed 3 times while it was being deleted
+    configmap/leaked -n shop skipped: it changed after the plan was made: it changed 3 times while it was being deleted
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -248,7 +248,7 @@ fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() 
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
     --- stderr
     1 to delete
-    error: refused, nothing was deleted: this deletes 1 objects, more than 0
+    error: refused, nothing was deleted: this deletes 1 object, more than 0
     hint: review the plan, then pass --max-delete=1
     ");
     assert!(api.requests_to("DELETE *").is_empty());

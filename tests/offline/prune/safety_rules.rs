@@ -100,8 +100,8 @@ fn only_leaked_objects_are_planned() {
 fn rule_1_a_label_that_its_controller_did_not_write_plans_nothing() {
     for manager in [None, Some("some-operator")] {
         let snapshot = with_leaked(|object| match manager {
-            None => object.writers.clear(),
-            Some(name) => object.writers[0].manager = name.into(),
+            None => object.managed_fields.clear(),
+            Some(name) => object.managed_fields[0].manager = name.into(),
         });
         assert_ne!(row(&snapshot, &PruneOptions::default()).map(|row| row.0), Some(Action::Delete), "{manager:?}");
     }
@@ -112,7 +112,7 @@ fn rule_1_an_orphan_whose_label_its_controller_did_not_write_plans_nothing() {
     let asked = PruneOptions { include_orphaned: true, ..PruneOptions::default() };
     let snapshot = with_leaked(|object| {
         object.labels = [(NAME, "gone"), (NAMESPACE, "flux-system")].into_iter().collect();
-        object.writers.clear();
+        object.managed_fields.clear();
     });
     assert_ne!(row(&snapshot, &asked).map(|row| row.0), Some(Action::Delete));
 }
@@ -121,7 +121,7 @@ fn rule_1_an_orphan_whose_label_its_controller_did_not_write_plans_nothing() {
 fn rule_1_an_object_with_a_reference_is_not_planned_in_its_own_right() {
     for controller in [true, false] {
         let snapshot = with_leaked(|object| {
-            object.references.push(OwnerReference {
+            object.owner_references.push(OwnerReference {
                 group: "apps".into(),
                 kind: "ReplicaSet".into(),
                 name: "r".into(),
@@ -258,7 +258,7 @@ fn rule_4_orphaned_objects_need_a_wish_and_an_owner_of_their_system() {
     assert_eq!(row(&snapshot, &asked), delete("orphaned"));
     let mut hub = with_leaked(orphan);
     hub.full.clear();
-    assert_eq!(row(&hub, &asked), keep("hub"), "owners may live in another cluster");
+    assert_eq!(row(&hub, &asked), keep("owner-elsewhere"), "owners may live in another cluster");
     let sure = PruneOptions { assume_no_hub: true, ..asked };
     assert_eq!(row(&hub, &sure), delete("orphaned"));
 }
@@ -285,13 +285,13 @@ fn rule_5_an_owner_that_is_not_settled_keeps_its_leaked_objects() {
     for (what, change) in cases {
         let mut snapshot = with_leaked(|_| ());
         change(&mut snapshot);
-        assert_eq!(row(&snapshot, &PruneOptions::default()), keep("owner-not-settled"), "{what}");
+        assert_eq!(row(&snapshot, &PruneOptions::default()), keep("owner-untrusted"), "{what}");
     }
 }
 
 #[test]
 fn rule_5_what_is_terminating_is_not_planned() {
-    let snapshot = with_leaked(|object| object.deleting = Some(DateTime::UNIX_EPOCH));
+    let snapshot = with_leaked(|object| object.deletion_timestamp = Some(DateTime::UNIX_EPOCH));
     assert_eq!(row(&snapshot, &PruneOptions::default()), keep("terminating"));
 }
 
@@ -330,9 +330,9 @@ fn rule_6_namespaces_and_definitions_need_their_flag_and_some_namespaces_never_g
     let namespace = || ObjectId::new("", "Namespace", "", "old");
     let crd = || ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com");
     let allowed = || PruneOptions { allow_namespaces: true, allow_crds: true, ..PruneOptions::default() };
-    assert_eq!(plan_of(namespace(), PruneOptions::default()), keep("namespace"));
+    assert_eq!(plan_of(namespace(), PruneOptions::default()), keep("not-allowed"));
     assert_eq!(plan_of(namespace(), allowed()), delete("leaked"));
-    assert_eq!(plan_of(crd(), PruneOptions::default()), keep("crd"));
+    assert_eq!(plan_of(crd(), PruneOptions::default()), keep("not-allowed"));
     assert_eq!(plan_of(crd(), allowed()), delete("leaked"));
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         let id = ObjectId::new("", "Namespace", "", name);

@@ -23,12 +23,12 @@ pub fn identified(id: ObjectId) -> ObjectMetadata {
         resource_version: "1".into(),
         generation: 1,
         created: Some(DateTime::UNIX_EPOCH),
-        deleting: None,
+        deletion_timestamp: None,
         finalizers: vec![],
         labels: KeyValues::default(),
         annotations: KeyValues::default(),
-        references: vec![],
-        writers: vec![],
+        owner_references: vec![],
+        managed_fields: vec![],
     }
 }
 
@@ -65,7 +65,11 @@ impl Build for ObjectMetadata {
 
     fn written_by(mut self, manager: &str, labels: &[&str]) -> Self {
         let labels = labels.iter().map(|label| (*label).into()).collect();
-        self.writers.push(ManagedFieldsEntry { manager: manager.into(), labels, ..ManagedFieldsEntry::default() });
+        self.managed_fields.push(ManagedFieldsEntry {
+            manager: manager.into(),
+            labels,
+            ..ManagedFieldsEntry::default()
+        });
         self
     }
 
@@ -75,14 +79,14 @@ impl Build for ObjectMetadata {
         }
         let labels: Vec<&str> = labels.iter().map(|(key, _)| *key).collect();
         self = self.written_by(manager, &labels);
-        if let Some(writer) = self.writers.last_mut() {
+        if let Some(writer) = self.managed_fields.last_mut() {
             writer.applies = true;
         }
         self
     }
 
     fn referring_to(mut self, uid: &str, controller: bool) -> Self {
-        self.references.push(OwnerReference {
+        self.owner_references.push(OwnerReference {
             group: "".into(),
             kind: "ReplicaSet".into(),
             name: uid.into(),
@@ -99,7 +103,7 @@ impl Build for ObjectMetadata {
     }
 
     fn terminating(mut self) -> Self {
-        self.deleting = Some(DateTime::UNIX_EPOCH);
+        self.deletion_timestamp = Some(DateTime::UNIX_EPOCH);
         self.finalizers = vec!["example.com/hold".into()];
         self
     }

@@ -322,12 +322,12 @@ fn sources_that_fail_are_empty_or_are_limited() {
     table.add("C15 an empty path: refused without --allow-empty", &difference);
 
     let preview = ["--new-git-path=a", "--allow-empty", "-f", "/dev/null"];
-    let run = repository.gitops(&nothing, &["prune", "--yes"], &preview);
+    let run = repository.gitops(&nothing, &["prune", "flux-v1", "--yes"], &preview);
     assert_eq!(run.code, 6, "{run:?}");
     assert!(run.stderr.contains("fluxd itself will do this once its source changes"), "{}", run.stderr);
 
     // This tool finishes the job, and fluxd then finds nothing left to do.
-    let run = repository.gitops(&nothing, &["prune", "--yes", "--max-percent=100"], &["--allow-empty"]);
+    let run = repository.gitops(&nothing, &["prune", "flux-v1", "--yes", "--max-percent=100"], &["--allow-empty"]);
     assert_eq!((run.code, run.stdout.contains("configmap/ecm -n limited deleted")), (0, true), "{run:?}");
     assert!(repository.sync(&nothing, Collection::Dry).deleted().is_empty());
     table.tell("fluxd-limits.txt");

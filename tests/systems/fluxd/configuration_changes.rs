@@ -34,7 +34,7 @@ impl Printed<'_> {
     fn row(&mut self, name: &str, old: &Config, new: &Config, args: &[&str], expected: &Expected<'_>) {
         let files = self.repository.files(&new.paths);
         let all: Vec<&str> = args.iter().copied().chain(files.iter().map(String::as_str)).collect();
-        let run = self.repository.gitops(old, &["prune", "--plan"], &all);
+        let run = self.repository.gitops(old, &["prune", "flux-v1", "--plan"], &all);
         assert_eq!(run.code, 0, "{name}: {run:?}");
         let lines: Vec<Vec<&str>> = run.stdout.lines().skip(1).map(cells).collect();
         let row = |(fate, kind, name, why): &(&'static str, &'static str, &'static str, &'static str)| {
@@ -156,6 +156,6 @@ fn the_table_of_configuration_changes() {
 
     // What was missed can be deleted with the old source and the new manifests.
     let now = ["-f".to_owned(), repository.work().join("base").display().to_string()];
-    let missed = repository.gitops(&url, &["prune", "--plan"], &[&now[0], &now[1]]);
+    let missed = repository.gitops(&url, &["prune", "flux-v1", "--plan"], &[&now[0], &now[1]]);
     assert!(missed.stdout.contains("not-in-manifests") && missed.stdout.contains("mail"), "{missed:?}");
 }

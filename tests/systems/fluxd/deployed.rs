@@ -32,7 +32,7 @@ fn the_source_is_read_from_the_clusters_fluxd() {
     let url = format!("--git-url={}", repository.url());
     let folder = repository.work().join("a").display().to_string();
     let plan = || {
-        let words = ["prune", "--plan", "-o", "json", "--by", "flux-v1", "-f", &folder];
+        let words = ["prune", "flux-v1", "--plan", "-o", "json", "-f", &folder];
         test_support::gitops::gitops(&cluster(), &words)
     };
     deploy("fluxd", &[&url, "--git-branch=master", "--git-path=a"], "");

@@ -176,7 +176,7 @@ rules: [{apiGroups: [''], resources: [namespaces], verbs: [get, list]}]
     assert!(ours.stdout.contains("\"subject\": \"configmaps\""), "the gap is named: {}", ours.stdout);
     let own = by_id(&recorded, &ours);
     assert!(own.contains_key("twenty:configmap/a") && !own.contains_key("twenty-b:configmap/b"), "{own:?}");
-    let refused = limited.gitops(&config, &["prune", "--yes", "--max-percent=100"], &[]);
+    let refused = limited.gitops(&config, &["prune", "flux-v1", "--yes", "--max-percent=100"], &[]);
     assert_eq!(refused.code, 6, "{refused:?}");
     assert!(refused.stderr.contains("the plan is incomplete"), "{}", refused.stderr);
 }
@@ -254,7 +254,7 @@ fn c14_an_empty_path_among_others() {
     let log = repository.sync(&whole, Collection::On);
     assert!(log.0.contains("empty string is not a valid pathspec"), "{}", log.0);
     assert_eq!(kubectl("get configmaps -n fourteen -o name"), "configmap/acm\n", "nothing applied, nothing deleted");
-    let refused = repository.gitops(&a, &["prune", "--plan"], &["--new-git-path=a,", "-f", "."]);
+    let refused = repository.gitops(&a, &["prune", "flux-v1", "--plan"], &["--new-git-path=a,", "-f", "."]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("an empty path among others"), "{}", refused.stderr);
     let recorded = snapshot(&cluster(), "fourteen");

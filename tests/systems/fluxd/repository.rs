@@ -192,7 +192,7 @@ impl Repository {
 
     /// The binary's plan for the manifests of a configuration.
     pub(crate) fn plan(&self, config: &Config, args: &[&str]) -> Run {
-        self.gitops(config, &["prune", "--plan", "-o", "json", "--allow-namespaces", "--allow-crds"], args)
+        self.gitops(config, &["prune", "flux-v1", "--plan", "-o", "json", "--allow-namespaces", "--allow-crds"], args)
     }
 
     /// Runs the binary for the manifests of a configuration.
@@ -201,8 +201,7 @@ impl Repository {
     }
 
     fn words(&self, config: &Config, verb: &[&str], args: &[&str]) -> Vec<String> {
-        let mut words: Vec<String> =
-            verb.iter().chain(&["--by", "flux-v1", "--git-url"]).map(|word| (*word).to_owned()).collect();
+        let mut words: Vec<String> = verb.iter().chain(&["--git-url"]).map(|word| (*word).to_owned()).collect();
         words.extend([self.url_of(config), format!("--git-branch={}", config.branch)]);
         words.extend(config.paths.iter().map(|path| format!("--git-path={path}")));
         words.extend(config.allow_namespaces.iter().map(|namespace| format!("--k8s-allow-namespace={namespace}")));

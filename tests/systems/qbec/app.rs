@@ -133,13 +133,13 @@ impl App {
     /// The binary's plan for what qbec renders.
     pub(crate) fn plan(&self, args: &[&str]) -> Run {
         let file = self.rendered();
-        let fixed = ["prune", "--plan", "-o", "json", "-f", &file, "--allow-namespaces", "--allow-crds"];
+        let fixed = ["prune", "qbec", "--plan", "-o", "json", "-f", &file, "--allow-namespaces", "--allow-crds"];
         self.gitops(&[&fixed, args].concat())
     }
 
     /// Runs the binary for this application.
     pub(crate) fn gitops(&self, args: &[&str]) -> Run {
-        let app = ["--by", "qbec", "--app", &self.name, "--env", "dev", "--default-namespace", &self.namespace];
+        let app = ["--app", &self.name, "--env", "dev", "--default-namespace", &self.namespace];
         gitops_as(&self.kubeconfig, &[args, &app].concat())
     }
 

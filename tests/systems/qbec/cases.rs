@@ -142,7 +142,7 @@ fn this_tool_finishes_the_job_in_qbecs_order() {
     let elsewhere = cm("c").replace("{name: c}", "{name: finish-c, namespace: default}");
     app.component("gone", &elsewhere).apply(&[]).remove("gone");
     let file = app.rendered();
-    let verb = ["prune", "--yes", "--parallel=4", "--max-percent=100", "-f", &file];
+    let verb = ["prune", "qbec", "--yes", "--parallel=4", "--max-percent=100", "-f", &file];
     let run = app.gitops(&verb);
     assert_eq!(run.code, 0, "{run:?}");
     let steps: Vec<&str> = run.stdout.lines().filter(|line| line.ends_with(" deleted")).collect();
@@ -419,7 +419,7 @@ fn types_that_cannot_be_listed_make_the_plan_incomplete() {
     let ours = q15.plan(&["-n", "q15"]);
     assert_eq!(ours.code, 5, "{}", ours.stderr);
     assert!(ours.stdout.contains("\"complete\": false"), "{}", ours.stdout);
-    let refused = q15.gitops(&["prune", "-f", &q15.rendered(), "-n", "q15", "--yes", "--max-percent=100"]);
+    let refused = q15.gitops(&["prune", "qbec", "-f", &q15.rendered(), "-n", "q15", "--yes", "--max-percent=100"]);
     assert_eq!(refused.code, 6, "{}", refused.stderr);
     assert!(refused.stderr.contains("the plan is incomplete"), "{}", refused.stderr);
 }

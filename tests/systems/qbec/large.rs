@@ -71,7 +71,7 @@ fn two_thousand_objects_in_twelve_namespaces() {
             let file = app.rendered_of(environment);
             let before = requests().len();
             let start = Instant::now();
-            let fixed = ["prune", "--plan", "-o", "json", "--by", "qbec", "--app", &app.name, "--env", environment];
+            let fixed = ["prune", "qbec", "--plan", "-o", "json", "--app", &app.name, "--env", environment];
             let run = gitops(&[&fixed, tagged, &["-f", &file]].concat());
             let time = start.elapsed();
             let planned: BTreeSet<String> =
@@ -96,7 +96,7 @@ fn two_thousand_objects_in_twelve_namespaces() {
         app.component("all", &manifests(&app.name, &format!("{environment}-none"), EACH - 50));
         let file = app.rendered_of(environment);
         let start = Instant::now();
-        let verb = ["prune", "--yes", "--parallel", parallel, "--max-delete=200", "--max-percent=100", "--by", "qbec"];
+        let verb = ["prune", "qbec", "--yes", "--parallel", parallel, "--max-delete=200", "--max-percent=100"];
         let run = gitops(&[&verb[..], &["--app", &app.name, "--env", environment, "-f", &file]].concat());
         assert_eq!((run.code, run.stderr.contains("200 of 200 objects deleted")), (0, true), "{run:?}");
         table.note(&format!("200 deleted with --parallel {parallel}"), &format!("{:.1?}", start.elapsed()));

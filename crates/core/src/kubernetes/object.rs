@@ -189,8 +189,8 @@ pub struct ObjectMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<DateTime<Utc>>,
     /// Deletion timestamp of an object that is terminating.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deleting: Option<DateTime<Utc>>,
+    #[serde(rename = "deleting", default, skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<DateTime<Utc>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Box<str>>,
     #[serde(default, skip_serializing_if = "KeyValues::is_empty")]
@@ -198,11 +198,11 @@ pub struct ObjectMetadata {
     /// Annotations that record ownership, protection or suspension.
     #[serde(default, skip_serializing_if = "KeyValues::is_empty")]
     pub annotations: KeyValues,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub references: Vec<OwnerReference>,
+    #[serde(rename = "references", default, skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<OwnerReference>,
     /// Managed fields; empty for objects without labels or annotations that this tool evaluates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub writers: Vec<ManagedFieldsEntry>,
+    pub managed_fields: Vec<ManagedFieldsEntry>,
 }
 
 fn is_zero(value: &i64) -> bool {
@@ -216,8 +216,8 @@ impl ObjectMetadata {
     }
 
     /// Returns the controller reference.
-    pub fn controller(&self) -> Option<&OwnerReference> {
-        self.references.iter().find(|reference| reference.controller)
+    pub fn controller_reference(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|reference| reference.controller)
     }
 }
 

@@ -78,7 +78,7 @@ impl Index<'_> {
         let mut keys = self.verification_keys.iter().filter(|(scheme, ..)| *scheme == n);
         if let Some((.., owner)) = keys.find(|(_, key, _)| verify(object, key)) {
             claim.owner = owner.clone();
-            if object.controller().is_none() {
+            if object.controller_reference().is_none() {
                 claim.strength = Strength::Bound;
                 claim.evidence.witness = Some(format!("synced by {owner}").into());
             }

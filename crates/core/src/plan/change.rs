@@ -31,12 +31,10 @@ pub struct Diff {
 /// Outcome of one owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OwnerOutcome {
-    /// Identity of the owner.
     #[serde(flatten)]
     pub owner: OwnerId,
-    /// What its controller does.
+    /// Effect of the change on it.
     pub outcome: Outcome,
-    /// Reason of the outcome.
     pub reason: Reason,
     /// Result of comparing our build of the last applied revision with the controller's digest.
     pub fidelity: Fidelity,
@@ -72,18 +70,18 @@ pub enum Outcome {
 pub enum Fidelity {
     /// Both digests are equal.
     Verified,
-    /// The digests differ.
+    /// The digests differ, so our build is not the controller's.
     Unverified,
     /// Nothing was built, or there is no digest to compare with.
     Unknown,
 }
 
-/// One row: what happens to one object.
+/// One row of a plan: the change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Change {
-    /// What happens.
+    /// Action on the object.
     pub action: Action,
-    /// How certain the prediction is.
+    /// Certainty of the prediction.
     pub certainty: Certainty,
     /// The object, pinned to the uid and resource version that were read.
     pub object: PinnedObject,
@@ -200,7 +198,6 @@ pub enum Certainty {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Actor {
-    /// Flux's kustomize-controller.
     KustomizeController,
     /// The namespace controller, which empties a namespace.
     NamespaceController,
@@ -210,11 +207,10 @@ pub enum Actor {
     CrdFinalizer,
     /// The persistent volume controller, which follows reclaim policies.
     PersistentVolumeController,
-    /// Flux's helm-controller.
     HelmController,
     /// The daemon of Flux v1.
     Fluxd,
-    /// This tool.
+    /// This tool, on behalf of the user.
     KubectlGitops,
 }
 

@@ -32,10 +32,10 @@ mod tests {
             let object = PinnedObject { uid: name.to_owned(), ..PinnedObject::absent(id(kind, name)) };
             Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked)
         };
-        let taken = Change { cause: Some(id("Namespace", "n")), ..change("Secret", "taken") };
+        let cascaded = Change { cause: Some(id("Namespace", "n")), ..change("Secret", "cascaded") };
         let kinds = [("ConfigMap", "a"), ("ConfigMap", "b"), ("Namespace", "n"), ("Secret", "c"), ("Secret", "d")];
         let mut plan = Plan::new(ClusterIdentity::default());
-        plan.add_changes(kinds.map(|(kind, name)| change(kind, name)).into_iter().chain([taken]));
+        plan.add_changes(kinds.map(|(kind, name)| change(kind, name)).into_iter().chain([cascaded]));
         let names = |given: &[Vec<ObjectId>]| -> Vec<String> {
             let waves = waves(&plan, given);
             waves.iter().map(|wave| wave.iter().map(|change| &*change.object.id.name).collect()).collect()

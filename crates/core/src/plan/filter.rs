@@ -2,43 +2,47 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Plan};
+use super::{Change, Plan, is_object_of};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::index::Index;
 use crate::ownership::{OwnerId, OwnershipStatus};
 
-/// Restricts a plan to owners, the owners that they manage, and everything that is deleted as a consequence.
+/// Restricts a plan to owners, their children at any depth, and everything that is deleted as a consequence.
 pub fn restrict_to_owners(plan: &mut Plan, is_wanted: &dyn Fn(&OwnerId) -> bool, index: &Index<'_>) {
     let owners = with_children(plan, is_wanted, index);
-    let is_own = |change: &Change| change.owner.as_ref().is_some_and(|owner| owners.contains(owner));
-    let mut deleted: BTreeSet<ObjectId> =
-        plan.deletions().filter(|change| is_own(change)).map(|change| change.object.id.clone()).collect();
+    let mut deleted: BTreeSet<ObjectId> = BTreeSet::new();
     // A consequence has consequences: Pods of a ReplicaSet, which is a dependent of a Deployment.
     loop {
         let before = deleted.len();
-        let caused = plan.deletions().filter(|change| is_caused_by(change, &deleted));
-        let more: Vec<_> = caused.map(|change| change.object.id.clone()).collect();
-        deleted.extend(more);
+        let more = plan.deletions().filter(|change| is_of(change, &owners) || is_caused_by(change, &deleted));
+        deleted = more.map(|change| change.object.id.clone()).collect();
         if deleted.len() == before {
             break;
         }
     }
-    plan.retain_changes(|change| is_own(change) || is_caused_by(change, &deleted));
+    plan.retain_changes(|change| is_of(change, &owners) || is_caused_by(change, &deleted));
     plan.retain_owners(|row| owners.contains(&row.owner));
+}
+
+fn is_of(change: &Change, owners: &BTreeSet<OwnerId>) -> bool {
+    change.owner.as_ref().is_some_and(|owner| owners.contains(owner))
 }
 
 fn is_caused_by(change: &Change, deleted: &BTreeSet<ObjectId>) -> bool {
     change.cause.as_ref().is_some_and(|cause| deleted.contains(cause))
 }
 
-/// Returns the wanted owners of a plan and, at any depth, the owners whose objects these manage.
+/// Returns the wanted owners of a plan and their children at any depth.
 fn with_children(plan: &Plan, is_wanted: &dyn Fn(&OwnerId) -> bool, index: &Index<'_>) -> BTreeSet<OwnerId> {
-    let all: Vec<&OwnerId> = plan.owners().iter().map(|row| &row.owner).collect();
-    let mut owners: BTreeSet<OwnerId> = all.iter().filter(|id| is_wanted(id)).map(|id| (*id).clone()).collect();
+    let of_changes = plan.changes().iter().filter_map(|change| change.owner.as_ref());
+    let all: BTreeSet<&OwnerId> = plan.owners().iter().map(|row| &row.owner).chain(of_changes).collect();
+    let parents: Vec<(&OwnerId, Vec<OwnerId>)> =
+        all.iter().map(|child| (*child, parents(child, plan, index))).collect();
+    let mut owners: BTreeSet<OwnerId> = all.into_iter().filter(|owner| is_wanted(owner)).cloned().collect();
     loop {
         let before = owners.len();
-        for child in &all {
-            if parent(child, index).is_some_and(|parent| owners.contains(&parent)) {
+        for (child, parents) in &parents {
+            if parents.iter().any(|parent| owners.contains(parent)) {
                 owners.insert((*child).clone());
             }
         }
@@ -48,13 +52,20 @@ fn with_children(plan: &Plan, is_wanted: &dyn Fn(&OwnerId) -> bool, index: &Inde
     }
 }
 
-/// Returns the owner that manages the object of an owner.
-fn parent(child: &OwnerId, index: &Index<'_>) -> Option<OwnerId> {
-    let object = index.owner(child)?.object?;
-    match index.status(object) {
-        OwnershipStatus::Managed(owner) => Some(owner),
-        _ => index.claims(object).into_iter().next().map(|claim| claim.owner),
+/// Returns the owners that manage the object of an owner: by its live claims, and by the plan, which knows children that
+/// are created, adopted, or without labels.
+fn parents(child: &OwnerId, plan: &Plan, index: &Index<'_>) -> Vec<OwnerId> {
+    let rows = plan.owners().iter().filter(|row| row.owner == *child);
+    let mut parents: Vec<OwnerId> = rows.flat_map(|row| row.parents.iter().cloned()).collect();
+    let changes = plan.changes().iter().filter(|change| is_object_of(&change.object.id, child));
+    parents.extend(changes.filter_map(|change| change.owner.clone()));
+    if let Some(object) = index.owner(child).and_then(|owner| owner.object) {
+        match index.status(object) {
+            OwnershipStatus::Managed(owner) => parents.push(owner),
+            _ => parents.extend(index.claims(object).into_iter().next().map(|claim| claim.owner)),
+        }
     }
+    parents
 }
 
 #[cfg(test)]

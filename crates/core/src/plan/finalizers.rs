@@ -84,12 +84,12 @@ fn remaining_finalizers(
     presence: &ControllerPresence,
     system: &dyn FinalizerOwner,
 ) -> Vec<String> {
-    let remains = |finalizer: &str| match finalizer {
+    let remaining = object.finalizers.iter().filter(|finalizer| match &***finalizer {
         VOLUME_PROTECTION => remaining_claim.is_some(),
         own if system.is_own(own) => *presence != ControllerPresence::Presumed,
         other => !is_removed_by_kubernetes(other),
-    };
-    object.finalizers.iter().filter(|finalizer| remains(finalizer)).map(ToString::to_string).collect()
+    });
+    remaining.map(ToString::to_string).collect()
 }
 
 /// Explains that the owner of a custom resource's definition also loses a Deployment, if that is so.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Plan};
+use super::{Action, Plan, is_object_of};
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId};
 use crate::text::pluralize;
@@ -31,7 +31,7 @@ impl Default for Limits {
 /// A limit that a plan exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alarm {
-    /// Code for programs.
+    /// Stable code for programs.
     pub code: AlarmCode,
     /// Owner that is affected; `null` where the plan as a whole exceeds a limit.
     pub owner: Option<OwnerId>,
@@ -186,10 +186,7 @@ fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
 
 /// Returns true if the plan deletes the owner object itself.
 fn is_deleted(plan: &Plan, owner: &OwnerId) -> bool {
-    plan.deletions().any(|change| {
-        let id = &change.object.id;
-        *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
-    })
+    plan.deletions().any(|change| is_object_of(&change.object.id, owner))
 }
 
 /// Names what makes an owner lose objects, with a leading colon: the object that is deleted, or the detail of a reason.
@@ -221,13 +218,13 @@ mod tests {
         }
     }
 
-    /// An owner that lists ten objects and a plan that deletes `lost` of them.
+    /// Returns the alarms of a plan that deletes `lost` of the ten objects in an owner's inventory.
     fn messages(lost: usize, limits: Limits) -> Vec<String> {
         messages_of(lost, false, limits)
     }
 
-    /// The same; the owner itself may go too.
-    fn messages_of(lost: usize, owner_goes: bool, limits: Limits) -> Vec<String> {
+    /// Returns the same alarms; the plan may delete the owner too.
+    fn messages_of(lost: usize, owner_is_deleted: bool, limits: Limits) -> Vec<String> {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let entries: Vec<_> =
             (0..10).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
@@ -241,7 +238,7 @@ mod tests {
             Change::new(Action::Delete, object, Some(owner()), Actor::KustomizeController, reason)
         };
         let mut changes: Vec<Change> = (0..lost).map(change).collect();
-        if owner_goes {
+        if owner_is_deleted {
             let own = PinnedObject { id: snapshot.full[0].object.id.clone(), ..changes[0].object.clone() };
             changes.push(Change { object: own, owner: None, ..changes[0].clone() });
         }

@@ -1,7 +1,7 @@
-//! Plans: every object that anyone would delete or that looks prunable, each once.
+//! Plans: a row for each object that something would delete or change, or that looks prunable.
 //!
-//! [`Plan`] is the one spine from the planners to the outputs. Its fields are private: planners add rows, and `summary`,
-//! `complete` and the order are derived, so that no step on the way can lose or contradict a part of it.
+//! Every planner fills a [`Plan`] and every output reads one. Its fields are private: planners add rows, and `summary`,
+//! `complete` and the order are derived, so that no step can lose or contradict a part of it.
 
 pub mod change;
 pub mod execution;
@@ -21,10 +21,11 @@ pub use limits::Alarm;
 pub use reason::{Reason, ReasonCode};
 
 use crate::kubernetes::gap::Gap;
+use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
-/// Schema name.
+/// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/plan/v1";
 
 /// A plan. Its parts are always sorted, so that two runs over the same cluster are equal to the byte.
@@ -144,11 +145,9 @@ impl Plan {
         self
     }
 
-    /// Notes that the server was asked by dry-runs.
-    #[must_use]
-    pub fn rehearsed(mut self) -> Self {
+    /// Records that dry-runs of the server confirmed the changes.
+    pub fn set_rehearsed(&mut self) {
         self.rehearsed = true;
-        self
     }
 
     /// Adds gaps; an equal gap is kept once.
@@ -187,7 +186,7 @@ impl Plan {
         self.blocked_by_finalizers = blocked;
     }
 
-    /// Sets the limits that the plan exceeds, most severe first.
+    /// Sets the limits that the plan exceeds, most severe first, in place of earlier ones.
     pub fn set_alarms(&mut self, alarms: Vec<Alarm>) {
         self.alarms = alarms;
     }
@@ -224,20 +223,19 @@ impl Plan {
     }
 }
 
+/// Returns true if an object is the owner object itself.
+fn is_object_of(id: &ObjectId, owner: &OwnerId) -> bool {
+    *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
+}
+
 /// Counts of changes by action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// `delete` rows.
     pub delete: usize,
-    /// `recreate` rows.
     pub recreate: usize,
-    /// `keep` rows.
     pub keep: usize,
-    /// `create` rows.
     pub create: usize,
-    /// `update` rows.
     pub update: usize,
-    /// `unknown` rows.
     pub unknown: usize,
 }
 

@@ -113,9 +113,9 @@ impl fmt::Display for ReasonCode {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// Code for programs.
+    /// Stable code for programs.
     pub code: ReasonCode,
-    /// Explanation for people.
+    /// Explanation in plain English; can be empty.
     pub detail: String,
 }
 

@@ -81,11 +81,11 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
         let detail = format!("only {}, and {} did not write it", claim.evidence, claim.owner.system);
         return Some(Reason::new(ReasonCode::BareClaim, detail));
     }
-    if !object.references.is_empty() {
+    if !object.owner_references.is_empty() {
         let detail = "it has an owner reference, so something in the cluster created it";
         return Some(Reason::new(ReasonCode::Referenced, detail));
     }
-    if object.deleting.is_some() {
+    if object.deletion_timestamp.is_some() {
         return Some(Reason::new(ReasonCode::Terminating, terminating_detail(object)));
     }
     if let Some(mark) = find_protection(object) {

@@ -25,7 +25,7 @@ use crate::plan::finalizers::{ControllerPresence, FinalizerOwner};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Flux's finalizers.
+/// Finalizers of Flux and of the Flux Operator.
 const FINALIZERS: [&str; 2] = ["finalizers.fluxcd.io", "fluxcd.controlplane.io/finalizer"];
 
 /// Deployments of a snapshot and those that a plan deletes.
@@ -63,7 +63,7 @@ impl<'a> FluxControllers<'a> {
         let interval = full.text("/spec/interval").and_then(duration::parse).unwrap_or(DEFAULT_INTERVAL);
         let limit = TimeDelta::from_std(interval * 2).unwrap_or(TimeDelta::MAX);
         full.object
-            .writers
+            .managed_fields
             .iter()
             .filter(|entry| &*entry.subresource == "status" && entry.manager.ends_with(controller))
             .filter_map(|entry| entry.time)
@@ -87,8 +87,7 @@ impl FinalizerOwner for FluxControllers<'_> {
         if !self.has_read_deployments() || self.wrote_recently(|other| other.controller == kind.controller) {
             return ControllerPresence::Presumed;
         }
-        let is_of_flux = |object: &ObjectMetadata| KINDS.iter().any(|other| is_of(object, other.controller));
-        if self.deployments.iter().any(|object| is_of_flux(object)) {
+        if KINDS.iter().any(|other| self.deployments.iter().any(|object| is_of(object, other.controller))) {
             return ControllerPresence::Absent(format!("no Deployment {} is in this cluster", kind.controller));
         }
         if self.wrote_recently(|_| true) {
@@ -100,8 +99,8 @@ impl FinalizerOwner for FluxControllers<'_> {
 }
 
 fn is_of(deployment: &ObjectMetadata, controller: &str) -> bool {
-    let label = |key: &str| deployment.labels.get(key) == Some(controller);
-    *deployment.id.name == *controller || label("app") || label("app.kubernetes.io/component")
+    let labels = ["app", "app.kubernetes.io/component"].map(|key| deployment.labels.get(key));
+    *deployment.id.name == *controller || labels.contains(&Some(controller))
 }
 
 #[cfg(test)]

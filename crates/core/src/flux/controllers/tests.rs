@@ -42,7 +42,7 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
     let named = |name: &&str| testing::object("apps", "Deployment", "kept", name);
     snapshot.objects.extend(deployments.iter().map(named));
     let mut kustomization = testing::object(FLUX_GROUP, "Kustomization", "n", "apps");
-    kustomization.writers = vec![crate::kubernetes::object::ManagedFieldsEntry {
+    kustomization.managed_fields = vec![crate::kubernetes::object::ManagedFieldsEntry {
         manager: "kustomize-controller".into(),
         subresource: "status".into(),
         time: Some(taken - chrono::TimeDelta::seconds(written)),
@@ -55,7 +55,7 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
 }
 
 #[test]
-fn a_controller_that_is_not_there_is_told_and_one_that_may_be_is_not() {
+fn an_absent_controller_blocks_its_finalizers_and_one_that_may_run_does_not() {
     let kept = "kustomize-controller";
     let absent = "web by finalizers.fluxcd.io; no Deployment helm-controller is in this cluster";
     assert_eq!(blocked_in(release(&[kept], 60), kept), [absent]);
@@ -81,7 +81,7 @@ fn a_controller_that_is_not_there_is_told_and_one_that_may_be_is_not() {
 }
 
 #[test]
-fn a_definition_that_goes_with_a_deployment_may_take_the_controller_along() {
+fn an_owner_of_a_definition_and_a_deployment_may_delete_the_controller_too() {
     let objects = |owner_of_both: bool| {
         let group = if owner_of_both { "shop.example.com" } else { "else.example.com" };
         let name = format!("orders.{group}");
@@ -105,7 +105,7 @@ fn a_definition_that_goes_with_a_deployment_may_take_the_controller_along() {
 }
 
 #[test]
-fn a_volume_is_held_while_its_claim_stays() {
+fn a_volume_stays_terminating_while_its_claim_stays() {
     let found = |kept: &str| {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let volume = with(testing::object("", "PersistentVolume", "", "pv"), &["kubernetes.io/pv-protection"]);
@@ -125,21 +125,21 @@ fn with(object: ObjectMetadata, finalizers: &[&str]) -> ObjectMetadata {
 }
 
 #[test]
-fn finalizers_of_the_control_plane_come_off_by_themselves_and_what_stays_is_not_held() {
+fn the_control_plane_removes_its_finalizers_and_kept_objects_are_not_blocked() {
     let objects = vec![
         with(testing::object("", "PersistentVolumeClaim", "n", "claim"), &["kubernetes.io/pvc-protection"]),
-        with(testing::object("", "ConfigMap", "n", "held"), &["shop.example.com/backup", "orphan"]),
+        with(testing::object("", "ConfigMap", "n", "blocked"), &["shop.example.com/backup", "orphan"]),
         with(testing::object("", "ConfigMap", "n", "kept"), &["shop.example.com/backup"]),
         testing::object("", "ConfigMap", "n", "plain"),
     ];
-    assert_eq!(blocked(objects, "kept"), ["held by shop.example.com/backup"]);
+    assert_eq!(blocked(objects, "kept"), ["blocked by shop.example.com/backup"]);
 }
 
 #[test]
-fn flux_removes_its_own_finalizers_unless_its_controller_goes_too() {
+fn flux_removes_its_finalizers_unless_its_controller_is_deleted_too() {
     let objects = || {
         vec![
-            with(testing::object("", "ConfigMap", "a", "held"), &["shop.example.com/backup"]),
+            with(testing::object("", "ConfigMap", "a", "blocked"), &["shop.example.com/backup"]),
             with(
                 testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps"),
                 &["finalizers.fluxcd.io"],
@@ -150,7 +150,7 @@ fn flux_removes_its_own_finalizers_unless_its_controller_goes_too() {
     };
     assert_eq!(
         blocked(objects(), ""),
-        ["apps by finalizers.fluxcd.io without kustomize-controller", "held by shop.example.com/backup"]
+        ["apps by finalizers.fluxcd.io without kustomize-controller", "blocked by shop.example.com/backup"]
     );
-    assert_eq!(blocked(objects(), "kustomize-controller"), ["held by shop.example.com/backup"]);
+    assert_eq!(blocked(objects(), "kustomize-controller"), ["blocked by shop.example.com/backup"]);
 }

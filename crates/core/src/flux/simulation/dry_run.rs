@@ -169,7 +169,8 @@ impl<'a> Rows<'a> {
         self.block_refused_owners();
         self.plan.add_changes(self.rows);
         self.plan.add_diffs(self.diffs);
-        self.plan.rehearsed()
+        self.plan.set_rehearsed();
+        self.plan
     }
 }
 

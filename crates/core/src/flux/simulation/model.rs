@@ -14,7 +14,6 @@ use crate::plan::Reason;
 /// One lifetime of a Kustomization: from now on, or from its creation on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId {
-    /// Namespace and name.
     pub(super) key: NamespacedName,
     /// True for a Kustomization that is created or recreated, false for the live one.
     pub(super) is_new: bool,
@@ -90,7 +89,7 @@ pub(super) struct PassSpec {
     pub(super) trigger: Option<PassId>,
 }
 
-/// One reconciliation.
+/// One reconciliation of a Kustomization with its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pass {
     pub(super) spec: KustomizationSpec,
@@ -158,7 +157,7 @@ pub(super) struct KustomizationDeletion {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) id: NodeId,
-    /// Reconciliations in order.
+    /// Its reconciliations in the order in which they happen.
     pub(super) passes: Vec<Pass>,
     /// Set if it is or may be deleted.
     pub(super) deletion: Option<KustomizationDeletion>,

@@ -28,7 +28,6 @@ pub(super) struct Derivation<'r, 'a> {
     /// Consequences of the last state.
     pub(super) consequences: &'r Consequences<'a>,
     pub(super) scopes: Scopes<'r>,
-    /// Answers so far.
     pub(super) answers: &'r Answers,
     /// Answers that are missing.
     pub(super) needs: Needs,
@@ -93,7 +92,7 @@ impl Preview<'_> {
 impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
     pub(super) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[PassSpec]) -> Node {
-        let is_terminating = live.object.deleting.is_some();
+        let is_terminating = live.object.deletion_timestamp.is_some();
         let passes = if is_terminating { vec![] } else { self.live_passes(key, live, changes) };
         let (inventory, unreadable_inventory) = match inventory_members(&live.content) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),
@@ -285,7 +284,7 @@ fn live_specs(live: &Resource, changes: &[PassSpec]) -> Vec<PassSpec> {
 
 /// Returns true if a field manager whose fields the controller does not take over set `spec.suspend`.
 fn has_foreign_suspend(object: &ObjectMetadata) -> bool {
-    object.writers.iter().any(|entry| {
+    object.managed_fields.iter().any(|entry| {
         entry.suspend && &*entry.manager != kustomize_controller::NAME && !entry.manager.starts_with("kubectl")
     })
 }

@@ -17,7 +17,7 @@ pub(super) fn prune_protection(object: &ObjectMetadata, features: Features) -> O
 /// that it or any manager named `kubectl…` set (docs/reference/kustomize-controller.md 4.4).
 pub(super) fn is_foreign_protection(object: &ObjectMetadata) -> bool {
     let merges = is_marked_live(object, SSA, "merge");
-    object.writers.iter().any(|entry| {
+    object.managed_fields.iter().any(|entry| {
         let mut keys = entry.labels.iter().chain(&entry.annotations);
         let is_own = &*entry.manager == kustomize_controller::NAME || entry.manager.starts_with("kubectl");
         keys.any(|key| [PRUNE, SSA].contains(&&**key)) && (merges || !is_own)

@@ -66,7 +66,7 @@ impl SuspendOptions {
 
     /// Returns the warnings about an object that is to be suspended.
     pub fn warnings<'a>(&self, full: &'a Resource) -> Vec<Warning<'a>> {
-        let deleting = full.object.deleting.map(|_| Warning::BeingDeleted);
+        let deleting = full.object.deletion_timestamp.map(|_| Warning::BeingDeleted);
         let patched = if self.spec { Mechanism::Both } else { Mechanism::Annotation };
         let declared = declaring_controller(full, patched).map(Warning::DeclaredInGit);
         deleting.into_iter().chain(declared).collect()
@@ -144,8 +144,8 @@ mod tests {
     fn deletion_and_declaration_in_git_are_warnings() {
         let mut full = pruning("Kustomization");
         assert!(SuspendOptions::default().warnings(&full).is_empty());
-        full.object.deleting = Some(noon());
-        full.object.writers = vec![owner_of("kustomize-controller", true, 0, &[ANNOTATION])];
+        full.object.deletion_timestamp = Some(noon());
+        full.object.managed_fields = vec![owner_of("kustomize-controller", true, 0, &[ANNOTATION])];
         let expected = [Warning::BeingDeleted, Warning::DeclaredInGit("kustomize-controller")];
         assert_eq!(SuspendOptions::default().warnings(&full), expected);
     }

@@ -72,7 +72,7 @@ impl HonourVerdict {
 
 /// Returns the managedFields entry of the controller's last write of the status.
 pub(super) fn controller_status_entry<'a>(full: &'a Resource, kind: &FluxKind) -> Option<&'a ManagedFieldsEntry> {
-    let entries = full.object.writers.iter();
+    let entries = full.object.managed_fields.iter();
     entries
         .filter(|entry| &*entry.subresource == "status" && entry.manager.ends_with(kind.controller))
         .max_by_key(|entry| entry.time)
@@ -191,7 +191,7 @@ mod tests {
     fn suspended(kind: &str, content: Value, written: i64) -> Resource {
         let mut full = flux_object(kind, content, &[(ANNOTATION, "drill")]);
         let controller = FluxKind::of(&full).unwrap().controller;
-        full.object.writers = vec![
+        full.object.managed_fields = vec![
             owner_of(FIELD_MANAGER, false, 0, &[ANNOTATION]),
             status_write(&format!("gotk-{controller}"), written),
         ];
@@ -243,7 +243,7 @@ mod tests {
             [(ANNOTATION.to_owned(), "drill".to_owned()), (REQUESTED_AT.to_owned(), at(80))].into_iter().collect();
         assert_eq!(HonourVerdict::of(&asked, &[]), HonourVerdict::NoEvidence, "the write answers the request");
         let mut other_manager = suspended("HelmRelease", ready(-999), -30);
-        other_manager.object.writers.push(status_write("somebody", 90));
+        other_manager.object.managed_fields.push(status_write("somebody", 90));
         assert_eq!(
             HonourVerdict::of(&other_manager, &[]),
             HonourVerdict::NoEvidence,
@@ -274,7 +274,7 @@ mod tests {
     fn an_object_that_never_shows_a_run_is_unverifiable() {
         let oci = suspended("HelmRepository", json!({"spec": {"type": "oci"}}), 90);
         let mut undated = suspended("Kustomization", run(60, "2s"), 60);
-        undated.object.writers.remove(0);
+        undated.object.managed_fields.remove(0);
         for full in [suspended("Alert", json!({}), 90), suspended("Provider", json!({}), 90), oci, undated] {
             assert!(matches!(HonourVerdict::of(&full, &[]), HonourVerdict::Unverifiable { .. }), "{}", full.object.id);
         }

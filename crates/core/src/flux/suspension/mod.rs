@@ -16,10 +16,9 @@ pub mod wait;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::kinds;
-use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
 use crate::ownership::schemes::flux;
 
 /// Annotation of RFC-0006 that suspends an object, whatever its value.
@@ -90,13 +89,8 @@ pub fn effective_of<'a>(
 
 /// Returns the mechanism that suspends an object.
 pub fn effective(full: &Resource) -> Option<Mechanism> {
-    effective_parts(&full.object, &full.content)
-}
-
-/// As [`effective`], with metadata and content apart.
-pub fn effective_parts(object: &ObjectMetadata, content: &Value) -> Option<Mechanism> {
-    let spec = content.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
-    effective_of(&object.id.group, &object.id.kind, spec, |key| object.annotations.get(key))
+    let id = &full.object.id;
+    effective_of(&id.group, &id.kind, full.flag("/spec/suspend"), |key| full.object.annotations.get(key))
 }
 
 /// Suspension of an object, with its origin.
@@ -144,7 +138,7 @@ fn is_message(value: &str) -> bool {
 
 /// Returns the latest managedFields entry that owns the suspension.
 fn suspending_entry(full: &Resource, by: Mechanism) -> Option<&ManagedFieldsEntry> {
-    full.object.writers.iter().filter(|entry| owns_suspension(entry, full, by)).max_by_key(|entry| entry.time)
+    full.object.managed_fields.iter().filter(|entry| owns_suspension(entry, full, by)).max_by_key(|entry| entry.time)
 }
 
 /// Returns true if an entry owns the field that suspends. For [`Mechanism::Both`] that is the annotation with the message.
@@ -166,7 +160,7 @@ fn owns_annotation(entry: &ManagedFieldsEntry, key: &str) -> bool {
 /// Returns the controller that applies the suspension from Git, and applies it again unless it is changed in Git.
 pub fn declaring_controller(full: &Resource, by: Mechanism) -> Option<&str> {
     let parts: &[Mechanism] = if by == Mechanism::Both { &[Mechanism::Annotation, Mechanism::Spec] } else { &[by] };
-    let mut entries = full.object.writers.iter();
+    let mut entries = full.object.managed_fields.iter();
     let entry = entries.find(|entry| {
         entry.applies
             && GITOPS_MANAGERS.contains(&&*entry.manager)
@@ -232,7 +226,7 @@ mod tests {
     #[test]
     fn a_suspension_has_user_time_and_message() {
         let mut full = flux_object("Kustomization", json!({}), &[(ANNOTATION, "drill"), (SUSPENDED_BY, "ada")]);
-        full.object.writers = vec![
+        full.object.managed_fields = vec![
             owner_of("kustomize-controller", true, -500, &["other"]),
             owner_of(FIELD_MANAGER, false, 0, &[ANNOTATION]),
         ];
@@ -255,13 +249,13 @@ mod tests {
     #[test]
     fn a_suspension_from_git_is_known_by_its_field_manager() {
         let mut full = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
-        full.object.writers = vec![owner_of(FIELD_MANAGER, false, 0, &[ANNOTATION])];
+        full.object.managed_fields = vec![owner_of(FIELD_MANAGER, false, 0, &[ANNOTATION])];
         assert_eq!(declaring_controller(&full, Mechanism::Both), None);
         let declared = ManagedFieldsEntry { suspend: true, ..owner_of("kustomize-controller", true, -60, &[]) };
-        full.object.writers.push(declared);
+        full.object.managed_fields.push(declared);
         assert_eq!(declaring_controller(&full, Mechanism::Both), Some("kustomize-controller"));
         assert_eq!(declaring_controller(&full, Mechanism::Annotation), None, "only the field is declared");
-        full.object.writers[1].applies = false;
+        full.object.managed_fields[1].applies = false;
         assert_eq!(declaring_controller(&full, Mechanism::Spec), None, "a controller that updates does not apply Git");
     }
 }

@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(remaining_causes(&both, &free), []);
         assert_eq!(remaining_causes(&both, &spec), [RemainingCause::Suspended(Mechanism::Spec)]);
         let mut declared = both.clone();
-        declared.object.writers = vec![owner_of("kustomize-controller", true, 0, &[ANNOTATION])];
+        declared.object.managed_fields = vec![owner_of("kustomize-controller", true, 0, &[ANNOTATION])];
         let causes = remaining_causes(&declared, &free);
         assert_eq!(causes, [RemainingCause::DeclaredInGit("kustomize-controller".to_owned())]);
         assert!(causes[0].to_string().starts_with("kustomize-controller applies"), "{causes:?}");

@@ -151,7 +151,7 @@ impl<'a> FluxObject<'a> {
             last_reconciled: last_reconciled(full),
             sources: sources(full),
             created: full.object.created,
-            deleting: full.object.deleting,
+            deleting: full.object.deletion_timestamp,
             deleted: false,
         }
     }

@@ -13,7 +13,6 @@ use crate::kubernetes::snapshot::Snapshot;
 /// An object that is deleted because another one is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CascadedObject<'a> {
-    /// The object.
     pub object: &'a ObjectMetadata,
     /// The deleted object that causes this deletion.
     pub cause: ObjectId,
@@ -80,7 +79,7 @@ impl<'a> Cascade<'a> {
                 cascade.by_namespace.entry(&object.id.namespace).or_default().push(object);
             }
             cascade.by_group_kind.entry((&object.id.group, &object.id.kind)).or_default().push(object);
-            for reference in &object.references {
+            for reference in &object.owner_references {
                 cascade.dependents.entry(&reference.uid).or_default().push(object);
             }
         }
@@ -141,17 +140,19 @@ impl<'a> Cascade<'a> {
 
     /// Returns true if the garbage collector deletes a dependent: every owner is absent for it or deleted.
     fn has_no_owner_left(&self, dependent: &ObjectMetadata, deleted: &HashSet<&str>) -> bool {
-        let home = &dependent.id.namespace;
-        dependent.references.iter().all(|reference| {
+        let namespace = &dependent.id.namespace;
+        dependent.owner_references.iter().all(|reference| {
             let owner = self.by_uid.get(&*reference.uid);
-            let inside = match owner {
+            let is_namespaced = match owner {
                 Some(owner) => !owner.id.namespace.is_empty(),
                 None => self.namespaced.get(&(&*reference.group, &*reference.kind)).copied().unwrap_or_default(),
             };
-            if inside && home.is_empty() {
+            if is_namespaced && namespace.is_empty() {
                 return false;
             }
-            owner.is_none_or(|owner| deleted.contains(&*owner.uid) || (inside && owner.id.namespace != *home))
+            owner.is_none_or(|owner| {
+                deleted.contains(&*owner.uid) || (is_namespaced && owner.id.namespace != *namespace)
+            })
         })
     }
 }
@@ -174,10 +175,14 @@ mod tests {
         };
         let uid = format!("{}/{}", id.namespace, id.name).into();
         let references = references.iter().map(reference).collect();
-        ObjectMetadata { uid, references, ..testing::object(&id.group, &id.kind, &id.namespace, &id.name) }
+        ObjectMetadata {
+            uid,
+            owner_references: references,
+            ..testing::object(&id.group, &id.kind, &id.namespace, &id.name)
+        }
     }
 
-    fn taken(objects: Vec<ObjectMetadata>, root: &str) -> Vec<String> {
+    fn cascaded(objects: Vec<ObjectMetadata>, root: &str) -> Vec<String> {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.objects = objects;
         snapshot.types = vec![crate::kubernetes::object::ResourceType {
@@ -195,28 +200,28 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_takes_its_content_and_what_depends_on_it() {
+    fn deleting_a_namespace_deletes_its_content_and_the_dependents_of_it() {
         let objects = vec![
             object(ObjectId::new("", "Namespace", "", "shop"), &[]),
             object(ObjectId::new("", "ConfigMap", "shop", "in"), &[]),
             object(ObjectId::new("", "ConfigMap", "other", "out"), &[]),
             object(ObjectId::new("", "ConfigMap", "other", "dependent"), &["shop/in"]),
         ];
-        assert_eq!(taken(objects, "shop"), ["dependent by in", "in by shop"]);
+        assert_eq!(cascaded(objects, "shop"), ["dependent by in", "in by shop"]);
     }
 
     #[test]
-    fn a_definition_takes_its_resources_everywhere() {
+    fn deleting_a_definition_deletes_its_resources_in_every_namespace() {
         let objects = vec![
             object(ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com"), &[]),
             object(ObjectId::new("example.com", "Widget", "a", "one"), &[]),
             object(ObjectId::new("other.com", "Widget", "a", "two"), &[]),
         ];
-        assert_eq!(taken(objects, "widgets.example.com"), ["one by widgets.example.com"]);
+        assert_eq!(cascaded(objects, "widgets.example.com"), ["one by widgets.example.com"]);
     }
 
     #[test]
-    fn owners_in_another_namespace_are_gone_and_keep_what_is_in_none() {
+    fn owners_in_another_namespace_count_as_absent_and_keep_cluster_scoped_dependents() {
         let objects = vec![
             object(ObjectId::new("", "ConfigMap", "shop", "owner"), &[]),
             object(ObjectId::new("", "ConfigMap", "other", "alive"), &[]),
@@ -225,12 +230,12 @@ mod tests {
             object(ObjectId::new("", "Namespace", "", "space"), &[]),
             object(ObjectId::new("", "ClusterRole", "", "of-space"), &["/space"]),
         ];
-        assert_eq!(taken(objects.clone(), "owner"), ["dependent by owner"]);
-        assert_eq!(taken(objects, "space"), ["of-space by space"]);
+        assert_eq!(cascaded(objects.clone(), "owner"), ["dependent by owner"]);
+        assert_eq!(cascaded(objects, "space"), ["of-space by space"]);
     }
 
     #[test]
-    fn a_dependent_with_another_living_reference_stays_and_loops_end() {
+    fn a_dependent_with_another_live_owner_stays_and_circles_end() {
         let objects = vec![
             object(ObjectId::new("", "A", "n", "root"), &["n/loop"]),
             object(ObjectId::new("", "B", "n", "loop"), &["n/root"]),
@@ -238,6 +243,6 @@ mod tests {
             object(ObjectId::new("", "B", "n", "shared"), &["n/root", "n/alive"]),
             object(ObjectId::new("", "B", "n", "dangling"), &["n/root", "n/long-gone"]),
         ];
-        assert_eq!(taken(objects, "root"), ["dangling by root", "loop by root"]);
+        assert_eq!(cascaded(objects, "root"), ["dangling by root", "loop by root"]);
     }
 }

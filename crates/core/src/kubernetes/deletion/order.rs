@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn webhooks_go_first_and_definitions_last() {
+    fn webhooks_are_deleted_first_and_definitions_last() {
         let kinds = ["Namespace", "ValidatingWebhookConfiguration", "CustomResourceDefinition", "Deployment", "Widget"];
         let mut ids: Vec<_> = kinds.iter().map(|kind| ObjectId::new("", kind, "", "x")).collect();
         ids.sort_by(delete_order);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_go_before_kustomizations_and_those_before_releases() {
+    fn sources_are_deleted_before_kustomizations_and_those_before_releases() {
         let mut ids = [
             ObjectId::new("helm.toolkit.fluxcd.io", "HelmRelease", "n", "a"),
             ObjectId::new("source.toolkit.fluxcd.io", "GitRepository", "n", "a"),

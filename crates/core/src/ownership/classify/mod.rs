@@ -78,7 +78,7 @@ impl Index<'_> {
             [owner] if recorded.contains(owner) => return OwnershipStatus::Managed(owner.clone()),
             _ => {}
         }
-        if object.controller().is_some() {
+        if object.controller_reference().is_some() {
             return OwnershipStatus::Controlled;
         }
         match self.decisive_claim(&claims, owners.first().copied()) {
@@ -117,7 +117,7 @@ impl Index<'_> {
     }
 
     fn status_without_claim(&self, object: &ObjectMetadata) -> OwnershipStatus {
-        if object.controller().is_some() {
+        if object.controller_reference().is_some() {
             return OwnershipStatus::Controlled;
         }
         system_objects::rule(object, |id| self.snapshot.object(id))
@@ -166,7 +166,7 @@ impl Index<'_> {
         let eligibility = (scheme.gc_eligibility)(object);
         // The author of the labels is known, and it is not the system.
         let is_by_others =
-            claim.strength == Strength::Bare && !scheme.managers.is_empty() && !object.writers.is_empty();
+            claim.strength == Strength::Bare && !scheme.managers.is_empty() && !object.managed_fields.is_empty();
         match (&owner.members, eligibility) {
             (Members::Remote(_), _) => unknown("remote, not checked"),
             (Members::Unreadable(reason), _) => unknown(reason),

@@ -346,7 +346,7 @@ fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
     const OWNING: &str = "config.k8s.io/owning-inventory";
     let marked = |name: &str| cm(name).annotation(OWNING, "x").writer("kubectl", OWNING);
     let mut on_the_server = marked("c-server-side");
-    on_the_server.writers[0].applies = true;
+    on_the_server.managed_fields[0].applies = true;
     let inventory = object("", "ConfigMap", "shop", "inventory").label("cli-utils.sigs.k8s.io/inventory-id", "x");
     check(
         vec![
@@ -495,7 +495,7 @@ fn an_owner_kind_that_could_not_be_read_leaves_orphans_open() {
 fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
     let leaked = || {
         let mut object = applied(cm("a"), "apps");
-        object.writers[0].time = parse_time("2026-05-31T23:59:00Z");
+        object.managed_fields[0].time = parse_time("2026-05-31T23:59:00Z");
         object
     };
     type Change = fn(&mut Resource, &mut ObjectMetadata);
@@ -505,8 +505,8 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
         ("not ready", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("False"), false),
         ("running", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("Unknown"), false),
         ("not observed", |owner, _| owner.content["status"]["observedGeneration"] = json!(0), false),
-        ("deleted", |owner, _| owner.object.deleting = parse_time("2026-06-01T00:00:00Z"), false),
-        ("object written since", |_, object| object.writers[0].time = parse_time("2026-06-01T00:00:01Z"), false),
+        ("deleted", |owner, _| owner.object.deletion_timestamp = parse_time("2026-06-01T00:00:00Z"), false),
+        ("object written since", |_, object| object.managed_fields[0].time = parse_time("2026-06-01T00:00:01Z"), false),
     ];
     for (name, change, trusted) in rows {
         let (mut owner, mut object) = (kustomization("apps", &[]), leaked());
@@ -596,7 +596,7 @@ fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it
             message: message.to_owned(),
         };
         let mut leaked = applied(cm("a"), "apps");
-        leaked.writers[0].time = parse_time("2026-05-31T23:59:00Z");
+        leaked.managed_fields[0].time = parse_time("2026-05-31T23:59:00Z");
         let mut snapshot = snapshot(vec![leaked, applied(cm("b"), "gone")], vec![kustomization("apps", &[])]);
         snapshot.gaps = vec![gap("no")];
         let index = Index::build(&snapshot);

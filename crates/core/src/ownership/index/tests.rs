@@ -135,7 +135,7 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
         for (object, status) in index.statuses() {
             if let OwnershipStatus::Leaked(claim) = &status {
                 assert!(index.owner(&claim.owner).is_some(), "seed {seed}: leaked from nobody");
-                assert!(object.controller().is_none(), "seed {seed}: a controlled object is leaked");
+                assert!(object.controller_reference().is_none(), "seed {seed}: a controlled object is leaked");
                 assert!(index.recorded_by(&object.id).is_empty(), "seed {seed}: a recorded object is leaked");
                 assert!(claim.strength < Strength::Contradicted, "seed {seed}: a contradicted claim leaks");
             }

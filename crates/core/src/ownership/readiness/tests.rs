@@ -38,7 +38,7 @@ fn kinds_without_rules_go_by_generation_and_conditions() {
         assert_eq!(state("example.com", "Odd", &content), expected, "{content}");
     }
     let mut deleted = object("", "Pod", "a", "b");
-    deleted.deleting = parse_time("2026-01-01T00:00:00Z");
+    deleted.deletion_timestamp = parse_time("2026-01-01T00:00:00Z");
     assert_eq!(ready(&deleted, &json!({})), Readiness::Terminating);
 }
 

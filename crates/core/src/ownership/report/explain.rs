@@ -103,7 +103,7 @@ impl InventoryReport<'_, '_> {
     fn controllers(&self, object: &ObjectMetadata) -> Vec<ObjectId> {
         let mut chain: Vec<ObjectId> = vec![];
         let mut at = object;
-        while let Some(next) = at.controller().and_then(|reference| self.referenced(at, reference)) {
+        while let Some(next) = at.controller_reference().and_then(|reference| self.referenced(at, reference)) {
             if chain.contains(&next.id) || chain.len() >= LONGEST {
                 break;
             }

@@ -45,7 +45,7 @@ impl<'a> InventoryReport<'_, 'a> {
             summary.objects += 1;
             summary.missing += usize::from(at.is_none() && self.exists(owner, id) == Some(false));
             let Some(at) = at else { return };
-            summary.terminating += usize::from(self.object(at).deleting.is_some());
+            summary.terminating += usize::from(self.object(at).deletion_timestamp.is_some());
             match self.readiness(at) {
                 Some(ready) => summary.ready += usize::from(ready.is_ready()),
                 None => summary.unread += 1,
@@ -95,7 +95,7 @@ impl<'a> InventoryReport<'_, 'a> {
     }
 
     fn readiness(&self, at: usize) -> Option<Readiness> {
-        if self.object(at).deleting.is_some() {
+        if self.object(at).deletion_timestamp.is_some() {
             return Some(Readiness::Terminating);
         }
         self.contents[at].map(|full| readiness::ready(&full.object, &full.content))
@@ -144,5 +144,5 @@ impl<'a> InventoryReport<'_, 'a> {
 /// Returns the deletion in progress of an object.
 pub(crate) fn terminating(object: &ObjectMetadata) -> Option<Terminating> {
     let finalizers = object.finalizers.iter().map(ToString::to_string).collect();
-    Some(Terminating { since: object.deleting?, finalizers })
+    Some(Terminating { since: object.deletion_timestamp?, finalizers })
 }

@@ -57,12 +57,12 @@ fn cluster() -> Snapshot {
     let deployment = by_kustomization(object("apps", "Deployment", "shop", "web"), "apps");
     let set = object("apps", "ReplicaSet", "shop", "x").controlled_by(&deployment.uid);
     let mut set = set;
-    set.references[0].kind = "Deployment".into();
-    set.references[0].name = "web".into();
+    set.owner_references[0].kind = "Deployment".into();
+    set.owner_references[0].name = "web".into();
     let pod = object("", "Pod", "shop", "web-1").controlled_by(&set.uid);
     let mut cm =
         by_kustomization(object("", "ConfigMap", "shop", "cm"), "apps").annotation("helm.sh/resource-policy", "keep");
-    cm.deleting = parse_time("2026-12-30T00:00:00Z");
+    cm.deletion_timestamp = parse_time("2026-12-30T00:00:00Z");
     cm.finalizers = vec!["example.com/hold".into()];
     let release_labels = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
     let service =
@@ -250,7 +250,7 @@ fn why_leads_from_a_pod_to_the_source() {
     let index = Index::build(&cluster);
     let views = InventoryReport::new(&index, &[]);
     let mut pod = cluster.objects.iter().find(|object| &*object.id.kind == "Pod").unwrap().clone();
-    pod.references[0].name = "x".into();
+    pod.owner_references[0].name = "x".into();
     let why = views.explain(&pod);
     assert_eq!(why.status, "controlled");
     let controllers: Vec<String> = why.controllers.iter().map(ToString::to_string).collect();

@@ -43,7 +43,7 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
     pub fn tree(&self, owners: &[OwnerId]) -> Vec<TreeNode> {
         let mut children: HashMap<&'a str, Vec<&'a ObjectMetadata>> = HashMap::new();
         for object in &self.index.snapshot().objects {
-            if let Some(controller) = object.controller() {
+            if let Some(controller) = object.controller_reference() {
                 children.entry(&controller.uid).or_default().push(object);
             }
         }

@@ -146,11 +146,11 @@ fn strength(
     keys: fn(&ManagedFieldsEntry) -> &Vec<Box<str>>,
     claimed: &str,
 ) -> Strength {
-    if object.controller().is_some() {
+    if object.controller_reference().is_some() {
         return Strength::Contradicted;
     }
     let is_by_system = object
-        .writers
+        .managed_fields
         .iter()
         .any(|writer| managers.contains(&&*writer.manager) && keys(writer).iter().any(|key| &**key == claimed));
     if is_by_system { Strength::Corroborated } else { Strength::Bare }
@@ -161,7 +161,7 @@ pub(crate) fn writers_of<'a>(
     object: &'a ObjectMetadata,
     keys: &'a [MetadataKey],
 ) -> impl Iterator<Item = &'a ManagedFieldsEntry> {
-    object.writers.iter().filter(|writer| {
+    object.managed_fields.iter().filter(|writer| {
         writer.labels.iter().chain(&writer.annotations).any(|owned| keys.iter().any(|key| key.name() == &**owned))
     })
 }

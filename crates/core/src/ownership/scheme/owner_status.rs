@@ -45,7 +45,7 @@ impl OwnerStatus {
     #[must_use]
     pub(crate) fn after_reading(self, object: &ObjectMetadata, changed: bool) -> Self {
         match self {
-            _ if object.deleting.is_some() => Self::Terminating,
+            _ if object.deletion_timestamp.is_some() => Self::Terminating,
             Self::Ready if changed => Self::Changed,
             status => status,
         }

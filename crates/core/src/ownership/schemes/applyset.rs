@@ -71,7 +71,7 @@ fn annotation<'a>(object: &'a ObjectMetadata, keys: [&str; 2]) -> Option<&'a str
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let (key, id) = PART_OF.into_iter().find_map(|key| Some((key, object.labels.get(key)?)))?;
     let evidence = Evidence::label(key, id);
-    let (strength, evidence) = if !object.references.is_empty() {
+    let (strength, evidence) = if !object.owner_references.is_empty() {
         // kubectl does not implement this rule of the KEP. It separates members from children that inherited the label.
         (Strength::Contradicted, evidence.with_witness("on an object with an owner reference"))
     } else if kubectl_names_object(object) == Some(false) {
@@ -86,7 +86,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
 /// outside of the parent's scope was never a member.
 fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
     let owns_label = |writer: &&ManagedFieldsEntry| writer.labels.iter().any(|label| PART_OF.contains(&&**label));
-    let mut writers = object.writers.iter().filter(owns_label).peekable();
+    let mut writers = object.managed_fields.iter().filter(owns_label).peekable();
     let is_by_others = writers.peek().is_some() && writers.all(|writer| !writer.manager.starts_with("kubectl"));
     if is_by_others && kubectl_names_object(object) != Some(true) {
         return GcEligibility::WrittenByOthers(

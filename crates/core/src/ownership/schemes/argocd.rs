@@ -71,7 +71,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         let same_place = object.id.namespace.is_empty() || named.namespace == object.id.namespace;
         let own = same_place
             && (&named.group, &named.kind, &named.name) == (&object.id.group, &object.id.kind, &object.id.name);
-        let strength = if own && object.references.is_empty() { Strength::Bound } else { Strength::Contradicted };
+        let strength = if own && object.owner_references.is_empty() { Strength::Bound } else { Strength::Contradicted };
         return Some(Claim {
             owner: application(app),
             strength,
@@ -79,7 +79,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         });
     }
     let app = object.labels.get(INSTANCE)?;
-    let strength = match object.references.is_empty() {
+    let strength = match object.owner_references.is_empty() {
         true => label_strength(object, INSTANCE, SCHEME.managers),
         false => Strength::Contradicted,
     };

@@ -55,7 +55,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let id = object.annotations.get(OWNING)?;
     let evidence = Evidence::annotation(OWNING, id);
     let (strength, evidence) = match kubectl_names_object(object) {
-        _ if object.controller().is_some() => {
+        _ if object.controller_reference().is_some() => {
             (Strength::Contradicted, evidence.with_witness("on an object that a controller created"))
         }
         Some(false) => {
@@ -86,7 +86,7 @@ fn is_written_by_kubectl(object: &ObjectMetadata, operation: Operation) -> bool 
             && writer.applies == (operation == Operation::Apply)
             && writer.annotations.iter().any(|key| **key == *OWNING)
     };
-    object.writers.iter().any(is_writer)
+    object.managed_fields.iter().any(is_writer)
 }
 
 fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
@@ -186,7 +186,7 @@ mod tests {
         let marked = || object("", "ConfigMap", "prod", "cm").annotation(OWNING, "x-1");
         let own = |object: ObjectMetadata| object.annotation(last_applied::KUBECTL, "/ConfigMap/prod/cm");
         let mut applied = marked().writer(KUBECTL, OWNING);
-        applied.writers[0].applies = true;
+        applied.managed_fields[0].applies = true;
         let updated = || marked().writer(KUBECTL, OWNING);
         let plain = GcEligibility::Normal;
         let rows = [

@@ -69,7 +69,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     }
     let named = object.annotations.get(RESOURCE_ID)?;
     let owner = manager(object.annotations.get(MANAGER)?);
-    let own = named == resource_id(&object.id) && object.controller().is_none();
+    let own = named == resource_id(&object.id) && object.controller_reference().is_none();
     let strength = if own { Strength::Bound } else { Strength::Contradicted };
     Some(Claim { owner, strength, evidence: Evidence::annotation(RESOURCE_ID, named) })
 }

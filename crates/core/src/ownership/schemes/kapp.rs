@@ -71,7 +71,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let value = object.labels.get(APP)?;
     let associated = object.labels.get(ASSOCIATION).is_none_or(|live| live == association(&object.id));
     let (strength, witness) = match object.annotations.get(IDENTITY) {
-        _ if object.controller().is_some() => (Strength::Contradicted, "a controller created the object"),
+        _ if object.controller_reference().is_some() => (Strength::Contradicted, "a controller created the object"),
         None => (Strength::Contradicted, "no identity: created by a member, not by kapp"),
         Some(identity) if names_object(identity, &object.id) && associated => {
             (Strength::Bound, "identity names this object")

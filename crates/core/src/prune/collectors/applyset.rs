@@ -80,7 +80,7 @@ impl<'a> ApplySetCollector<'a> {
             return PlannedAction::Keep(reason);
         }
         // The specification calls a member with an owner reference a conflict; kubectl does not check.
-        if !object.references.is_empty() {
+        if !object.owner_references.is_empty() {
             return PlannedAction::Keep(CollectorReason::Referenced);
         }
         let applied = object.annotations.get(last_applied::KUBECTL);

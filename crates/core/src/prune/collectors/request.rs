@@ -112,16 +112,22 @@ impl CollectorRequest {
         })
     }
 
-    /// Re-evaluates an object after a fresh read. Returns the reason to keep it, or `None` to delete it.
-    pub fn reason_to_keep(&self, index: &Index<'_>, id: &ObjectId) -> Option<String> {
+    /// Re-evaluates objects after a fresh read. Returns the reason to keep each of them, or `None` to delete it.
+    pub fn reasons_to_keep(&self, index: &Index<'_>, ids: &[&ObjectId]) -> Vec<Option<String>> {
         let snapshot = index.snapshot();
-        let Some(object) = snapshot.object(id) else { return Some("it does not exist any more".to_owned()) };
-        match self.collector(snapshot, index).map(|collector| collector.decide(object)) {
-            Ok(Some(decision)) if decision.is_deletion() => None,
-            Ok(Some(decision)) => Some(Reason::from(decision.reason()).to_string()),
-            Ok(None) => Some("its labels changed".to_owned()),
-            Err(error) => Some(error.message),
-        }
+        let collector = match self.collector(snapshot, index) {
+            Ok(collector) => collector,
+            Err(error) => return vec![Some(error.message); ids.len()],
+        };
+        let reason = |id: &&ObjectId| {
+            let Some(object) = snapshot.object(id) else { return Some("it no longer exists".to_owned()) };
+            match collector.decide(object) {
+                Some(decision) if decision.is_deletion() => None,
+                Some(decision) => Some(Reason::from(decision.reason()).to_string()),
+                None => Some("its labels changed".to_owned()),
+            }
+        };
+        ids.iter().map(reason).collect()
     }
 
     /// Returns the owner of the deleted objects.

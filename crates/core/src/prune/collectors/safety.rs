@@ -27,10 +27,10 @@ impl Allow {
 /// Returns the reason to keep an object, whatever its labels claim.
 pub(super) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<CollectorReason> {
     let is_namespace = object.id.is("", "Namespace");
-    if object.controller().is_some() {
+    if object.controller_reference().is_some() {
         return Some(CollectorReason::Controlled);
     }
-    if object.deleting.is_some() {
+    if object.deletion_timestamp.is_some() {
         return Some(CollectorReason::Terminating);
     }
     if is_namespace && PROTECTED_NAMESPACES.contains(&&*object.id.name) {

@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kubernetes::object::ManagedFieldsEntry;
+use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::plan::Action;
+use crate::plan::filter::restrict_to_owners;
 use cluster::{Files, NS, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, rows, set};
 
 fn one_child(more: Value) -> Files {
@@ -180,7 +182,8 @@ fn a_parent_undoes_a_suspension_by_kubectl_but_not_by_flux() {
         let mut cluster = TestCluster::new(&one_child(json!({})));
         let full = cluster.kustomization("k");
         full.content["spec"]["suspend"] = true.into();
-        full.object.writers = vec![ManagedFieldsEntry { manager: manager.into(), suspend: true, ..Default::default() }];
+        full.object.managed_fields =
+            vec![ManagedFieldsEntry { manager: manager.into(), suspend: true, ..Default::default() }];
         assert_eq!(cluster.rows(&after), expected, "{manager}");
     }
 }
@@ -342,4 +345,34 @@ fn an_object_of_two_kustomizations_is_contested_unless_one_of_them_ignores_it() 
     assert_eq!(contested(&files(cm("m"))), ["m by a,b"]);
     assert!(contested(&files(annotated(cm("m"), "ssa", "Ignore"))).is_empty());
     assert!(contested(&files(cm("n"))).is_empty());
+}
+
+/// Returns true if all rows stay in a plan that is restricted to the root.
+fn root_has_all_rows(cluster: &TestCluster, after: &Files) -> bool {
+    let plan = cluster.plan(after);
+    let mut restricted = plan.clone();
+    restrict_to_owners(&mut restricted, &|owner| owner.name == "root", &Index::build(&cluster.snapshot));
+    assert!(!plan.changes().is_empty());
+    restricted == plan
+}
+
+#[test]
+fn a_parent_has_the_children_that_it_creates_or_adopts_and_those_without_labels() {
+    let with_child = one_child(json!({}));
+    let without_child = vec![("root/x.yaml", vec![cm("x")])];
+    assert!(root_has_all_rows(&TestCluster::new(&without_child), &with_child));
+    let mut dropped = with_child.clone();
+    dropped[1] = ("p/a.yaml", vec![cm("b")]);
+    let mut unlabelled = TestCluster::new(&with_child);
+    unlabelled.object("k").labels = Default::default();
+    unlabelled.kustomization("k").object.labels = Default::default();
+    assert!(root_has_all_rows(&unlabelled, &dropped));
+    // The child is live and in no inventory.
+    let entries = &mut unlabelled.kustomization("root").content["status"]["inventory"]["entries"];
+    entries.as_array_mut().unwrap().retain(|entry| !entry["id"].as_str().unwrap().contains("_k_"));
+    assert!(root_has_all_rows(&unlabelled, &dropped));
+    // A child that is created and deleted by the same change.
+    let transient =
+        vec![without_child[0].clone(), ("p/c.yaml", vec![ks("c", "./q", json!({}))]), ("q/d.yaml", vec![cm("d")])];
+    assert!(root_has_all_rows(&TestCluster::new(&with_child), &transient));
 }

@@ -1,8 +1,8 @@
 //! Predicts what happens to volumes when their claims are deleted: the reclaim policy decides.
 //!
 //! Source: `pkg/controller/volume/persistentvolume` of Kubernetes 1.36, the part of kube-controller-manager that binds
-//! and reclaims; `tests/live_volumes.rs` runs it. A volume points at its claim by uid, so a claim that comes back is
-//! another one to it. A reference without uid reserves the volume, and nothing is reclaimed before it is bound.
+//! and reclaims; `tests/live/plan/volumes.rs` runs it. A volume refers to its claim by uid, so a recreated claim is
+//! another claim. A reference without uid reserves the volume, and nothing is reclaimed before it is bound.
 
 #[cfg(test)]
 mod tests;
@@ -12,18 +12,18 @@ use std::collections::HashMap;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 
-/// The kind whose objects are read with their content: the policy stands in the spec.
+/// Kind of volumes, which are read with their content because the spec contains the policy.
 pub const KIND: &str = "PersistentVolume";
 /// Kind of the claims that volumes are bound to.
 pub const CLAIM: &str = "PersistentVolumeClaim";
 /// Resource of volumes, as gaps name it.
 pub const RESOURCE: &str = "persistentvolumes";
 
-/// Who made a volume for a claim. Such a volume is its maker's to delete.
+/// Annotation that names the provisioner of a volume. The provisioner deletes the volume.
 const PROVISIONED: &str = "pv.kubernetes.io/provisioned-by";
 
-/// Volume types whose deletion moved from Kubernetes to a driver; whether one runs is in no record of the volume.
-const DRIVEN: [&str; 8] = [
+/// Volume types that a driver deletes, not Kubernetes. The volume does not record if the driver runs.
+const DELETED_BY_DRIVER: [&str; 8] = [
     "csi",
     "awsElasticBlockStore",
     "azureDisk",
@@ -96,7 +96,7 @@ impl<'a> Volumes<'a> {
         for volume in self.bound.get(&*claim.uid).into_iter().flatten() {
             let outcome = match reclaim_outcome(volume) {
                 ReclaimOutcome::Deleted => ReclaimOutcome::Deleted,
-                _ if volume.object.deleting.is_some() => ReclaimOutcome::Released,
+                _ if volume.object.deletion_timestamp.is_some() => ReclaimOutcome::Released,
                 outcome => outcome,
             };
             volumes.push((&volume.object, outcome));
@@ -125,8 +125,8 @@ fn reclaim_outcome(volume: &Resource) -> ReclaimOutcome {
         Some("Delete") if volume.object.annotations.get(PROVISIONED).is_some_and(|by| !by.is_empty()) => {
             ReclaimOutcome::Deleted
         }
-        Some("Delete") if DRIVEN.iter().any(|kind| has(kind)) => ReclaimOutcome::DependsOnDriver,
-        // The one type that Kubernetes itself deletes, for tests of a single node, where its path has this in it.
+        Some("Delete") if DELETED_BY_DRIVER.iter().any(|kind| has(kind)) => ReclaimOutcome::DependsOnDriver,
+        // Kubernetes itself deletes only host paths below /tmp/, for tests on a single node.
         Some("Delete") => match volume.text("/spec/hostPath/path").and_then(|path| path.split_once("/tmp/")) {
             Some((_, below)) if !below.is_empty() => ReclaimOutcome::Deleted,
             _ => ReclaimOutcome::Failed,

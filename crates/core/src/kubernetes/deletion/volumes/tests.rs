@@ -17,7 +17,7 @@ fn claim() -> ObjectMetadata {
 }
 
 #[test]
-fn the_policy_and_the_type_decide() {
+fn the_reclaim_policy_and_the_volume_type_decide() {
     let rows = [
         (json!({"persistentVolumeReclaimPolicy": "Delete", "csi": {}}), true, ReclaimOutcome::Deleted),
         (json!({"persistentVolumeReclaimPolicy": "Delete", "nfs": {}}), true, ReclaimOutcome::Deleted),
@@ -50,13 +50,13 @@ fn the_policy_and_the_type_decide() {
 }
 
 #[test]
-fn a_volume_belongs_to_the_claim_of_its_uid_or_is_reserved_by_name() {
+fn a_volume_is_bound_by_uid_or_reserved_by_name() {
     let reference = |uid: &str| json!({"namespace": "shop", "name": "data", "uid": uid});
     let found = |uid: &str, policy: &str| {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": reference(uid)});
         snapshot.full = vec![volume(spec, true)];
-        Volumes::new(&snapshot).of(&claim()).into_iter().map(|(_, fate)| fate).collect::<Vec<_>>()
+        Volumes::new(&snapshot).of(&claim()).into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
     };
     assert_eq!(found("claim-uid", "Delete"), [ReclaimOutcome::Deleted]);
     assert_eq!(found("an-earlier-claim", "Delete"), []);

@@ -124,7 +124,9 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let (key, value) = live_mark(object)?;
     let (strength, witness) = match kubectl_names_object(object) {
         _ if !is_well_formed(value) => (Strength::Contradicted, "malformed"),
-        _ if object.controller().is_some() => (Strength::Contradicted, "on an object that a controller created"),
+        _ if object.controller_reference().is_some() => {
+            (Strength::Contradicted, "on an object that a controller created")
+        }
         Some(false) => (Strength::Contradicted, "copied: last-applied-configuration names another object"),
         Some(true) => {
             (Strength::Corroborated, "foreign: of no known source; last-applied-configuration is the object's own")
@@ -145,7 +147,7 @@ fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
             "it only has the mark of Flux v1 before 1.14, which later versions ignore",
         );
     }
-    if !object.references.is_empty() {
+    if !object.owner_references.is_empty() {
         return GcEligibility::NeverCollected("Flux v1 never collects objects with owner references");
     }
     if object.id.is("", "Endpoints") || object.id.is("", "ComponentStatus") {

@@ -81,7 +81,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let name = owner_name(object)?;
     let applied = object.annotations.get(LAST_APPLIED);
     let (strength, witness) = match applied.map(|applied| last_applied::names_object(applied, object)) {
-        _ if object.controller().is_some() => (Strength::Contradicted, "a controller created the object"),
+        _ if object.controller_reference().is_some() => (Strength::Contradicted, "a controller created the object"),
         Some(true) => (Strength::Bound, "last-applied names this object"),
         Some(false) => (Strength::Contradicted, "last-applied names another object"),
         None => (label_strength(object, APPLICATION, SCHEME.managers), "no last-applied"),

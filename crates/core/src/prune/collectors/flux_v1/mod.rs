@@ -119,7 +119,7 @@ impl<'a> FluxV1Collector<'a> {
         manifest: Option<ManifestStatus>,
         missed: Option<String>,
     ) -> PlannedAction {
-        if !object.references.is_empty() {
+        if !object.owner_references.is_empty() {
             return PlannedAction::Keep(CollectorReason::Controlled);
         }
         if let Some(reason) = safety::reason_to_keep(object, self.index, self.allow) {
@@ -153,7 +153,7 @@ impl<'a> Collector<'a> for FluxV1Collector<'a> {
         let native = match manifest {
             Some(ManifestStatus::Applied) => return None,
             Some(_) if missed.is_some() => return None,
-            _ if !object.references.is_empty() || object.id.is("", "Endpoints") => NativeAction::Keeps,
+            _ if !object.owner_references.is_empty() || object.id.is("", "Endpoints") => NativeAction::Keeps,
             _ if missed.is_some() => NativeAction::Misses,
             _ if is_ignored => NativeAction::Keeps,
             _ => NativeAction::Deletes,

@@ -60,7 +60,7 @@ fn shared_resource_ids(decisions: &[Decision<'_>]) -> Vec<String> {
 fn legacy_marks(collector: &FluxV1Collector<'_>) -> Option<String> {
     let objects = collector.snapshot.objects.iter().filter(|object| {
         let legacy = object.labels.get(LEGACY_MARK).filter(|_| object.labels.get(MARK).is_none());
-        object.references.is_empty() && legacy.is_some_and(|value| value == own_mark(collector, object))
+        object.owner_references.is_empty() && legacy.is_some_and(|value| value == own_mark(collector, object))
     });
     let number = objects.count();
     (number > 0).then(|| {

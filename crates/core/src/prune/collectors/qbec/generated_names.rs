@@ -15,7 +15,7 @@ const SUFFIX_LENGTH: usize = 5;
 /// Returns the uids of the newest objects: as many for each prefix as there are manifests.
 pub(super) fn newest_objects<'a>(collector: &QbecCollector<'a>) -> HashSet<&'a str> {
     let mut generations: HashMap<ObjectId, Vec<&'a ObjectMetadata>> = HashMap::new();
-    for object in collector.snapshot.objects.iter().filter(|object| object.deleting.is_none()) {
+    for object in collector.snapshot.objects.iter().filter(|object| object.deletion_timestamp.is_none()) {
         if let Some(prefix) = manifest_of(collector, object) {
             generations.entry(prefix).or_default().push(object);
         }

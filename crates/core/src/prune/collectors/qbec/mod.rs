@@ -72,7 +72,7 @@ impl<'a> QbecCollector<'a> {
     }
 
     fn native_action(&self, object: &ObjectMetadata, is_missed: bool) -> NativeAction {
-        if object.controller().is_some() || object.id.is("", "Endpoints") {
+        if object.controller_reference().is_some() || object.id.is("", "Endpoints") {
             NativeAction::Keeps
         } else if is_missed {
             NativeAction::Misses
@@ -116,7 +116,7 @@ impl<'a> Collector<'a> for QbecCollector<'a> {
     }
 
     fn is_member(&self, object: &ObjectMetadata) -> bool {
-        self.input.app.selects(object) && object.controller().is_none()
+        self.input.app.selects(object) && object.controller_reference().is_none()
     }
 
     fn decide<'o>(&self, object: &'o ObjectMetadata) -> Option<Decision<'o>> {
@@ -141,7 +141,8 @@ impl<'a> Collector<'a> for QbecCollector<'a> {
         let mut kept: HashSet<&str> = HashSet::new();
         for decision in decisions {
             let object = decision.object;
-            let is_protected = object.annotations.get(DELETE_POLICY) == Some("never") && object.controller().is_none();
+            let is_protected =
+                object.annotations.get(DELETE_POLICY) == Some("never") && object.controller_reference().is_none();
             if is_protected && decision.native == NativeAction::Keeps {
                 kept.insert(&object.id.namespace);
             }

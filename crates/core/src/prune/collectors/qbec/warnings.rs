@@ -51,7 +51,7 @@ fn missed_namespaces(collector: &QbecCollector<'_>, decisions: &[Decision<'_>]) 
 /// Warns of other applications in the same namespaces: one of them may be the old name of this one (Q21).
 fn other_apps(collector: &QbecCollector<'_>) -> Vec<String> {
     let mut apps: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for object in collector.snapshot.objects.iter().filter(|object| object.controller().is_none()) {
+    for object in collector.snapshot.objects.iter().filter(|object| object.controller_reference().is_none()) {
         let labels = object.labels.get(APPLICATION).zip(object.labels.get(ENVIRONMENT));
         let Some((application, environment)) = labels else { continue };
         let is_in_scope = collector.scope.namespaces.contains(&object.id.namespace);
@@ -75,7 +75,7 @@ fn unselectable_objects(collector: &QbecCollector<'_>) -> Option<String> {
     let app = collector.input.app.application();
     let objects = collector.snapshot.objects.iter().filter(|object| {
         object.labels.get(APPLICATION) == Some(app)
-            && object.controller().is_none()
+            && object.controller_reference().is_none()
             && (object.labels.get(ENVIRONMENT).is_none() || object.labels.get(TAG) == Some(""))
     });
     let number = objects.count();

@@ -1,0 +1,103 @@
+//! `prune qbec`: objects that qbec would delete.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::args::ExecutionArgs;
+use super::manifests::ManifestArgs;
+use crate::commands::Session;
+use crate::error::{Error, Result};
+use crate::tools::manifests::Loader;
+use crate::tools::qbec;
+use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
+use gitops_core::prune::collectors::qbec::scope::QbecApp;
+use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
+
+/// Plan and delete objects of a qbec environment that are in no manifest
+///
+/// Shows what `qbec apply` would delete, what it would miss, and why an object stays. Without --plan, deletes in its place
+/// and in its order.
+#[derive(Args, Clone, Debug)]
+#[command(
+    override_usage = "kubectl gitops prune qbec --qbec-root DIR --env ENV [OPTIONS]\n       \
+                      kubectl gitops prune qbec --app APP --env ENV -f FILE [OPTIONS]",
+    after_long_help = "Examples:
+  # Render the environment with the qbec on PATH, and show the plan
+  kubectl gitops prune qbec --plan --qbec-root . --env dev
+
+  # Use manifests that were rendered elsewhere
+  qbec show dev | kubectl gitops prune qbec --plan --app shop --env dev --default-namespace shop -f -
+
+  # Delete the objects of one component
+  kubectl gitops prune qbec --qbec-root . --env dev --component web"
+)]
+pub struct QbecArgs {
+    /// Name of the application
+    #[arg(long, value_name = "APP", required_unless_present = "qbec_root")]
+    pub app: Option<String>,
+    /// Name of the environment
+    #[arg(long, value_name = "ENV")]
+    pub env: String,
+    /// Tag that was given to qbec as --app-tag
+    #[arg(long, value_name = "TAG")]
+    pub app_tag: Option<String>,
+    /// Directory of qbec.yaml; the qbec on PATH renders it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["app", "filenames", "default_namespace"])]
+    pub qbec_root: Option<PathBuf>,
+    /// Set clusterScopedLists as in qbec.yaml
+    #[arg(long)]
+    pub cluster_scoped_lists: bool,
+    /// Component to include
+    #[arg(long, value_name = "NAME")]
+    pub component: Vec<String>,
+    /// Component to exclude
+    #[arg(long, value_name = "NAME")]
+    pub exclude_component: Vec<String>,
+    /// Kind to include, in full, singular or plural
+    #[arg(long, value_name = "KIND")]
+    pub kind: Vec<String>,
+    /// Kind to exclude
+    #[arg(long, value_name = "KIND")]
+    pub exclude_kind: Vec<String>,
+    /// Namespace to include
+    #[arg(long, value_name = "NAMESPACE")]
+    pub include_namespace: Vec<String>,
+    /// Namespace to exclude
+    #[arg(long, value_name = "NAMESPACE")]
+    pub exclude_namespace: Vec<String>,
+    /// Include cluster-scoped objects; default: no namespace filter
+    #[arg(long, value_name = "BOOL", hide_possible_values = true, hide_short_help = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub include_cluster_objects: Option<bool>,
+    #[command(flatten)]
+    pub manifests: ManifestArgs,
+}
+
+impl QbecArgs {
+    pub(super) async fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<CollectorRequest> {
+        let (environment, tag) = (self.env.as_str(), self.app_tag.as_deref());
+        let filters = self.filters()?;
+        let Some(root) = &self.qbec_root else {
+            let application = self.app.as_deref().ok_or_else(|| Error::usage("--app or --qbec-root is required"))?;
+            let app = QbecApp::new(application, environment, tag)?;
+            let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists: self.cluster_scoped_lists };
+            return self.manifests.request(system, Loader::Strict, "default", execution, session);
+        };
+        // Checks the environment and the tag before qbec is run.
+        QbecApp::new("any", environment, tag)?;
+        let rendered = qbec::render(root, environment, tag).await?;
+        let app = QbecApp::new(&rendered.application, environment, tag)?;
+        let cluster_scoped_lists = rendered.cluster_scoped_lists || self.cluster_scoped_lists;
+        let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists };
+        self.manifests.request_of(system, rendered.locals, &rendered.default_namespace, execution)
+    }
+
+    fn filters(&self) -> Result<QbecFilters> {
+        Ok(QbecFilters::new(
+            NameFilter::new("components", &self.component, &self.exclude_component)?,
+            NameFilter::new("kinds", &self.kind, &self.exclude_kind)?,
+            NameFilter::new("namespaces", &self.include_namespace, &self.exclude_namespace)?,
+            self.include_cluster_objects,
+        ))
+    }
+}

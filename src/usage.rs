@@ -1,0 +1,169 @@
+//! Usage errors of the command line in this tool's own form: `error: …`, `hint: …`, exit code 2.
+
+use std::error::Error as _;
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, FromArgMatches};
+
+use crate::cli::{self, Cli};
+use crate::error::Error;
+use crate::suggest::nearest;
+
+/// Outcome of a command line that is not a command.
+pub enum Rejection {
+    Help(String),
+    /// The version, or an error in the words of clap.
+    Display(clap::Error),
+    /// A usage error.
+    Usage(Error),
+}
+
+/// Parses the words of a command line; the first is the name of the program.
+pub fn parse(words: Vec<OsString>) -> Result<Cli, Rejection> {
+    let mut root = cli::command();
+    root.build();
+    let parsed = root.try_get_matches_from_mut(&words).and_then(|matches| {
+        let misplaced = misplaced_flag(&root, &matches);
+        Cli::from_arg_matches(&matches).map(|cli| (cli, misplaced))
+    });
+    match parsed {
+        Ok((cli, None)) => Ok(cli),
+        Ok((_, Some(error))) => Err(Rejection::Usage(error)),
+        Err(error) => {
+            let context = UsageContext::new(&root, &words);
+            if error.kind() == ErrorKind::DisplayHelp {
+                let is_long = words.iter().any(|word| word == "--help");
+                let text = if is_long { long_help(context.command) } else { error.render().to_string() };
+                return Err(Rejection::Help(format!("{}\n", text.trim_end())));
+            }
+            Err(context.describe(&error).map_or(Rejection::Display(error), Rejection::Usage))
+        }
+    }
+}
+
+/// Returns the long help, with one line per flag as in the short help.
+fn long_help(command: &Command) -> String {
+    let about = command.get_long_about().or(command.get_about()).cloned().unwrap_or_default();
+    let after = command.get_after_long_help().or(command.get_after_help()).cloned().unwrap_or_default();
+    let command = command.clone().about(about).after_help(after);
+    command.mut_args(|argument| argument.hide_short_help(false)).render_help().to_string()
+}
+
+/// Rejects a flag or argument of a verb that is given together with a sub-verb, which does not take it.
+fn misplaced_flag(command: &Command, matches: &ArgMatches) -> Option<Error> {
+    let (name, sub) = matches.subcommand()?;
+    let subcommand = command.find_subcommand(name)?;
+    let given = command.get_arguments().find(|argument| {
+        !argument.is_global_set() && matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+    });
+    let Some(argument) = given else { return misplaced_flag(subcommand, sub) };
+    let (path, verb) = (path_of(subcommand), path_of(command));
+    let error = Error::usage(format!("{argument} cannot be used with `{path}`"));
+    Some(error.hint(format!("it is an argument of `{verb}` alone")))
+}
+
+/// `kubectl gitops prune qbec`.
+fn path_of(command: &Command) -> &str {
+    command.get_bin_name().unwrap_or_else(|| command.get_name())
+}
+
+/// The command that a line was meant for.
+struct UsageContext<'a> {
+    root: &'a Command,
+    command: &'a Command,
+    /// Words after the command that are no flags.
+    arguments: Vec<String>,
+}
+
+impl<'a> UsageContext<'a> {
+    fn new(root: &'a Command, words: &[OsString]) -> Self {
+        let (mut command, mut arguments) = (root, vec![]);
+        for word in words.iter().skip(1).map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')) {
+            match command.find_subcommand(&*word) {
+                Some(subcommand) if arguments.is_empty() => command = subcommand,
+                _ => arguments.push(word.into_owned()),
+            }
+        }
+        Self { root, command, arguments }
+    }
+
+    /// Words an error of clap; `None` for help, the version, and errors without a better wording.
+    fn describe(&self, error: &clap::Error) -> Option<Error> {
+        let text = |kind| context(error, kind);
+        let argument = text(ContextKind::InvalidArg);
+        let (message, hint) = match error.kind() {
+            ErrorKind::UnknownArgument => {
+                let argument = argument?;
+                let what = if argument.starts_with('-') { "unknown flag" } else { "unexpected argument" };
+                let near = || text(ContextKind::SuggestedArg).map(|near| format!("did you mean {near}?"));
+                let hint = self.mistyped_command().or_else(near).or_else(|| self.commands_with(&argument));
+                (format!("{what} {argument} for `{}`", path_of(self.command)), hint)
+            }
+            ErrorKind::InvalidSubcommand => {
+                let verb = text(ContextKind::InvalidSubcommand)?;
+                let hint = text(ContextKind::SuggestedSubcommand).map(|near| format!("did you mean {near}?"));
+                (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
+            }
+            ErrorKind::InvalidValue => {
+                let (argument, value) = (argument?, text(ContextKind::InvalidValue)?);
+                let values = text(ContextKind::ValidValue).filter(|values| !values.is_empty());
+                let values = values.map(|values| format!("use one of: {values}"));
+                match value.is_empty() {
+                    true => (format!("{argument} needs a value"), values),
+                    false => (format!("invalid value {value:?} for {argument}"), values),
+                }
+            }
+            ErrorKind::ValueValidation => {
+                let reason = error.source().map(|reason| format!(": {reason}")).unwrap_or_default();
+                (format!("invalid value {:?} for {}{reason}", text(ContextKind::InvalidValue)?, argument?), None)
+            }
+            ErrorKind::MissingRequiredArgument => (format!("{} is required", argument?), None),
+            ErrorKind::ArgumentConflict => match text(ContextKind::PriorArg) {
+                Some(prior) if prior == *argument.as_ref()? => (format!("{prior} is given more than once"), None),
+                Some(prior) => (format!("{} cannot be used with {prior}", argument?), None),
+                None => return None,
+            },
+            _ => return None,
+        };
+        let help = || format!("`{} -h` shows its usage", path_of(self.command));
+        Some(Error::usage(message).hint(hint.unwrap_or_else(help)))
+    }
+
+    /// Returns a hint if the first argument looks like a command.
+    fn mistyped_command(&self) -> Option<String> {
+        let names: Vec<&str> = self.command.get_subcommands().map(Command::get_name).collect();
+        let name = nearest(self.arguments.first()?, names)?;
+        Some(format!("did you mean `{} {name}`? It comes before the arguments", path_of(self.command)))
+    }
+
+    /// Returns a hint that names the commands that take a flag.
+    fn commands_with(&self, flag: &str) -> Option<String> {
+        let mut found = vec![];
+        commands_with(self.root, flag, &mut found);
+        (!found.is_empty()).then(|| format!("it is a flag of {}", found.join(", ")))
+    }
+}
+
+/// Adds the commands that take a flag, which is written with its dashes.
+fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {
+    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let has = |argument: &clap::Arg| {
+            argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
+                || argument.get_short().is_some_and(|short| flag.strip_prefix('-') == Some(&*short.to_string()))
+        };
+        if subcommand.get_arguments().any(has) {
+            found.push(format!("`{}`", path_of(subcommand)));
+        }
+        commands_with(subcommand, flag, found);
+    }
+}
+
+fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => Some(texts.join(", ")),
+        _ => None,
+    }
+}
