@@ -41,7 +41,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
 }
 
 fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
-    if object.references.is_empty() {
+    if object.owner_references.is_empty() {
         return GcEligibility::Normal;
     }
     GcEligibility::NeverCollected("kluctl never deletes objects with owner references")
