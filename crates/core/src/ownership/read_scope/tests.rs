@@ -116,7 +116,7 @@ fn cluster(dice: &mut Dice) -> Snapshot {
     made
 }
 
-/// What the reading would have read of a cluster.
+/// Returns the part of a cluster that a scope reads.
 fn read(whole: &Snapshot, reading: &ReadScope) -> Snapshot {
     let mut narrow = whole.clone();
     narrow.objects.retain(|object| {
