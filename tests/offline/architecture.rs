@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gitops_core::plan::ReasonCode;
+
 const ROOTS: [&str; 2] = ["crates/core/src", "src"];
 
 /// Crates and functions that the core must not use.
@@ -59,6 +61,12 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Returns a file up to its unit tests.
+fn without_tests(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned()
+}
+
 /// Returns true for unit tests, which may import everything.
 fn is_test(path: &Path) -> bool {
     path.ends_with("tests.rs")
@@ -78,6 +86,20 @@ fn the_core_does_no_input_and_output() {
         }
     }
     assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_reason_code_is_used() {
+    let mut code = String::new();
+    for file in files(Path::new("crates/core/src")) {
+        if !is_test(&file) && !file.ends_with("plan/reason.rs") {
+            code += &without_tests(&file);
+        }
+    }
+    let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != ':').collect();
+    let codes = ReasonCode::ALL.iter().map(|(code, _)| format!("ReasonCode::{code:?}"));
+    let unused: Vec<_> = codes.filter(|code| !words.iter().any(|word| word.ends_with(code.as_str()))).collect();
+    assert!(unused.is_empty(), "{unused:?}");
 }
 
 #[test]
@@ -143,9 +165,8 @@ fn folders_import_only_what_the_table_allows() {
         let (folder, allowed) = (row[0][0], &row[1]);
         let own = folder.rsplit_once('/').unwrap().1;
         for file in files(Path::new(folder)).into_iter().filter(|file| !is_test(file)) {
-            let text = fs::read_to_string(&file).unwrap();
-            let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-            let imports = imports(text);
+            let text = without_tests(&file);
+            let imports = imports(&text);
             let others = imports.iter().filter(|import| **import != own && !allowed.contains(import));
             violations.extend(others.map(|import| format!("{} imports {import}", file.display())));
         }
@@ -153,7 +174,7 @@ fn folders_import_only_what_the_table_allows() {
     assert!(violations.is_empty(), "\n{}", violations.join("\n"));
 }
 
-/// Returns the names after `crate::`, and the crate `gitops_core`.
+/// Returns the names after `crate::`.
 fn imports(text: &str) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for line in text.lines().map(|line| line.split("//").next().unwrap_or_default()) {
@@ -166,4 +187,54 @@ fn imports(text: &str) -> BTreeSet<&str> {
     }
     found.remove("");
     found
+}
+
+/// Below each folder, sub-folders import each other in one direction only.
+#[test]
+fn folders_have_no_import_circles() {
+    for root in ROOTS {
+        let mut siblings: BTreeSet<(PathBuf, PathBuf)> = BTreeSet::new();
+        for file in files(Path::new(root)).into_iter().filter(|file| !is_test(file)) {
+            for line in without_tests(&file).lines() {
+                for import in line.split(['{', ' ', '(', '<', '&']).filter(|word| word.contains("::")) {
+                    siblings.extend(sibling_import(Path::new(root), &file, import));
+                }
+            }
+        }
+        while let Some(leaf) = siblings.iter().map(|(_, to)| to).find(|to| siblings.iter().all(|(from, _)| from != *to))
+        {
+            let leaf = leaf.clone();
+            siblings.retain(|(_, to)| *to != leaf);
+        }
+        // Importers that nothing imports are no part of a circle either.
+        while let Some(top) =
+            siblings.iter().map(|(from, _)| from).find(|from| siblings.iter().all(|(_, to)| to != *from))
+        {
+            let top = top.clone();
+            siblings.retain(|(from, _)| *from != top);
+        }
+        assert!(siblings.is_empty(), "{siblings:#?}");
+    }
+}
+
+/// Returns two folders with the same parent if a file in the first one imports a module in the second one.
+fn sibling_import(root: &Path, file: &Path, import: &str) -> Option<(PathBuf, PathBuf)> {
+    let mut words = import.split("::").peekable();
+    let mut module = match words.next()? {
+        "crate" => root.to_owned(),
+        "super" if file.ends_with("mod.rs") => file.parent()?.parent()?.to_owned(),
+        "super" => file.parent()?.to_owned(),
+        _ => return None,
+    };
+    while words.next_if_eq(&"super").is_some() {
+        module.pop();
+    }
+    while let Some(word) = words.next_if(|word| module.join(word).is_dir()) {
+        module.push(word);
+    }
+    let from: Vec<_> = file.parent()?.iter().collect();
+    let to: Vec<_> = module.iter().collect();
+    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let folder = |path: &[_]| path.get(..=common).map(|path| path.iter().collect::<PathBuf>());
+    Some((folder(&from)?, folder(&to)?))
 }

@@ -201,7 +201,7 @@ pub struct ObjectMetadata {
     #[serde(rename = "references", default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// Managed fields; empty for objects without labels or annotations that this tool evaluates.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "writers", default, skip_serializing_if = "Vec::is_empty")]
     pub managed_fields: Vec<ManagedFieldsEntry>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`scheme`] is the interface of a system, [`schemes`] has one file per system and the registry, and the modules here
 //! work on whatever the registry contains. Labels and annotations are a *claim*: operators copy them to what they create.
-//! What an owner itself recorded is its *inventory*. [`index`] joins the two, [`classify`] draws the conclusion.
+//! The list that an owner itself records is its *inventory*. [`index`] joins the two, [`classify`] draws the conclusion.
 
 pub mod classify;
 pub mod hub;

@@ -9,6 +9,7 @@ const OWN: ProtectionKey = ProtectionKey::except("kubectl-gitops/keep", &["false
 
 /// Keys of tools that are no ownership systems.
 const OTHER_TOOLS: &[ProtectionKey] = &[
+    ProtectionKey::except("action.timoni.sh/prune", &["enabled"]),
     ProtectionKey::except("kor/used", &["false"]),
     ProtectionKey::any("k-rail.crd.protect"),
     ProtectionKey::any("policy.kruise.io/delete-protection"),
@@ -52,6 +53,8 @@ mod tests {
             ("fluxcd.io/ignore", "sync_only", true),
             ("kapp.k14s.io/orphaned", "", true),
             ("kapp.k14s.io/delete-strategy", "", false),
+            ("action.timoni.sh/prune", "disabled", true),
+            ("action.timoni.sh/prune", "enabled", false),
             ("unknown/key", "true", false),
         ];
         for (key, value, protects) in rows {

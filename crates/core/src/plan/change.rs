@@ -1,5 +1,6 @@
 //! Rows of a plan: what happens to each owner and to each object.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -38,15 +39,15 @@ pub struct OwnerOutcome {
     pub reason: Reason,
     /// Result of comparing our build of the last applied revision with the controller's digest.
     pub fidelity: Fidelity,
-    /// Owners that apply the object of this owner, or list it in their inventory; sorted. Empty where that is not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parents: Vec<OwnerId>,
+    /// Owners that apply the object of this owner, or list it in their inventory. Empty where that is not known.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub parents: BTreeSet<OwnerId>,
 }
 
 impl OwnerOutcome {
     /// Creates the outcome of an owner whose last applied revision was not rebuilt.
     pub fn new(owner: OwnerId, outcome: Outcome, reason: impl Into<Reason>) -> Self {
-        Self { owner, outcome, reason: reason.into(), fidelity: Fidelity::Unknown, parents: vec![] }
+        Self { owner, outcome, reason: reason.into(), fidelity: Fidelity::Unknown, parents: BTreeSet::new() }
     }
 }
 

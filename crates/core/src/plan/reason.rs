@@ -150,9 +150,6 @@ impl fmt::Display for Reason {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -162,30 +159,5 @@ mod tests {
             assert_eq!(serde_json::to_value(code).unwrap(), code.to_string());
             assert!(meaning.ends_with('.'), "{code}");
         }
-    }
-
-    /// Returns the code of every source file in a directory that is no test, except this one.
-    fn code_below(directory: &Path) -> String {
-        let mut code = String::new();
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap();
-            if path.is_dir() && name != "tests" {
-                code += &code_below(&path);
-            } else if name.ends_with(".rs") && !["tests.rs", "testing.rs", "reason.rs"].contains(&name) {
-                let text = std::fs::read_to_string(&path).unwrap();
-                code += text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-            }
-        }
-        code
-    }
-
-    #[test]
-    fn every_code_is_used() {
-        let code = code_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-        let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != ':').collect();
-        let used = |code: &ReasonCode| words.iter().any(|word| word.ends_with(&format!("ReasonCode::{code:?}")));
-        let unused: Vec<_> = ReasonCode::ALL.iter().map(|(code, _)| code).filter(|code| !used(code)).collect();
-        assert!(unused.is_empty(), "{unused:?}");
     }
 }

@@ -14,7 +14,6 @@ use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 /// An object that may be deleted in its own right.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
-    /// The object.
     pub object: &'a ObjectMetadata,
     /// Owner on whose behalf it is deleted.
     pub owner: Option<OwnerId>,

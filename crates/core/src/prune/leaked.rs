@@ -52,12 +52,11 @@ impl PruneOptions {
 pub enum LeakDecision {
     /// The object may be deleted.
     Delete(Reason),
-    /// The object stays.
+    /// The object stays, for this reason.
     Keep(Reason),
 }
 
-/// Applies the safety rules to one object by itself, without its cascade. Returns `None` for an object that is neither
-/// leaked nor orphaned.
+/// Applies the safety rules to one object without its cascade; `None` if it is neither leaked nor orphaned.
 pub fn evaluate(
     index: &Index<'_>,
     object: &ObjectMetadata,
@@ -139,12 +138,12 @@ pub fn plan(index: &Index<'_>, options: &PruneOptions) -> Plan {
     let mut plan = Plan::new(snapshot.cluster.clone());
     plan.add_gaps(snapshot.gaps.iter().cloned());
     let owners = index.owners().filter(|owner| options.includes(&owner.id));
-    plan.add_owners(owners.map(|owner| outcome(&owner.id, &owner.status)));
+    plan.add_owners(owners.map(|owner| owner_outcome(&owner.id, &owner.status)));
     plan.add_changes(apply_cascade_rules(index, candidates, kept));
     plan
 }
 
-fn outcome(owner: &OwnerId, status: &OwnerStatus) -> OwnerOutcome {
+fn owner_outcome(owner: &OwnerId, status: &OwnerStatus) -> OwnerOutcome {
     let reason = match status {
         OwnerStatus::Ready => Reason::from(ReasonCode::Ready),
         OwnerStatus::Suspended => ReasonCode::Suspended.into(),

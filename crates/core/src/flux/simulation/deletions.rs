@@ -17,8 +17,8 @@ impl Derivation<'_, '_> {
         Some(KustomizationDeletion { triggers, is_certain, finalization })
     }
 
-    /// Returns the events that delete a live Kustomization, directly or by a cascade. The flag is true if every order of
-    /// events deletes it.
+    /// Returns the events that delete a live Kustomization, directly or by a cascade, and true if every order of events
+    /// deletes it.
     fn deletion_triggers(&self, id: &ObjectId) -> Option<(BTreeSet<SimulationEvent>, bool)> {
         let consequences = self.consequences;
         let own = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());

@@ -66,8 +66,8 @@ impl Builder {
     }
 
     /// A changed spec comes after its application by the parent. A new Kustomization acts only after its parent's prune,
-    /// and after the finalization of Kustomizations that this prune deletes (observed for moves into a new child and for
-    /// renames).
+    /// and after the finalization of Kustomizations that this prune deletes. This was observed for moves into a new child
+    /// and for renames.
     fn add_triggers(&mut self, node: &Node, nodes: &[Node]) {
         for (id, pass) in node.numbered_passes() {
             let Some(trigger) = &pass.trigger else { continue };

@@ -202,8 +202,8 @@ impl Explorer<'_> {
         state.is_protected = apply.protects || (self.keeps_protection && !state.is_deleted);
     }
 
-    /// Records the final state. Every Kustomization that is not deleted applies once more, at its next interval at the
-    /// latest.
+    /// Records the final state. Every Kustomization that is not deleted applies once more, at the latest at its next
+    /// interval.
     fn finish(&mut self, mut state: ObjectState) {
         for apply in &self.schedule.final_applies {
             self.apply(apply, &mut state);

@@ -117,8 +117,7 @@ impl Consequences<'_> {
     }
 
     /// Returns the outcomes of the object whose deletion started a cascade.
-    fn root_of(&self, cause: &ObjectId) -> Option<&PossibleOutcomes> {
-        let mut cause = cause;
+    fn root_of<'c>(&'c self, mut cause: &'c ObjectId) -> Option<&'c PossibleOutcomes> {
         for _ in 0..=self.cascaded.len() {
             match self.cascaded.get(cause) {
                 Some(cascaded) => cause = &cascaded.cause,

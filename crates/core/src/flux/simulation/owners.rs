@@ -1,6 +1,6 @@
 //! Outcomes of Kustomizations in a plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::Preview;
 use super::encrypted::encrypted_reason;
@@ -22,10 +22,9 @@ impl Preview<'_> {
             let key = &node.id.key;
             let (outcome, reason) = node_outcome(node);
             let fidelity = self.input.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
-            let parents = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
-            let parents = parents.into_iter().flatten().map(|parent| &parent.id.key).filter(|parent| *parent != key);
-            let parents: BTreeSet<OwnerId> = parents.map(owner_id).collect();
-            let parents = parents.into_iter().collect();
+            let managers = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
+            let parents = managers.into_iter().flatten().map(|parent| &parent.id.key).filter(|parent| *parent != key);
+            let parents = parents.map(owner_id).collect();
             owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
         }
         owners.into_values().collect()

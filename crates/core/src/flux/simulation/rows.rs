@@ -121,8 +121,8 @@ impl Preview<'_> {
         Some(kustomization_row(Action::Keep, live, &owner.id.key, reason))
     }
 
-    /// Returns the reason why an object stays that its owner deletes or no longer builds; `None` if a pass of the owner
-    /// still applies it.
+    /// Returns the reason why an object stays that its owner deletes or no longer builds. `None` if a pass of the owner
+    /// applies it all the same.
     fn keep_reason(&self, owner: &Node, live: &ObjectMetadata, outcomes: &PossibleOutcomes) -> Option<Reason> {
         let key = &owner.id.key;
         let last = owner.last_pass();
@@ -184,8 +184,8 @@ impl Preview<'_> {
         row
     }
 
-    /// Returns rows for RBAC objects whose names contain `__`: the inventory lists another name, so they are never pruned
-    /// (docs/reference/kustomize-controller.md 2.1).
+    /// Returns rows for RBAC objects whose names contain `__`. The inventory lists another name, so they are never
+    /// pruned (docs/reference/kustomize-controller.md 2.1).
     fn misread_names(&self) -> Vec<Change> {
         let mut rows = Vec::new();
         for node in self.nodes.iter().filter(|node| !node.id.is_new) {

@@ -47,9 +47,9 @@ impl<'a> Scopes<'a> {
         for object in built {
             let (id, failure) = self.place(&object, &own);
             if let Some(failure) = failure {
-                let stage = stage(&object.id);
-                if first_failure.as_ref().is_none_or(|(first, _)| stage < *first) {
-                    first_failure = Some((stage, failure));
+                let failing = stage(&object.id);
+                if first_failure.as_ref().is_none_or(|(first, _)| failing < *first) {
+                    first_failure = Some((failing, failure));
                 }
             }
             if let Some(id) = id {
@@ -76,8 +76,8 @@ impl<'a> Scopes<'a> {
             Some(false) => (Some(ObjectId::new(&kind.group, &kind.kind, "", &id.name)), refused),
             // A gap in discovery may hide the kind.
             None if self.snapshot.gaps_hiding(&kind).next().is_none() => {
-                let unknown = || format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group);
-                (None, refused.or_else(|| Some(unknown())))
+                let unknown = format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group);
+                (None, refused.or(Some(unknown)))
             }
             None | Some(true) => {
                 let failure = refused.or_else(|| self.namespace_failure(&id, own));
@@ -129,8 +129,8 @@ fn is_valid_name(id: &ObjectId) -> bool {
         && id.name.ends_with(is_alphanumeric)
 }
 
-/// Stages of an apply, in order (docs/reference/kustomize-controller.md 4.2). A failure stops its stage and all later
-/// ones.
+/// Stages of an apply, in order. A failure stops its stage and all later ones
+/// (docs/reference/kustomize-controller.md 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Definitions,

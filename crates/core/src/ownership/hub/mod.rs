@@ -19,7 +19,7 @@ use super::schemes::registry::SCHEMES;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, Resource};
 
-/// What was read of a hub.
+/// Owners and addresses that were read of a hub.
 #[derive(Clone, Debug, Default)]
 pub struct Hub {
     /// Its owners, read after this cluster.

@@ -33,7 +33,6 @@ pub struct ExtraOwners {
 /// A live owner.
 #[derive(Clone, Debug)]
 pub struct Owner<'a> {
-    /// Identity of the owner.
     pub id: OwnerId,
     /// Scheme that read it.
     pub scheme: &'static Scheme,

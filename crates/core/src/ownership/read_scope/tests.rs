@@ -116,7 +116,7 @@ fn cluster(dice: &mut Dice) -> Snapshot {
     made
 }
 
-/// What the reading would have read of a cluster.
+/// Returns the part of a cluster that a scope reads.
 fn read(whole: &Snapshot, reading: &ReadScope) -> Snapshot {
     let mut narrow = whole.clone();
     narrow.objects.retain(|object| {
@@ -191,7 +191,7 @@ fn the_answer_is_that_of_the_whole_cluster() {
 #[test]
 fn systems_of_which_less_can_be_read() {
     let narrow: Vec<&str> = SYSTEMS.iter().copied().filter(|system| ReadScope::of_system(system).is_some()).collect();
-    assert_eq!(narrow, ["flux-v1", "qbec", "helm", "kapp"]);
+    assert_eq!(narrow, ["flux-v1", "qbec", "helm", "kapp", "kluctl"]);
     let kapp = ReadScope::of_system("kapp").unwrap();
     assert_eq!(kapp.selectors("apps", "StatefulSet"), ["kapp.k14s.io/app"]);
     assert_eq!(kapp.selectors("", "ConfigMap"), [""], "records of four systems: one list is cheaper");

@@ -52,7 +52,6 @@ pub struct InventoryDocument {
 pub struct Filtered {
     /// Kinds, as `deployment.apps`; empty for all.
     pub kinds: Vec<String>,
-    /// Label selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
     /// Number of shown rows: owners in a list of owners, otherwise objects.
@@ -65,7 +64,6 @@ pub struct Filtered {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Body {
-    /// Owners with counts.
     Owners(Vec<OwnerSummary>),
     /// Owners with their objects.
     Objects(Vec<OwnerObjects>),
@@ -123,7 +121,6 @@ pub enum RecordKind {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerSummary {
-    /// Identity of the owner.
     #[serde(flatten)]
     pub owner: OwnerId,
     /// Current status; only the record of a ready owner can be trusted.
@@ -171,7 +168,6 @@ pub struct OwnerObjects {
 /// A deletion that finalizers delay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Terminating {
-    /// Deletion timestamp.
     pub since: DateTime<Utc>,
     /// Finalizers on the object.
     pub finalizers: Vec<String>,
@@ -181,7 +177,6 @@ pub struct Terminating {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberView {
-    /// Identity of the object.
     #[serde(flatten)]
     pub object: ObjectId,
     /// True if it exists; `None` where that was not or could not be checked.
@@ -191,13 +186,11 @@ pub struct MemberView {
     /// Uid of the live object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Creation time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<DateTime<Utc>>,
     /// Readiness, where its content was read.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Readiness>,
-    /// Deletion in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<Terminating>,
     /// Labels and annotations that protect it.
@@ -215,19 +208,16 @@ pub struct MemberView {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Identity of the object.
     #[serde(flatten)]
     pub object: ObjectId,
-    /// Uid of the object.
     pub uid: String,
-    /// Creation time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<DateTime<Utc>>,
     /// Status, such as `leaked`.
     pub status: &'static str,
     /// Owners that recorded or claim it.
     pub owners: Vec<OwnerId>,
-    /// How much its claim proves.
+    /// Strength of its claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strength: Option<Strength>,
     /// Labels and annotations behind its claim.
@@ -242,7 +232,6 @@ pub struct Finding {
     /// Labels and annotations that protect it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protections: Vec<Protection>,
-    /// Deletion in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<Terminating>,
 }

@@ -23,7 +23,6 @@ const LONGEST: usize = 64;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Identity of the object.
     pub object: ObjectId,
     /// Status, such as `leaked`.
     pub status: &'static str,
@@ -59,7 +58,6 @@ pub struct ClaimView {
 /// One owner of a chain.
 #[derive(Clone, Debug, Serialize)]
 pub struct OwnerLink {
-    /// Identity of the owner.
     #[serde(flatten)]
     pub owner: OwnerId,
     /// Current status; only the record of a ready owner can be trusted.

@@ -17,7 +17,6 @@ pub struct OwnerId {
     pub kind: String,
     /// Namespace, empty for cluster-scoped owners.
     pub namespace: String,
-    /// Name of the owner.
     pub name: String,
 }
 
@@ -41,7 +40,7 @@ impl fmt::Display for OwnerId {
     }
 }
 
-/// How much a claim proves, strongest first.
+/// Strength of a claim as a proof, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
@@ -58,9 +57,7 @@ pub enum Strength {
 /// Statement of an object's labels and annotations about its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// Named owner.
     pub owner: OwnerId,
-    /// How much the claim proves.
     pub strength: Strength,
     /// Labels and annotations behind the claim.
     pub evidence: Evidence,

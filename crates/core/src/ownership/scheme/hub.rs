@@ -2,7 +2,7 @@
 
 use crate::kubernetes::object::{ObjectId, Resource};
 
-/// How owners of a scheme name the cluster that they apply to.
+/// Rules by which owners of a scheme name the cluster that they apply to.
 #[derive(Clone, Copy, Debug)]
 pub struct HubRules {
     /// Returns the destination that an owner names.

@@ -155,9 +155,7 @@ impl PartialEq for Scheme {
 /// Owners among the objects of a general kind. The content of Secrets is never read for this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerSource {
-    /// API group.
     pub group: &'static str,
-    /// Kind.
     pub kind: &'static str,
     /// Label selector; empty for all objects of the kind.
     pub selector: &'static str,
@@ -179,7 +177,7 @@ impl OwnerSource {
     }
 }
 
-/// How a system's garbage collection treats an object that carries its labels.
+/// Treatment of an object with a system's labels by the garbage collection of that system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcEligibility {
     /// The system records it and collects it.
@@ -216,7 +214,6 @@ impl MetadataKey {
 /// An owner that claims an object or recorded it; see [`Scheme::supersedes`].
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
-    /// Identity of the owner.
     pub owner: &'a OwnerId,
     /// Strength of the claim; [`Strength::Bound`] for an owner that recorded the object.
     pub strength: Strength,
@@ -249,7 +246,6 @@ pub struct SourceReference {
 /// Facts about one owner, as its own object states them.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Identity of the owner.
     pub id: OwnerId,
     /// Other identities under which claims name this owner: an ApplySet ID, a kapp label value, a Helm release.
     pub aliases: Vec<OwnerId>,

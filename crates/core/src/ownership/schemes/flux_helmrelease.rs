@@ -27,7 +27,6 @@ const MANAGERS: &[&str] = &["helm-controller"];
 const LONGEST_NAME: usize = 53;
 const BASE: Scheme = flux::base("helmrelease");
 
-/// Scheme of HelmRelease.
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],

@@ -29,7 +29,6 @@ pub const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
 pub const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
 const MANAGERS: &[&str] = &["kustomize-controller"];
 
-/// Scheme of Kustomization.
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],

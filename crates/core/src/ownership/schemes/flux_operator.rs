@@ -18,7 +18,6 @@ const MANAGERS: &[&str] = &["flux-operator"];
 const SET: [&str; 2] = ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
 const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"];
 
-/// Scheme of ResourceSet.
 pub const RESOURCE_SET: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(SET[0]), MetadataKey::Label(SET[1])],
     selectors: &[SET[0]],
@@ -33,7 +32,6 @@ pub const RESOURCE_SET: Scheme = Scheme {
     ..flux::base("resourceset")
 };
 
-/// Scheme of FluxInstance.
 pub const FLUX_INSTANCE: Scheme = Scheme {
     name: "fluxinstance",
     member_keys: &[MetadataKey::Label(INSTANCE[0]), MetadataKey::Label(INSTANCE[1])],

@@ -32,7 +32,6 @@ const fn record(kind: &'static str) -> OwnerSource {
     OwnerSource { group: "", kind, selector: "owner=helm", full: false, only_if_claimed: false }
 }
 
-/// Scheme of releases.
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(RELEASE_NAME)],
     selectors: &["app.kubernetes.io/managed-by=Helm"],

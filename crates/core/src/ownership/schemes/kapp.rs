@@ -21,7 +21,6 @@ const KIND: &str = "App";
 /// Suffix of app names if kapp uses qualified ConfigMap names.
 const SUFFIX: &str = ".apps.k14s.io";
 
-/// Scheme of apps.
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(APP)],
     selectors: &[APP],

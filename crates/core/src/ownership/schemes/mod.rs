@@ -14,5 +14,6 @@ pub mod helm;
 pub mod helm_release;
 pub mod inventory_id;
 pub mod kapp;
+pub mod kluctl;
 pub mod qbec;
 pub mod registry;

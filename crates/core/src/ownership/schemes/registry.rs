@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::{
     applyset, argocd, cli_utils, config_sync, flux_helmrelease, flux_kustomization, flux_operator, flux_v1, helm, kapp,
-    qbec,
+    kluctl, qbec,
 };
 use crate::ownership::scheme::Scheme;
 
@@ -22,6 +22,7 @@ pub static SCHEMES: &[&Scheme] = &[
     &helm::SCHEME,
     &kapp::SCHEME,
     &cli_utils::SCHEME,
+    &kluctl::SCHEME,
 ];
 
 /// Names of the systems, as `--by` accepts them, in the order of [`SCHEMES`].

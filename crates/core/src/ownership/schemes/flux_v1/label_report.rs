@@ -56,7 +56,6 @@ impl MarkStatus {
     }
 }
 
-/// One marked object.
 #[derive(Serialize)]
 struct MarkedObject {
     #[serde(flatten)]

@@ -35,7 +35,6 @@ const CHECKSUM: &str = "fluxcd.io/sync-checksum";
 /// Annotations of the policy `ignore`.
 pub(crate) const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
 
-/// Scheme of fluxd.
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(MARK), MetadataKey::Label(LEGACY_MARK)],
     selectors: &[MARK, "!fluxcd.io/sync-gc-mark,flux.weave.works/sync-gc-mark"],
@@ -60,9 +59,7 @@ pub const SCHEME: Scheme = Scheme {
 /// Git source in the configuration of a fluxd. The hash uses the texts exactly as they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitSource {
-    /// `--git-url`.
     pub url: String,
-    /// `--git-branch`.
     pub branch: String,
     /// `--git-path`, in order.
     pub paths: Vec<String>,

@@ -43,7 +43,6 @@ impl Origin {
     }
 }
 
-/// One object of a group.
 #[derive(Serialize)]
 struct GroupMember {
     #[serde(flatten)]
@@ -66,7 +65,6 @@ struct Group {
     /// Reason why no run of qbec can select these objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreachable: Option<&'static str>,
-    /// Objects in order.
     objects: Vec<GroupMember>,
 }
 

@@ -33,7 +33,6 @@ pub const KIND: &str = "App";
 /// A larger unpacked manifest is not read: objects are smaller than 1.5 MiB.
 const LARGEST: u64 = 4 << 20;
 
-/// Scheme of qbec.
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(APPLICATION), MetadataKey::Label(ENVIRONMENT)],
     selectors: &[APPLICATION, "!qbec.io/application,qbec.io/environment"],
