@@ -27,29 +27,21 @@ use crate::output::terminal::Terminal;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 
-/// What every verb needs: where the cluster is, where output goes, and what time it is.
+/// Environment of a command: connection, output and time.
 pub struct Session {
-    /// How to reach the cluster.
     pub connection: ConnectionArgs,
-    /// Where output goes.
     pub terminal: Terminal,
-    /// Now, read once.
+    /// Time of the start, or that of a recording.
     pub now: DateTime<Utc>,
 }
 
 impl Session {
-    /// Connects to the cluster.
-    ///
-    /// # Errors
-    /// When there is no usable configuration.
+    /// Connects to the cluster. Fails if there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
         Cluster::connect(&self.connection).await
     }
 
-    /// The whole cluster, or what a file recorded of one.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read at all, or the file is no snapshot.
+    /// Returns the snapshot in a file, or reads the whole cluster. Fails if nothing can be read.
     pub async fn snapshot(&mut self, file: Option<&Path>) -> Result<Snapshot> {
         if let Some(file) = file {
             return self.recorded(file);
@@ -57,10 +49,7 @@ impl Session {
         self.snapshot_of(&self.cluster().await?).await
     }
 
-    /// The whole of a cluster.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read at all.
+    /// Reads a whole cluster. Fails if nothing in it can be read.
     pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
         let snapshot = cluster.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
@@ -71,24 +60,21 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// A recorded cluster. Time stands still in it, so that ages are those of the recording.
-    ///
-    /// # Errors
-    /// When the file is no snapshot.
+    /// Reads a recorded cluster, and sets the time to that of the recording. Fails if the file is no snapshot.
     pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
         let snapshot = crate::tools::snapshot_file::read(file)?;
         self.now = snapshot.taken;
         Ok(snapshot)
     }
 
-    /// Prints what the API server warned of, as kubectl does.
+    /// Prints the warnings of the API server, as kubectl does.
     pub fn print_warnings(&mut self, cluster: &Cluster) {
         for warning in cluster.take_warnings() {
             self.terminal.warning(&crate::output::sanitize::one_line(&warning));
         }
     }
 
-    /// Says what could not be read, on stderr, and gives the exit code that goes with it.
+    /// Prints reads that failed as warnings, and returns the exit code for them.
     pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
         for gap in gaps {
             let place =
@@ -110,10 +96,7 @@ pub fn options(session: &mut Session) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Prints the version.
-///
-/// # Errors
-/// When standard output cannot be written.
+/// Prints the version. Fails if standard output cannot be written.
 pub fn version(session: &mut Session) -> Result<ExitCode> {
     session.terminal.data(concat!("kubectl-gitops ", env!("CARGO_PKG_VERSION"), "\n"))?;
     Ok(ExitCode::Done)

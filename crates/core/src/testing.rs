@@ -18,7 +18,7 @@ impl Dice {
         (self.0 >> 33) as usize % below
     }
 
-    /// Whether this is the one time in so many.
+    /// Returns true once in `limit` calls, on average.
     pub fn one_in(&mut self, limit: usize) -> bool {
         self.roll(limit) == 0
     }
@@ -46,7 +46,7 @@ fn with(map: &KeyValues, key: &str, value: &str) -> KeyValues {
     map.iter().filter(|(known, _)| *known != key).chain([(key, value)]).collect()
 }
 
-/// Builds objects up.
+/// Additions to the metadata of an object, for tests.
 pub trait Make: Sized {
     fn label(self, key: &str, value: &str) -> Self;
     fn annotation(self, key: &str, value: &str) -> Self;
@@ -102,7 +102,6 @@ impl Make for ObjectMetadata {
     }
 }
 
-/// A type.
 pub fn resource_type(group: &str, kind: &str, plural: &str, namespaced: bool) -> ResourceType {
     ResourceType {
         group: group.into(),

@@ -29,7 +29,7 @@ pub struct ManifestArgs {
     pub include: Vec<ManifestInclude>,
 }
 
-/// Values of `--include`.
+/// Objects that `--include` adds to a plan from manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ManifestInclude {
     Missed,

@@ -66,8 +66,8 @@ pub struct CollectorRequest {
 }
 
 impl CollectorRequest {
-    /// Plans the deletions. Fails if the manifests contain an object twice, if a filter matches nothing, or if the system
-    /// itself would refuse.
+    /// Plans the deletions. Fails if the manifests contain an object twice, if a filter matches nothing, or if the
+    /// system itself would refuse.
     pub fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         let snapshot = index.snapshot();
         self.check(snapshot)?;
