@@ -9,7 +9,7 @@ use super::select::{SelectedObjects, Selection, is_suspendable, not_found};
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use crate::output::document::OutputFormat;
+use crate::output::format::{self, Format, Part, Render};
 use crate::output::{document, sanitize};
 use gitops_core::flux::suspension::Suspension;
 use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
@@ -43,17 +43,9 @@ pub struct ChangeArgs {
     /// Change the objects without confirmation
     #[arg(short, long)]
     pub yes: bool,
-    /// Print name, json or yaml instead of result lines
-    #[arg(
-        short,
-        long,
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
-    pub output: OutputFormat,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(ResultDocument::PARTS))]
+    pub output: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,23 +155,8 @@ impl ChangeArgs {
         results: &[ChangeResult],
         selected: &SelectedObjects,
     ) -> Result<ExitCode> {
-        let text = match self.output {
-            OutputFormat::Json => document::json(&self.document(verb, results, selected))?,
-            OutputFormat::Yaml => document::yaml(&self.document(verb, results, selected))?,
-            OutputFormat::Name => {
-                results.iter().filter(|one| one.is_success()).map(|one| document::name(&one.id) + "\n").collect()
-            }
-            OutputFormat::Table | OutputFormat::Wide => {
-                let suffix = match self.dry_run {
-                    DryRun::None => "",
-                    DryRun::Client => " (dry run)",
-                    DryRun::Server => " (server dry run)",
-                };
-                let done = results.iter().filter(|one| one.is_success());
-                done.map(|one| format!("{} {}{suffix}\n", document::name(&one.id), one.outcome(verb))).collect()
-            }
-        };
-        session.terminal.data(&text)?;
+        let document = self.document(verb, results, selected);
+        session.terminal.data(&self.output.render(&document, true)?)?;
         for result in results {
             result.print_error(session);
         }
@@ -221,6 +198,26 @@ struct ResultDocument<'a> {
     gaps: &'a [Gap],
     errors: &'a [String],
     items: Vec<ResultItem<'a>>,
+}
+
+impl Render for ResultDocument<'_> {
+    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names];
+
+    /// Returns one line per object, as kubectl writes it.
+    fn text(&self, _wide: bool, _header: bool) -> String {
+        let suffix = match self.dry_run {
+            "client" => " (dry run)",
+            "server" => " (server dry run)",
+            _ => "",
+        };
+        let done = self.items.iter().filter(|item| item.error.is_none());
+        done.map(|item| format!("{} {}{suffix}\n", document::name(item.object), item.result)).collect()
+    }
+
+    fn names(&self) -> String {
+        let done = self.items.iter().filter(|item| item.error.is_none());
+        done.map(|item| document::name(item.object) + "\n").collect()
+    }
 }
 
 #[derive(Serialize)]

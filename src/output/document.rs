@@ -2,34 +2,13 @@
 
 use std::fmt::Write;
 
-use clap::ValueEnum;
 use serde::Serialize;
 
 use super::sanitize;
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 
-/// What `-o` takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// A table for people
-    #[default]
-    Table,
-    /// A table with more columns
-    Wide,
-    /// JSON, one document; its schema is a contract
-    Json,
-    /// The same document as YAML
-    Yaml,
-    /// One TYPE.GROUP/NAME per line
-    Name,
-}
-
-/// JSON, indented, ending with a line break. Characters that a terminal acts on are written as `\u009b`, which every
-/// reader of JSON takes for the character itself.
-///
-/// # Errors
-/// When the value cannot be a document; none of this tool's can fail so.
+/// Returns indented JSON that ends with a line break. Control characters of terminals are escaped, such as `\u009b`.
 pub fn json<T: Serialize>(value: &T) -> Result<String> {
     let text =
         serde_json::to_string_pretty(value).map_err(|error| Error::failed(format!("cannot write JSON: {error}")))?;
@@ -44,15 +23,12 @@ pub fn json<T: Serialize>(value: &T) -> Result<String> {
     Ok(safe)
 }
 
-/// YAML, ending with a line break.
-///
-/// # Errors
-/// When the value cannot be a document; none of this tool's can fail so.
+/// Returns YAML that ends with a line break.
 pub fn yaml<T: Serialize>(value: &T) -> Result<String> {
     serde_yaml::to_string(value).map_err(|error| Error::failed(format!("cannot write YAML: {error}")))
 }
 
-/// `kustomization.kustomize.toolkit.fluxcd.io/apps`: how kubectl names an object in one word, escaped.
+/// Returns the name of an object as kubectl writes it, escaped: `kustomization.kustomize.toolkit.fluxcd.io/apps`.
 pub fn name(id: &ObjectId) -> String {
     sanitize::one_line(&format!("{}/{}", id.group_kind(), id.name)).into_owned()
 }

@@ -2,12 +2,10 @@
 
 use std::fmt::Write;
 
-use clap::ValueEnum;
-
+use super::format::{Part, Render};
 use super::sanitize::one_line;
 use super::table::Table;
 use super::{document, owner};
-use crate::error::Result;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
@@ -19,43 +17,27 @@ use gitops_core::ownership::report::{
 use gitops_core::ownership::scheme::label_report::{LabelReport, ReportTable};
 use gitops_core::text::pluralize;
 
-/// Values of `-o`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Owners, their objects and dependents, nested
-    Tree,
-    /// A table for people
-    #[default]
-    Table,
-    /// A table with more columns
-    Wide,
-    /// JSON, one document; its schema is a contract
-    Json,
-    /// The same document as YAML
-    Yaml,
-    /// One TYPE.GROUP/NAME per line
-    Name,
-}
+impl Render for InventoryDocument {
+    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Tree];
 
-/// Returns an answer in a format.
-///
-/// # Errors
-/// If the answer cannot be serialised.
-pub fn render(answer: &InventoryDocument, format: Format, header: bool) -> Result<String> {
-    let wide = format == Format::Wide;
-    match format {
-        Format::Json => return document::json(answer),
-        Format::Yaml => return document::yaml(answer),
-        Format::Name => return Ok(names(&answer.body)),
-        _ => {}
+    fn text(&self, wide: bool, header: bool) -> String {
+        match &self.body {
+            Body::Owners(owners) => with_label_report(owner_table(owners, wide, header), self, wide, header),
+            Body::Objects(owners) => object_table(owners, wide, header),
+            Body::Findings(findings) => finding_table(findings, wide, header),
+            Body::Tree(nodes) => tree(nodes),
+            Body::Explanation(explanation) => explain(explanation),
+        }
     }
-    Ok(match &answer.body {
-        Body::Owners(owners) => with_label_report(owner_table(owners, wide, header), answer, wide, header),
-        Body::Objects(owners) => object_table(owners, wide, header),
-        Body::Findings(findings) => finding_table(findings, wide, header),
-        Body::Tree(nodes) => tree(nodes),
-        Body::Explanation(explanation) => explain(explanation),
-    })
+
+    fn names(&self) -> String {
+        names(&self.body)
+    }
+
+    /// Returns the nested owners, or the table of a question that has no tree.
+    fn tree(&self) -> String {
+        self.text(false, true)
+    }
 }
 
 /// Returns the table of owners with the report on labels below it, or instead of it.

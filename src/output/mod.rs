@@ -4,6 +4,7 @@
 
 pub mod document;
 pub mod duration;
+pub mod format;
 pub mod inventory;
 pub mod markdown;
 pub mod plan;

@@ -1,86 +1,94 @@
-//! How a plan and its execution look.
+//! Text of plans and of their execution.
 
-use clap::ValueEnum;
-
+use super::format::{Part, Render};
 use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
-use crate::error::Result;
-use gitops_core::plan::limits::Remedy;
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::plan::limits::{AlarmCode, Remedy};
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
-use gitops_core::plan::{Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, Plan};
-use gitops_core::text::pluralize;
+use gitops_core::plan::{
+    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, OwnerOutcome, Plan, ReasonCode,
+};
+use gitops_core::text::{join_limited, pluralize};
 
-/// What `-o` of `prune` takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum PlanFormat {
-    /// A table for people
-    #[default]
-    Table,
-    /// A table with more columns
-    Wide,
-    /// JSON, one document; its schema is a contract
-    Json,
-    /// The same document as YAML
-    Yaml,
-    /// One TYPE.GROUP/NAME per line
-    Name,
-    /// A comment for a pull request
-    Markdown,
-}
+/// Number of objects and owners of a kind that one message names.
+const NAMED: usize = 5;
 
-/// The plan in the form asked for. A table lists what goes before what stays; `name` lists only what goes. Of limits that
-/// the plan breaks, a comment tells itself; to a terminal they are an error.
-///
-/// # Errors
-/// When the plan cannot be a document; it always can.
-pub fn render(plan: &Plan, format: PlanFormat, header: bool) -> Result<String> {
-    match format {
-        PlanFormat::Json => document::json(plan),
-        PlanFormat::Yaml => document::yaml(plan),
-        PlanFormat::Name => Ok(names(plan)),
-        PlanFormat::Markdown => Ok(markdown::render(plan)),
-        PlanFormat::Table | PlanFormat::Wide => Ok(table(plan, format == PlanFormat::Wide, header)),
-    }
-}
+impl Render for Plan {
+    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
 
-fn names(plan: &Plan) -> String {
-    plan.deletions().map(|change| document::name(&change.object.id) + "\n").collect()
-}
-
-fn table(plan: &Plan, wide: bool, header: bool) -> String {
-    if plan.changes().is_empty() {
-        return String::new();
-    }
-    let mut columns = vec!["action", "namespace", "kind", "name", "owner", "reason"];
-    if wide {
-        columns.extend(["by", "cause", "uid"]);
-    }
-    let mut table = Table::new(columns);
-    let mut rows: Vec<&Change> = plan.changes().iter().collect();
-    rows.sort_by_key(|change| change.action);
-    for change in rows {
-        let id = &change.object.id;
-        let mut cells = vec![
-            action(change),
-            id.namespace.to_string(),
-            id.kind.to_string(),
-            id.name.to_string(),
-            change.owner.as_ref().map(owner).unwrap_or_default(),
-            reason(change),
-        ];
+    /// Returns a table of the changes, and of all that the plan says beside them; diffs follow.
+    fn text(&self, wide: bool, header: bool) -> String {
+        let mut columns = vec!["action", "namespace", "kind", "name", "owner", "reason"];
         if wide {
-            let by = serde_json::to_value(change.by).ok().and_then(|by| by.as_str().map(str::to_owned));
-            let cause = change.cause.as_ref().map(ToString::to_string).unwrap_or_default();
-            cells.extend([by.unwrap_or_default(), cause, change.object.uid.clone()]);
+            columns.extend(["by", "cause", "uid"]);
         }
-        table.row(cells);
+        let mut table = Table::new(columns);
+        let mut changes: Vec<&Change> = self.changes().iter().collect();
+        changes.sort_by_key(|change| change.action);
+        for change in changes {
+            let id = &change.object.id;
+            let owner = change.owner.as_ref().map(owner).unwrap_or_default();
+            let mut cells = cells(&action(change), [&id.namespace, &id.kind, &id.name], &owner, reason(self, change));
+            if wide {
+                let by = serde_json::to_value(change.by).ok().and_then(|by| by.as_str().map(str::to_owned));
+                let cause = change.cause.as_ref().map(ToString::to_string).unwrap_or_default();
+                cells.extend([by.unwrap_or_default(), cause, change.object.uid.clone()]);
+            }
+            table.row(cells);
+        }
+        for mut cells in notes(self) {
+            if wide {
+                cells.extend([String::new(), String::new(), String::new()]);
+            }
+            table.row(cells);
+        }
+        if table.is_empty() {
+            return String::new();
+        }
+        let diffs: String = self.diffs().iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
+        table.render(header) + &diffs
     }
-    let diffs: String = plan.diffs().iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
-    table.render(header) + &diffs
+
+    /// Returns the names of the objects that are deleted.
+    fn names(&self) -> String {
+        self.deletions().map(|change| document::name(&change.object.id) + "\n").collect()
+    }
+
+    fn comment(&self) -> String {
+        markdown::render(self)
+    }
 }
 
-/// The action, with a question mark where it is a race.
+fn cells(action: &str, [namespace, kind, name]: [&str; 3], owner: &str, reason: String) -> Vec<String> {
+    vec![action.to_owned(), namespace.to_owned(), kind.to_owned(), name.to_owned(), owner.to_owned(), reason]
+}
+
+/// Returns the rows of contested objects, blocked owners, gaps and alarms.
+fn notes(plan: &Plan) -> Vec<Vec<String>> {
+    let mut rows = vec![];
+    for Contested { object: id, owners } in plan.contested() {
+        let owners: Vec<String> = owners.iter().map(owner).collect();
+        let reason = "each owner undoes what the others do".to_owned();
+        rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason));
+    }
+    for OwnerOutcome { owner: id, reason, .. } in plan.blocked_owners() {
+        rows.push(cells("blocked", [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+    }
+    for Gap { subject, namespace, message, .. } in plan.gaps() {
+        let namespace = namespace.as_deref().unwrap_or_default();
+        rows.push(cells("gap", [namespace, "", subject], "", message.clone()));
+    }
+    // The rows of the gaps say that the plan is incomplete.
+    for alarm in plan.alarms().iter().filter(|alarm| alarm.code != AlarmCode::Incomplete) {
+        rows.push(cells("alarm", [""; 3], &alarm.owner.as_ref().map(owner).unwrap_or_default(), alarm.detail.clone()));
+    }
+    rows
+}
+
+/// Returns the action, with a question mark where it is a race.
 pub(crate) fn action(change: &Change) -> String {
     match change.certainty {
         Certainty::Certain => change.action.to_string(),
@@ -88,16 +96,41 @@ pub(crate) fn action(change: &Change) -> String {
     }
 }
 
-/// Why, and what it goes with.
-pub(crate) fn reason(change: &Change) -> String {
-    match &change.cause {
+/// Returns the reason of a change with its cause, the finalizers that block it, and the flag that lifts it.
+pub(crate) fn reason(plan: &Plan, change: &Change) -> String {
+    let mut text = match &change.cause {
         Some(cause) if change.action == Action::Keep => format!("{}; {cause} is deleted", change.reason),
-        Some(cause) => format!("{}: goes with {cause}", change.reason),
+        Some(cause) => format!("{}: deleted with {cause}", change.reason),
         None => change.reason.to_string(),
+    };
+    if let Some(blocked) = plan.blocked_by_finalizers().iter().find(|blocked| blocked.object == change.object.id) {
+        text += &format!("; kept terminating by {}", blocked.finalizers.join(", "));
+    }
+    if let Some(flag) = permitting_flag(change) {
+        text += &format!(" ({flag})");
+    }
+    text
+}
+
+/// Returns the flag that lets a plan delete an object that it keeps.
+fn permitting_flag(change: &Change) -> Option<&'static str> {
+    if change.action != Action::Keep {
+        return None;
+    }
+    match change.reason.code {
+        ReasonCode::Orphaned => Some("--include orphaned"),
+        ReasonCode::OwnerElsewhere => Some("--assume-no-hub"),
+        ReasonCode::NotAllowed if is_definition(&change.object.id) => Some("--allow-crds"),
+        ReasonCode::NotAllowed => Some("--allow-namespaces"),
+        _ => None,
     }
 }
 
-/// One line that says what a plan comes to.
+fn is_definition(id: &ObjectId) -> bool {
+    id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+}
+
+/// Returns one line with the counts of a plan, its blocked owners, and its completeness.
 pub fn summary(plan: &Plan) -> String {
     let summary = plan.summary();
     let counts = [
@@ -108,26 +141,39 @@ pub fn summary(plan: &Plan) -> String {
         (summary.keep, "kept"),
         (summary.unknown, "unknown"),
     ];
-    let parts: Vec<String> =
+    let counts: Vec<String> =
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
-    let text = if parts.is_empty() { "nothing to prune".to_owned() } else { parts.join(", ") };
-    if plan.is_complete() { text } else { format!("{text}; the plan is incomplete") }
+    let blocked: Vec<String> =
+        plan.blocked_owners().map(|row| format!("{}: {}", row.owner, blocked_reason(row))).collect();
+    let mut text = match counts.is_empty() {
+        true if plan.is_complete() && blocked.is_empty() => "nothing to prune".to_owned(),
+        true => "no deletions".to_owned(),
+        false => counts.join(", "),
+    };
+    if !blocked.is_empty() {
+        text += &format!("; {} blocked: {}", pluralize(blocked.len(), "owner"), join_limited(blocked, NAMED));
+    }
+    if !plan.is_complete() {
+        text += "; the plan is incomplete";
+    }
+    one_line(&text).into_owned()
 }
 
-/// How many objects of a sort are told one by one.
-const TOLD: usize = 5;
+fn blocked_reason(row: &OwnerOutcome) -> String {
+    if row.reason.detail.is_empty() { row.reason.code.to_string() } else { row.reason.detail.clone() }
+}
 
-/// What a plan warns of: objects of two owners, and what will stay in Terminating for a while, or for ever.
+/// Returns warnings about objects of several owners, and about objects that finalizers keep terminating.
 pub fn warnings(plan: &Plan) -> Vec<String> {
-    let contested = some(plan.contested(), contested, "applied by more than one owner");
-    let blocked = some(plan.blocked_by_finalizers(), blocked, "blocked by finalizers");
+    let contested = limited(plan.contested(), contested, "applied by more than one owner");
+    let blocked = limited(plan.blocked_by_finalizers(), blocked_by_finalizers, "blocked by finalizers");
     contested.into_iter().chain(blocked).map(|line| one_line(&line).into_owned()).collect()
 }
 
-fn some<T>(all: &[T], line: impl Fn(&T) -> String, what: &str) -> Vec<String> {
-    let rest = all.len().saturating_sub(TOLD);
+fn limited<T>(all: &[T], line: impl Fn(&T) -> String, what: &str) -> Vec<String> {
+    let rest = all.len().saturating_sub(NAMED);
     let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", pluralize(rest, "object")));
-    all.iter().take(TOLD).map(line).chain(more).collect()
+    all.iter().take(NAMED).map(line).chain(more).collect()
 }
 
 fn contested(contested: &Contested) -> String {
@@ -136,7 +182,7 @@ fn contested(contested: &Contested) -> String {
     format!("{id} is applied by {owners}: each undoes what the other does, and removing it from one may delete it")
 }
 
-fn blocked(blocked: &BlockedByFinalizers) -> String {
+fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> String {
     let (id, finalizers) = (&blocked.object, blocked.finalizers.join(", "));
     match &blocked.controller {
         Some(controller) => format!("{id} will stay terminating: {controller} removes {finalizers} and is deleted too"),
@@ -160,13 +206,13 @@ pub fn remedy(alarm: &Alarm) -> String {
     }
 }
 
-/// Whether a plan takes along what a manifest in Git does not bring back: data, namespaces, definitions, cascades.
+/// Returns true if a plan deletes objects that Git cannot restore: data, namespaces, definitions, or a cascade.
 pub fn is_grave(plan: &Plan) -> bool {
     const GRAVE: [&str; 4] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume"];
     plan.deletions().any(|change| change.cause.is_some() || GRAVE.contains(&&*change.object.id.kind))
 }
 
-/// One line per step, as kubectl writes it.
+/// Returns one line about a deletion, as kubectl writes it.
 pub fn step(row: &StepResult) -> String {
     let id = &row.object.id;
     let place = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
@@ -182,7 +228,7 @@ pub fn step(row: &StepResult) -> String {
     format!("{}{} {}\n", document::name(id), one_line(&place), one_line(&what))
 }
 
-/// One line that says what an execution came to.
+/// Returns one line about an execution.
 pub fn outcome(result: &PruneResult) -> String {
     let (deleted, all) = (result.deleted(), result.steps.len());
     let interrupted = result.steps.iter().any(|row| row.step == DeletionResult::NotTried);

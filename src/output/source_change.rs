@@ -1,14 +1,15 @@
-//! How the change of a Flux v1 source looks: what fluxd will do to each object, in the words of its documentation.
+//! Text of a change of a Flux v1 source: what fluxd will do to each object.
 
-use super::plan::PlanFormat;
+use serde::Serialize;
+
+use super::format::{Part, Render};
 use super::table::Table;
-use crate::error::Result;
 use gitops_core::plan::{Change, Plan, ReasonCode};
 
-/// The word for what no sync ever finds again.
+/// Effect on an object that no later sync finds.
 const MISSED: &str = "never found again";
 
-/// Codes of reasons with their words, gravest first.
+/// Codes of reasons with their effects, most severe first.
 const EFFECTS: [(ReasonCode, &str); 6] = [
     (ReasonCode::NotInManifests, "deleted"),
     (ReasonCode::LeftBehind, MISSED),
@@ -18,21 +19,28 @@ const EFFECTS: [(ReasonCode, &str); 6] = [
     (ReasonCode::Relabelled, "relabelled"),
 ];
 
-/// The preview in the form asked for; documents and names are those of any plan.
-///
-/// # Errors
-/// As for any plan.
-pub fn render(plan: &Plan, format: PlanFormat, header: bool) -> Result<String> {
-    match format {
-        PlanFormat::Table | PlanFormat::Wide => Ok(table(plan, format == PlanFormat::Wide, header)),
-        _ => super::plan::render(plan, format, header),
+/// A plan of what fluxd will do, with a table of its effects.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub struct SourceChange<'a>(pub &'a Plan);
+
+impl Render for SourceChange<'_> {
+    const PARTS: &'static [Part] = Plan::PARTS;
+
+    fn text(&self, wide: bool, header: bool) -> String {
+        if self.0.changes().is_empty() { String::new() } else { table(self.0, wide).render(header) }
+    }
+
+    fn names(&self) -> String {
+        self.0.names()
+    }
+
+    fn comment(&self) -> String {
+        self.0.comment()
     }
 }
 
-fn table(plan: &Plan, wide: bool, header: bool) -> String {
-    if plan.changes().is_empty() {
-        return String::new();
-    }
+fn table(plan: &Plan, wide: bool) -> Table {
     let columns = ["effect", "namespace", "kind", "name", "reason"];
     let mut table = Table::new(columns.into_iter().chain(wide.then_some("uid")));
     let mut rows: Vec<&Change> = plan.changes().iter().collect();
@@ -40,7 +48,7 @@ fn table(plan: &Plan, wide: bool, header: bool) -> String {
     for change in rows {
         let id = &change.object.id;
         let why = match &change.cause {
-            Some(cause) => format!("goes with {cause}"),
+            Some(cause) => format!("deleted with {cause}"),
             None => change.reason.detail.clone(),
         };
         let mut cells = vec![
@@ -53,15 +61,15 @@ fn table(plan: &Plan, wide: bool, header: bool) -> String {
         cells.extend(wide.then(|| change.object.uid.clone()));
         table.row(cells);
     }
-    table.render(header)
+    table
 }
 
-/// Where a change stands in [`EFFECTS`]; what goes in a cascade is deleted.
+/// Returns the position of a change in [`EFFECTS`]. A cascaded change is a deletion.
 fn place(change: &Change) -> usize {
     EFFECTS.iter().position(|(code, _)| *code == change.reason.code).unwrap_or_default()
 }
 
-/// One line that says what a preview comes to.
+/// Returns one line with the number of objects by effect.
 pub fn summary(plan: &Plan) -> String {
     let count = |at: usize| plan.changes().iter().filter(|change| place(change) == at).count();
     let counts = EFFECTS.iter().enumerate().map(|(at, (_, word))| (count(at), word)).filter(|(number, _)| *number > 0);
@@ -70,8 +78,10 @@ pub fn summary(plan: &Plan) -> String {
     if plan.is_complete() { text } else { format!("{text}; the preview is incomplete") }
 }
 
-/// What a person can do for objects that fluxd never finds again.
+/// Returns advice about objects that fluxd never finds again.
 pub fn advice(plan: &Plan) -> Option<&'static str> {
     let missed = plan.changes().iter().any(|change| EFFECTS[place(change)].1 == MISSED);
-    missed.then_some("hint: once fluxd has the new source, `prune --by flux-v1` with the old source and these manifests deletes what is missed")
+    missed.then_some(
+        "once fluxd has the new source, `prune flux-v1` with the old source and these manifests deletes what is missed",
+    )
 }

@@ -91,8 +91,11 @@ fn forbidden_types_are_gaps_and_the_rest_is_read() {
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
     assert_snapshot!(run, @r#"
     exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND   NAME      OWNER   REASON
+    gap                         secrets           secrets is forbidden: User "t" cannot list resource
     --- stderr
-    nothing to prune; the plan is incomplete
+    no deletions; the plan is incomplete
     warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource
     "#);
 }
@@ -108,8 +111,11 @@ fn types_that_may_be_listed_in_one_namespace_are_read_there() {
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
     assert_snapshot!(run, @r#"
     exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND   NAME      OWNER   REASON
+    gap                         secrets           secrets is forbidden: User "t" cannot list resource; read in shop only
     --- stderr
-    nothing to prune; the plan is incomplete
+    no deletions; the plan is incomplete
     warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource; read in shop only
     "#);
 }
@@ -184,8 +190,11 @@ fn a_stale_group_is_a_gap() {
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
     assert_snapshot!(run, @"
     exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND   NAME                     OWNER   REASON
+    gap                         metrics.k8s.io/v1beta1           the server of this API group does not answer
     --- stderr
-    nothing to prune; the plan is incomplete
+    no deletions; the plan is incomplete
     warning: metrics.k8s.io/v1beta1 could not be read: the server of this API group does not answer
     ");
 }
@@ -209,8 +218,11 @@ fn an_old_server_without_aggregated_discovery_is_read_group_by_group() {
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);
     assert_snapshot!(run, @"
     exit code 5
+    --- stdout
+    ACTION   NAMESPACE   KIND   NAME                  OWNER   REASON
+    gap                         dead.example.com/v1           no endpoints
     --- stderr
-    nothing to prune; the plan is incomplete
+    no deletions; the plan is incomplete
     warning: dead.example.com/v1 could not be read: no endpoints
     ");
 }

@@ -9,6 +9,7 @@ mod garbage_collection;
 mod inventory;
 mod man_pages;
 mod manifest_files;
+mod plan_document;
 mod prune;
 mod suspension;
 mod working_tree;

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::print::GetDocument;
 use super::read::GetData;
 use crate::commands::select::Selection;
-use crate::output::document::OutputFormat;
+use crate::output::format::{self, Format, Render};
 use gitops_core::flux::suspension::view::FluxObject;
 use gitops_core::kubernetes::object::Resource;
 
@@ -67,9 +68,9 @@ pub struct GetArgs {
     /// Read this recorded cluster instead of a live one
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
-    /// Print as table, wide, json, yaml or name
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
-    pub output: OutputFormat,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(GetDocument::PARTS))]
+    pub output: Format,
     /// Print tables without the header line
     #[arg(long)]
     pub no_headers: bool,
@@ -122,7 +123,7 @@ impl GetArgs {
 
     /// Returns true if the output is a table, so that messages about it are printed too.
     pub(super) fn is_table(&self) -> bool {
-        matches!(self.output, OutputFormat::Table | OutputFormat::Wide)
+        self.output.is_table()
     }
 
     /// Returns the objects that the flags select, sorted.

@@ -8,7 +8,8 @@ use super::read::GetData;
 use crate::commands::{Session, select};
 use crate::error::Result;
 use crate::exit::ExitCode;
-use crate::output::document::OutputFormat;
+use crate::output::format::{Format, Part, Render};
+use crate::output::table::Table;
 use crate::output::{document, sanitize, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
 use gitops_core::kubernetes::gap::Gap;
@@ -20,12 +21,61 @@ const SCHEMA: &str = "kubectl-gitops/get/v1";
 const EXPLAINED_OBJECTS: usize = 10;
 
 #[derive(Serialize)]
-struct GetDocument<'a> {
+pub(super) struct GetDocument<'a> {
     schema: &'static str,
     complete: bool,
     gaps: &'a [Gap],
     errors: &'a [String],
     items: &'a [FluxObject<'a>],
+    /// Time for the ages in the table.
+    #[serde(skip)]
+    now: DateTime<Utc>,
+}
+
+impl Render for GetDocument<'_> {
+    const PARTS: &'static [Part] = &[Part::Text, Part::Rows, Part::Document, Part::Names];
+
+    fn text(&self, wide: bool, header: bool) -> String {
+        match self.items {
+            [] => String::new(),
+            items => suspensions::table(items, self.now, wide).render(header),
+        }
+    }
+
+    fn names(&self) -> String {
+        self.items.iter().map(|item| document::name(item.object) + "\n").collect()
+    }
+
+    fn rows(&self) -> Option<Table> {
+        Some(suspensions::table(self.items, self.now, true))
+    }
+}
+
+/// One object of a watch.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct ObjectChange<'a> {
+    item: &'a FluxObject<'a>,
+    #[serde(skip)]
+    table: GetDocument<'a>,
+}
+
+impl Render for ObjectChange<'_> {
+    const PARTS: &'static [Part] = GetDocument::PARTS;
+
+    /// Returns the last row of the table of all objects, so that the columns keep their width.
+    fn text(&self, wide: bool, header: bool) -> String {
+        let text = self.table.text(wide, header);
+        text.lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
+    }
+
+    fn names(&self) -> String {
+        document::name(self.item.object) + "\n"
+    }
+
+    fn rows(&self) -> Option<Table> {
+        Some(suspensions::table(std::slice::from_ref(self.item), self.table.now, true))
+    }
 }
 
 /// Prints the objects, and on stderr the errors and gaps.
@@ -38,15 +88,8 @@ pub(super) fn print(
     let items = args.rows(data);
     let (gaps, errors) = (&data.selected.gaps[..], &data.selected.errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
-    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items };
-    let text = match args.output {
-        OutputFormat::Json => document::json(&document)?,
-        OutputFormat::Yaml => document::yaml(&document)?,
-        OutputFormat::Name => items.iter().map(|item| document::name(item.object) + "\n").collect(),
-        _ if items.is_empty() => String::new(),
-        _ => table(args, session, &items),
-    };
-    session.terminal.data(&text)?;
+    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items, now: session.now };
+    session.terminal.data(&args.output.render(&document, !args.no_headers)?)?;
     if args.is_table() && items.is_empty() && complete {
         select::print_no_resources(session, namespace);
     }
@@ -69,21 +112,13 @@ pub(super) fn print_change<'a>(
     item: FluxObject<'a>,
     mut others: Vec<FluxObject<'a>>,
 ) -> Result<()> {
-    let text = match args.output {
-        OutputFormat::Json => document::json(&item)?,
-        OutputFormat::Yaml => format!("---\n{}", document::yaml(&item)?),
-        OutputFormat::Name => document::name(item.object) + "\n",
-        OutputFormat::Table | OutputFormat::Wide => {
-            others.push(item);
-            let table = table(args, session, &others);
-            table.lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
-        }
-    };
-    session.terminal.data(&text)
-}
-
-fn table(args: &GetArgs, session: &Session, items: &[FluxObject<'_>]) -> String {
-    suspensions::table(items, session.now, args.output == OutputFormat::Wide).render(!args.no_headers)
+    others.push(item);
+    let Some(item) = others.last() else { return Ok(()) };
+    let (gaps, errors) = (&[], &[]);
+    let table = GetDocument { schema: SCHEMA, complete: true, gaps, errors, items: &others, now: session.now };
+    let text = args.output.render(&ObjectChange { item, table }, args.is_table() && !args.no_headers)?;
+    let separator = if args.output == Format::Yaml { "---\n" } else { "" };
+    session.terminal.data(&format!("{separator}{text}"))
 }
 
 /// Prints the evidence for suspensions that are not honoured.

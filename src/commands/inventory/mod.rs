@@ -11,7 +11,8 @@ use super::Session;
 use super::{owners, resource_args};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use crate::output::inventory::{self as show, Format};
+use crate::output::format::{self, Format, Render};
+use crate::output::inventory as show;
 use crate::output::sanitize;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use gitops_core::kubernetes::selector::Selector;
@@ -99,8 +100,8 @@ pub struct InventoryArgs {
     /// remote and not checked. Add --read-secrets to read the addresses in kubeConfig Secrets.
     #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
     pub owner_context: Option<String>,
-    /// Output format: tree, table, wide, json, yaml or name
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(InventoryDocument::PARTS))]
     pub output: Format,
     /// Print tables without a header line
     #[arg(long)]
@@ -146,7 +147,7 @@ async fn answer(
         label_report: label_report_of(args, session, index),
         ..report.document(rows, &filter)
     };
-    session.terminal.data(&show::render(&document, args.output, !args.no_headers)?)?;
+    session.terminal.data(&args.output.render(&document, !args.no_headers)?)?;
     session.terminal.status(&show::summary(&document));
     show::hidden(&document).into_iter().for_each(|line| session.terminal.status(&line));
     for warning in document.label_report.iter().flat_map(|report| &report.warnings) {

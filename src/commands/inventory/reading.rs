@@ -5,7 +5,7 @@ use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
-use crate::output::inventory::Format;
+use crate::output::format::Format;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::{ExtraOwners, Index};

@@ -10,7 +10,8 @@ use super::flux_v1::FluxV1Args;
 use super::qbec::QbecArgs;
 use super::tree::TreeArgs;
 use crate::error::{Error, Result};
-use crate::output::plan::PlanFormat;
+use crate::output::format::{self, Format, Render};
+use gitops_core::plan::Plan;
 use gitops_core::plan::limits::Limits;
 
 /// Maximum of `--parallel`: more deletions would only wait for a free request slot.
@@ -124,9 +125,9 @@ pub struct ExecutionArgs {
     /// Read a recorded cluster from FILE
     #[arg(long, global = true, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
-    /// Output format: table, wide, json, yaml, name or markdown
-    #[arg(short, long, global = true, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
-    pub output: PlanFormat,
+    /// Output format
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Plan::PARTS))]
+    pub output: Format,
     /// Omit the header line of tables
     #[arg(long, global = true, hide_short_help = true)]
     pub no_headers: bool,

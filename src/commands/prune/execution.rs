@@ -6,6 +6,7 @@ use crate::cluster::{Cluster, Execution};
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
+use crate::output::source_change::SourceChange;
 use crate::output::{plan as output, sanitize, source_change};
 use crate::tools::plan_file;
 use gitops_core::flux::controllers::FluxControllers;
@@ -109,7 +110,7 @@ pub(super) fn add_consequences(mut plan: Plan, args: &ExecutionArgs, snapshot: &
 }
 
 pub(super) fn show(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
-    session.terminal.data(&output::render(plan, args.output, !args.no_headers)?)?;
+    session.terminal.data(&args.output.render(plan, !args.no_headers)?)?;
     session.terminal.status(&output::summary(plan));
     output::warnings(plan).iter().for_each(|line| session.terminal.warning(line));
     Ok(())
@@ -117,7 +118,7 @@ pub(super) fn show(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> 
 
 fn show_source_change(plan: &Plan, change: &str, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
     session.terminal.status(&sanitize::one_line(change));
-    session.terminal.data(&source_change::render(plan, args.output, !args.no_headers)?)?;
+    session.terminal.data(&args.output.render(&SourceChange(plan), !args.no_headers)?)?;
     session.terminal.status(&source_change::summary(plan));
     source_change::advice(plan).into_iter().for_each(|advice| session.terminal.hint(advice));
     Ok(())

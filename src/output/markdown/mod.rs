@@ -1,4 +1,4 @@
-//! A plan as a comment on a pull request: the alarm, what goes, the blast radius, and everything else folded away.
+//! A plan as a comment on a pull request: alarms, counts, the tree of deletions, and a folded section per owner.
 
 pub mod escape;
 pub mod mermaid;
@@ -11,17 +11,17 @@ use escape::{code, fenced, text};
 
 use super::plan::{action, reason, remedy, summary, warnings};
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Action, Change, Outcome, Plan};
+use gitops_core::plan::{Change, Outcome, Plan};
 use gitops_core::text::{and_more, pluralize};
 
-/// The longest comment, in bytes: the forges take some 64 KiB, and a job may add a line of its own.
+/// Maximum size of a comment in bytes. GitHub and GitLab accept about 64 KiB, and a job may add a line.
 pub const LIMIT: usize = 60_000;
-/// What is kept free for the lines that close the comment.
+/// Size that is reserved for the last lines.
 const TAIL: usize = 400;
-/// How many alarms and unread things are listed, and how many characters of each.
+/// Number of alarms and gaps that are listed, and the number of characters of each.
 const LISTED: usize = 5;
 const PROSE: usize = 300;
-/// What headings of owners may take together, so that rows have room.
+/// Maximum size of all headings, so that there is room for rows.
 const HEADINGS: usize = LIMIT / 4;
 
 /// One owner's part of the comment.
@@ -34,7 +34,7 @@ struct Section<'a> {
     is_full: bool,
 }
 
-/// The comment. Rows that have no room are left out whole and counted.
+/// Returns the comment. Rows without room are omitted and counted.
 pub fn render(plan: &Plan) -> String {
     let mut comment = head(plan);
     let mut sections = sections(plan);
@@ -47,7 +47,7 @@ pub fn render(plan: &Plan) -> String {
     let dropped = sections.split_off(kept);
     let spent: usize = sections.iter().map(Section::cost).sum();
     let mut room = (LIMIT - TAIL).saturating_sub(comment.len() + spent);
-    fill(&mut sections, &mut room);
+    fill(plan, &mut sections, &mut room);
     let diffs_left = add_diffs(plan, &mut sections, &mut room);
     let mut left = dropped.iter().map(|section| section.rows.len()).sum::<usize>();
     for section in &sections {
@@ -72,13 +72,13 @@ pub fn render(plan: &Plan) -> String {
 }
 
 impl Section<'_> {
-    /// What the section takes without its rows, the line on rows that are missing included.
+    /// Returns the size of the section without its rows, but with the line on omitted rows.
     fn cost(&self) -> usize {
         self.heading.len() + 110
     }
 }
 
-/// Alarm or summary in the first line, then what goes by kind, what could not be read, and the tree.
+/// Returns the part above the sections: alarms, the summary, gaps, warnings, and the tree.
 fn head(plan: &Plan) -> String {
     let mut head = String::new();
     let alarms = plan.alarms();
@@ -110,19 +110,19 @@ fn head(plan: &Plan) -> String {
     }
     head.push('\n');
     match mermaid::tree(plan).map(|tree| fenced("mermaid", &tree)) {
-        // Names of a hostile cluster could make it larger than anything that it tells.
+        // Long names could make the tree larger than the rest.
         Some(tree) if head.len() + tree.len() < LIMIT / 2 => head + &tree + "\n",
         _ => head,
     }
 }
 
-/// A sentence, cut where nobody reads on.
+/// Escapes a sentence and cuts it after [`PROSE`] characters.
 fn prose(sentence: &str) -> String {
     let end = sentence.char_indices().nth(PROSE).map(|(at, _)| at);
     end.map_or_else(|| text(sentence), |end| text(&sentence[..end]) + "…")
 }
 
-/// `. Goes: 6 Namespace, 2 Pod`, what goes by kind, most first.
+/// Returns the deletions by kind, the largest number first: `. Deletes: 6 Namespace, 2 Pod`.
 fn by_kind(plan: &Plan) -> String {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     plan.deletions().for_each(|change| *kinds.entry(&change.object.id.kind).or_default() += 1);
@@ -133,20 +133,20 @@ fn by_kind(plan: &Plan) -> String {
     if kinds.len() > 12 {
         words.push("…".to_owned());
     }
-    if words.is_empty() { String::new() } else { format!(". Goes: {}", words.join(", ")) }
+    if words.is_empty() { String::new() } else { format!(". Deletes: {}", words.join(", ")) }
 }
 
-/// A section per owner that has rows or is blocked; who loses most stands first, and last what no
-/// inventory lists and only a cascade takes.
+/// Returns a section per owner that has rows or is blocked. The owner with most deletions is first; objects that no
+/// inventory lists are last.
 fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     let mut rows: BTreeMap<Option<&OwnerId>, Vec<&'a Change>> = BTreeMap::new();
     plan.changes().iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
     for owner in plan.owners().iter().filter(|owner| owner.outcome == Outcome::Blocked) {
         rows.entry(Some(&owner.owner)).or_default();
     }
-    let going = |rows: &[&Change]| rows.iter().filter(|change| goes(change)).count();
+    let deletions = |rows: &[&Change]| rows.iter().filter(|change| change.is_deletion()).count();
     let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((going(rows), rows.len()))));
+    rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((deletions(rows), rows.len()))));
     let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
         let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| code(&format!("{owner}")));
         let state = plan.owners().iter().find(|state| Some(&state.owner) == owner);
@@ -154,26 +154,22 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
         let state = state.filter(|state| !state.reason.detail.is_empty()).map(|state| prose(&state.reason.detail));
         let state = state.map(|reason| format!("{reason}\n\n")).unwrap_or_default();
         rows.sort_by_key(|change| change.action);
-        let (all, going) = (pluralize(rows.len(), "row"), going(&rows));
-        let heading = format!("<details><summary>{name}: {going} to go, {all}{blocked}</summary>\n\n{state}");
+        let (all, deleted) = (pluralize(rows.len(), "row"), deletions(&rows));
+        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{blocked}</summary>\n\n{state}");
         Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
     };
     rows.into_iter().map(section).collect()
 }
 
-fn goes(change: &Change) -> bool {
-    matches!(change.action, Action::Delete | Action::Recreate)
-}
-
-/// Gives the room to what goes first, whoever owns it, then to the rest.
-fn fill(sections: &mut [Section<'_>], room: &mut usize) {
+/// Fills the sections with the deletions of all owners first, then with the other rows.
+fn fill(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) {
     for wanted in [true, false] {
         for section in &mut *sections {
             while let Some(change) = section.rows.get(section.number).filter(|_| !section.is_full) {
-                if goes(change) != wanted {
+                if change.is_deletion() != wanted {
                     break;
                 }
-                let row = row(change);
+                let row = row(plan, change);
                 section.is_full = row.len() > *room;
                 if !section.is_full {
                     *room -= row.len();
@@ -185,12 +181,12 @@ fn fill(sections: &mut [Section<'_>], room: &mut usize) {
     }
 }
 
-fn row(change: &Change) -> String {
-    let (id, reason) = (code(&change.object.id.to_string()), text(&reason(change)));
+fn row(plan: &Plan, change: &Change) -> String {
+    let (id, reason) = (code(&change.object.id.to_string()), text(&reason(plan, change)));
     format!("| {} | {id} | {reason} |\n", text(&action(change)))
 }
 
-/// Folds diffs into the sections of their owners as far as there is room; gives how many had none.
+/// Adds diffs to the sections of their owners while there is room. Returns the number of diffs without room.
 fn add_diffs(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) -> usize {
     let mut left = 0;
     for diff in plan.diffs() {

@@ -4,7 +4,7 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::limits::{AlarmCode, Remedy};
-use gitops_core::plan::{Actor, Alarm, Contested, Diff, OwnerOutcome, PinnedObject, Reason, ReasonCode};
+use gitops_core::plan::{Action, Actor, Alarm, Contested, Diff, OwnerOutcome, PinnedObject, Reason, ReasonCode};
 
 fn owner(name: &str) -> OwnerId {
     OwnerId {
@@ -63,7 +63,7 @@ fn the_alarm_is_the_first_line_and_everything_else_follows() {
     let lines: Vec<&str> = comment.lines().collect();
     assert_eq!(lines[0], "🛑 **this deletes 100 % of kustomization/apps -n flux-system**");
     let summary =
-        lines.iter().position(|line| *line == "**2 to delete, 1 kept**. Goes: 1 ConfigMap, 1 Namespace").unwrap();
+        lines.iter().position(|line| *line == "**2 to delete, 1 kept**. Deletes: 1 ConfigMap, 1 Namespace").unwrap();
     let details = lines.iter().position(|line| line.starts_with("<details>")).unwrap();
     assert!(summary < details, "{comment}");
     assert!(

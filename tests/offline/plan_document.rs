@@ -1,0 +1,254 @@
+//! Every top-level key of `kubectl-gitops/plan/v1`, from the command line to the document: what a planner finds must reach
+//! the JSON, the table and the comment.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use test_support::fake_api::{Answer, FakeApi};
+use test_support::folder::Folder;
+use test_support::gitops::{Run, command};
+
+const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
+const SOURCE: &str = "source.toolkit.fluxcd.io";
+
+/// A kustomize that concatenates the manifests of a directory.
+const PROGRAM: &str = "#!/bin/sh
+if [ \"$1\" = version ]; then echo v5.8.1; exit; fi
+for file in \"$2\"/*.yaml; do
+  case $file in */kustomization.yaml) ;; *) echo ---; cat \"$file\" ;; esac
+done
+";
+
+/// A cluster with the Kustomizations `one` and `two`, and `lost`, whose path is not in the tree.
+fn cluster() -> Value {
+    let owners = [("one", "./one", &["old", "older"][..]), ("two", "./two", &[]), ("lost", "./lost", &["kept"])];
+    let mut full: Vec<Value> = owners.iter().map(|(name, path, members)| kustomization(name, path, members)).collect();
+    full.push(json!({"object": object(SOURCE, "GitRepository", "flux-system", "repo"),
+        "content": {"spec": {"url": "https://example.invalid/fleet.git", "ref": {"branch": "main"}}}}));
+    let mut objects: Vec<Value> = full.iter().map(|full| full["object"].clone()).collect();
+    for (name, owner) in [("old", "one"), ("older", "one"), ("kept", "lost")] {
+        let mut object = object("", "ConfigMap", "shop", name);
+        object["labels"] = json!({format!("{KUSTOMIZE}/name"): owner, format!("{KUSTOMIZE}/namespace"): "flux-system"});
+        objects.push(object);
+    }
+    objects.iter_mut().find(|object| object["name"] == "old").unwrap()["finalizers"] = json!(["example.com/hold"]);
+    let key =
+        |object: &Value| ["group", "kind", "namespace", "name"].map(|key| object[key].as_str().unwrap().to_owned());
+    objects.sort_by_key(key);
+    full.sort_by_key(|full| key(&full["object"]));
+    let types = [
+        ("", "ConfigMap", "configmaps"),
+        (KUSTOMIZE, "Kustomization", "kustomizations"),
+        (SOURCE, "GitRepository", "gitrepositories"),
+    ];
+    let types: Vec<Value> = types
+        .iter()
+        .map(|(group, kind, plural)| json!({"group": group, "version": "v1", "kind": kind, "plural": plural, "namespaced": true}))
+        .collect();
+    json!({"schema": "kubectl-gitops/snapshot/v1", "taken": "2026-01-02T03:04:05Z",
+        "gaps": [{"kind": "forbidden", "subject": "widgets.example.com", "namespace": "shop", "message": "not allowed"}],
+        "cluster": {"uid": "c", "server": "https://recorded.example.invalid"},
+        "types": types, "objects": objects, "full": full})
+}
+
+fn object(group: &str, kind: &str, namespace: &str, name: &str) -> Value {
+    json!({"group": group, "kind": kind, "namespace": namespace, "name": name, "version": "v1",
+        "uid": format!("{kind}-{name}"), "resource_version": "1", "generation": 1})
+}
+
+fn kustomization(name: &str, path: &str, members: &[&str]) -> Value {
+    let entries: Vec<Value> =
+        members.iter().map(|member| json!({"id": format!("shop_{member}__ConfigMap"), "v": "v1"})).collect();
+    json!({"object": object(KUSTOMIZE, "Kustomization", "flux-system", name),
+        "content": {"spec": {"path": path, "prune": true, "sourceRef": {"kind": "GitRepository", "name": "repo"}},
+            "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}],
+                "inventory": {"entries": entries}}}})
+}
+
+/// A tree in which `one` and `two` apply the same ConfigMap.
+fn tree() -> Folder {
+    let folder = Folder::outside_checkouts("plan-document");
+    let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: shop}\ndata: {a: new}\n";
+    folder.write("tree/one/web.yaml", web);
+    folder.write("tree/two/web.yaml", web);
+    let program = folder.write("kustomize", PROGRAM);
+    #[cfg(unix)]
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    folder
+}
+
+/// Plans the tree on the recorded cluster.
+fn plan(format: &str) -> Run {
+    let folder = tree();
+    folder.write("cluster.json", cluster().to_string());
+    let args = ["prune", "--plan", "--source=GitRepository/flux-system/repo=tree", "--snapshot", "cluster.json"];
+    let mut command = command(&args);
+    command.args(["--kustomize", "./kustomize", "-o", format]).current_dir(folder.path());
+    Run::of(command.env_remove("KUBECONFIG").env("HOME", folder.path()).env_remove("XDG_CACHE_HOME"))
+}
+
+fn document() -> Value {
+    let run = plan("json");
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"))
+}
+
+#[test]
+fn the_document_has_exactly_these_keys() {
+    let document = document();
+    let keys: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "alarms",
+        "blockedByFinalizers",
+        "changes",
+        "cluster",
+        "complete",
+        "contested",
+        "diffs",
+        "gaps",
+        "owners",
+        "recorded",
+        "rehearsed",
+        "schema",
+        "summary",
+    ];
+    assert_eq!(keys, expected, "each key has a test in this file");
+}
+
+#[test]
+fn schema_cluster_and_recorded() {
+    let document = document();
+    assert_eq!(document["schema"], "kubectl-gitops/plan/v1");
+    assert_eq!(document["cluster"], json!({"uid": "c", "server": "https://recorded.example.invalid"}));
+    assert_eq!(document["recorded"], "2026-01-02T03:04:05Z");
+    assert!(plan("markdown").stdout.contains("2026-01-02 03:04 UTC"));
+}
+
+#[test]
+fn gaps_make_a_plan_incomplete() {
+    let document = document();
+    assert_eq!(document["complete"], false);
+    assert_eq!(document["gaps"][0]["subject"], "widgets.example.com");
+    let (table, comment) = (plan("table"), plan("markdown"));
+    assert!(table.stdout.contains("gap         shop"), "{table}");
+    assert!(table.stderr.contains("; the plan is incomplete"), "{table}");
+    assert!(comment.stdout.contains("- widgets.example.com: not allowed"), "{comment}");
+}
+
+#[test]
+fn blocked_owners() {
+    let document = document();
+    let lost = document["owners"].as_array().unwrap().iter().find(|owner| owner["name"] == "lost").unwrap();
+    assert_eq!((&lost["outcome"], &lost["reason"]["code"]), (&json!("blocked"), &json!("path-not-found")));
+    let (table, comment) = (plan("table"), plan("markdown"));
+    assert!(table.stdout.contains("blocked     flux-system   Kustomization   lost"), "{table}");
+    assert!(table.stderr.contains("; 1 owner blocked: kustomization/lost -n flux-system: "), "{table}");
+    assert!(comment.stdout.contains("; 1 owner blocked: kustomization/lost -n flux-system: "), "{comment}");
+    assert!(comment.stdout.contains("<code>kustomization/lost -n flux-system</code>: 0 to delete, 0 rows, blocked"));
+}
+
+#[test]
+fn changes_and_summary() {
+    let document = document();
+    let changes = document["changes"].as_array().unwrap();
+    let rows: Vec<String> = changes.iter().map(|row| format!("{} {}", row["action"], row["object"]["name"])).collect();
+    assert_eq!(rows, ["\"delete\" \"old\"", "\"delete\" \"older\"", "\"create\" \"web\""]);
+    assert_eq!(document["summary"]["delete"], 2);
+    assert_eq!(document["summary"]["create"], 1);
+    assert_eq!(plan("name").stdout, "configmap/old\nconfigmap/older\n");
+}
+
+#[test]
+fn contested_objects() {
+    let document = document();
+    let contested = &document["contested"][0];
+    assert_eq!(contested["object"]["name"], "web");
+    let owners: Vec<&Value> = contested["owners"].as_array().unwrap().iter().map(|owner| &owner["name"]).collect();
+    assert_eq!(owners, ["one", "two"]);
+    let (table, comment) = (plan("table"), plan("markdown"));
+    let row = table.stdout.lines().find(|line| line.starts_with("contested ")).unwrap_or_else(|| panic!("{table}"));
+    assert!(row.contains(" web ") && row.contains("kustomization/one, flux-system/kustomization/two"), "{row}");
+    assert!(table.stderr.contains("configmap/web -n shop is applied by"), "{table}");
+    assert!(comment.stdout.contains("configmap/web -n shop is applied by"), "{comment}");
+}
+
+#[test]
+fn objects_blocked_by_finalizers() {
+    let document = document();
+    assert_eq!(document["blockedByFinalizers"][0]["object"]["name"], "old");
+    assert_eq!(document["blockedByFinalizers"][0]["finalizers"], json!(["example.com/hold"]));
+    let (table, comment) = (plan("table"), plan("markdown"));
+    assert!(table.stdout.contains("; kept terminating by example.com/hold"), "{table}");
+    assert!(comment.stdout.contains("; kept terminating by example.com/hold"), "{comment}");
+}
+
+#[test]
+fn alarms_come_with_exit_code_6() {
+    let document = document();
+    assert_eq!(document["alarms"][0]["code"], "owner-emptied");
+    assert_eq!(document["alarms"][0]["owner"]["name"], "one");
+    let (table, comment) = (plan("table"), plan("markdown"));
+    assert_eq!((table.code, comment.code), (6, 6));
+    assert!(table.stdout.lines().last().unwrap().starts_with("alarm "), "{table}");
+    assert!(comment.stdout.starts_with("🛑 **this deletes 100 % of kustomization/one"), "{comment}");
+}
+
+#[test]
+fn table_of_everything() {
+    assert_snapshot!(plan("table").stdout);
+}
+
+#[test]
+fn a_plan_without_dry_runs_says_so() {
+    let document = document();
+    assert_eq!((&document["rehearsed"], &document["diffs"]), (&json!(false), &json!([])));
+}
+
+/// `rehearsed` and `diffs` need a server, which is asked by dry-runs.
+#[test]
+fn diffs_of_a_plan_with_dry_runs() {
+    let folder = tree();
+    let api = server();
+    let mut command =
+        command(&["prune", "--plan", "--source=GitRepository/flux-system/repo=tree", "--diff", "-o", "json"]);
+    command.args(["--kustomize", "./kustomize", "--max-percent=100"]).current_dir(folder.path());
+    let run = Run::of(command.env("KUBECONFIG", api.kubeconfig(&folder)).env("HOME", folder.path()));
+    let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+    assert_eq!(document["rehearsed"], true, "{run}");
+    let diff = &document["diffs"][0];
+    assert_eq!(diff["object"]["name"], "web", "{run}");
+    let text = diff["text"].as_str().unwrap();
+    assert!(text.contains("-  a: old\n+  a: new\n"), "{text}");
+    let sent = api.requests_to("PATCH *");
+    assert!(!sent.is_empty() && sent.iter().all(|request| request.target.contains("dryRun=All")), "only dry-runs");
+}
+
+/// A server with a Kustomization `one` that applied ConfigMap `web`.
+fn server() -> FakeApi {
+    const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let api = FakeApi::start();
+    let group = |name: &str, kind: &str, plural: &str| {
+        let resource = json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
+            "verbs": ["list", "get", "patch", "delete"]});
+        json!({"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Current", "resources": [resource]}]})
+    };
+    let core = json!({"items": [group("", "ConfigMap", "configmaps")]});
+    let groups = json!({"items": [group(KUSTOMIZE, "Kustomization", "kustomizations"), group(SOURCE, "GitRepository", "gitrepositories")]});
+    api.on("GET /api", [Answer::raw(200, DISCOVERY, core.to_string())]);
+    api.on("GET /apis", [Answer::raw(200, DISCOVERY, groups.to_string())]);
+    let web = |value: &str, version: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": value},
+            "metadata": {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": version,
+                "labels": {format!("{KUSTOMIZE}/name"): "one", format!("{KUSTOMIZE}/namespace"): "flux-system"}}})
+    };
+    let mut owner = kustomization("one", "./one", &["web"])["content"].clone();
+    owner["metadata"] =
+        json!({"name": "one", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1});
+    let source = json!({"metadata": {"name": "repo", "namespace": "flux-system", "uid": "s", "resourceVersion": "6", "generation": 1},
+        "spec": {"url": "https://example.invalid/fleet.git", "ref": {"branch": "main"}}});
+    let list = |items: Vec<Value>| Answer::json(json!({"metadata": {}, "items": items}));
+    api.on("GET /api/v1/configmaps", [list(vec![web("old", "1")])]);
+    api.on(&format!("GET /apis/{KUSTOMIZE}/v1/kustomizations"), [list(vec![owner])]);
+    api.on(&format!("GET /apis/{SOURCE}/v1/gitrepositories"), [list(vec![source])]);
+    api.on("GET /api/v1/namespaces/shop/configmaps/web", [Answer::json(web("old", "1"))]);
+    api.on("PATCH /api/v1/namespaces/shop/configmaps/web", [Answer::json(web("new", "1"))]);
+    api
+}
