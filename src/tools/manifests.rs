@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use gitops_core::prune::collectors::manifest;
-use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
+use gitops_core::prune::collectors::collector::manifest;
+use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
 
 /// Name of standard input in messages.
 const STDIN: &str = "standard input";
@@ -96,7 +96,7 @@ impl Manifests {
 
     fn add(&mut self, file: &str, text: &str, loader: Loader) -> Result<()> {
         for (index, document) in documents(file, text)?.into_iter().enumerate() {
-            let origin = Origin { file: file.to_owned(), document: index + 1 };
+            let origin = ManifestOrigin { file: file.to_owned(), document: index + 1 };
             let kindless = document.get("kind").and_then(Value::as_str).is_none_or(str::is_empty);
             if document.is_null() {
                 continue;

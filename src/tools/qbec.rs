@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::prune::collectors::manifest::{LocalManifest, Origin};
+use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
 
 /// Suffix of a `generateName`: a placeholder for the part that the API server generates.
 const GENERATED_SUFFIX: &str = "<xxxxx>";
@@ -80,7 +80,7 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result
         locals: rows
             .into_iter()
             .zip(1..)
-            .map(|(row, document)| row.manifest(Origin { file: format!("qbec show {environment}"), document }))
+            .map(|(row, document)| row.manifest(ManifestOrigin { file: format!("qbec show {environment}"), document }))
             .collect(),
     })
 }
@@ -90,7 +90,7 @@ fn read_app_file(file: &Path) -> Result<QbecAppFile, Box<dyn std::error::Error>>
 }
 
 impl QbecRow {
-    fn manifest(self, origin: Origin) -> LocalManifest {
+    fn manifest(self, origin: ManifestOrigin) -> LocalManifest {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
         let prefix = self.name.strip_suffix(GENERATED_SUFFIX);
         let name = if prefix.is_some() { "" } else { &self.name };

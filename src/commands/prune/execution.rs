@@ -19,7 +19,8 @@ use gitops_core::plan::limits;
 use gitops_core::plan::limits::Base;
 use gitops_core::plan::outcome::StepResult;
 use gitops_core::plan::volumes::add_volume_outcomes;
-use gitops_core::prune::collectors::request::{CollectorPlan, CollectorRequest};
+use gitops_core::prune::collectors::collector::CollectorPlan;
+use gitops_core::prune::collectors::request::CollectorRequest;
 use gitops_core::prune::leaked::PruneOptions;
 use gitops_core::text::pluralize;
 

@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::output::sanitize;
 use crate::tools::manifests;
 use crate::tools::manifests::Loader;
-use gitops_core::prune::collectors::manifest::LocalManifest;
+use gitops_core::prune::collectors::collector::manifest::LocalManifest;
+use gitops_core::prune::collectors::collector::safety::Allow;
 use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
-use gitops_core::prune::collectors::safety::Allow;
 
 /// Flags that all of these systems take.
 #[derive(Args, Clone, Debug)]
@@ -26,12 +26,12 @@ pub struct ManifestArgs {
     pub default_namespace: Option<String>,
     /// Plan objects too that the system itself misses
     #[arg(long, value_name = "missed", value_enum, hide_possible_values = true)]
-    pub include: Vec<Include>,
+    pub include: Vec<ManifestInclude>,
 }
 
 /// Values of `--include`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Include {
+pub enum ManifestInclude {
     Missed,
 }
 
@@ -70,7 +70,7 @@ impl ManifestArgs {
                 .hint("check -f; pass --allow-empty if it is intended"));
         }
         let allow = Allow {
-            missed: self.include.contains(&Include::Missed),
+            missed: self.include.contains(&ManifestInclude::Missed),
             namespaces: execution.allow_namespaces,
             crds: execution.allow_crds,
         };

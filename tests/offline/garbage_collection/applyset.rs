@@ -5,10 +5,10 @@ use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::last_applied;
 use gitops_core::ownership::schemes::applyset::id_of;
-use gitops_core::prune::collectors::Collector;
 use gitops_core::prune::collectors::applyset::{ApplySetCollector, PART_OF};
-use gitops_core::prune::collectors::manifest::LocalManifest;
-use gitops_core::prune::collectors::safety::Allow;
+use gitops_core::prune::collectors::collector::Collector;
+use gitops_core::prune::collectors::collector::manifest::LocalManifest;
+use gitops_core::prune::collectors::collector::safety::Allow;
 use test_support::objects::{Build, object};
 
 use super::samples::{local, snapshot, table};

@@ -3,10 +3,10 @@
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_v1::GitSource;
+use gitops_core::prune::collectors::collector::safety::Allow;
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
-use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::Build;
 
 use super::flux_v1::marked;

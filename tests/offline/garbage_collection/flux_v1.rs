@@ -4,11 +4,11 @@
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_v1::{GitSource, LEGACY_MARK, MARK, mark, resource_id};
-use gitops_core::prune::collectors::Collector;
+use gitops_core::prune::collectors::collector::Collector;
+use gitops_core::prune::collectors::collector::manifest::LocalManifest;
+use gitops_core::prune::collectors::collector::safety::Allow;
 use gitops_core::prune::collectors::flux_v1::source_change::{SyncEffect, sync_effects};
 use gitops_core::prune::collectors::flux_v1::{EXCLUDED, FluxV1Collector, FluxV1Input};
-use gitops_core::prune::collectors::manifest::LocalManifest;
-use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::{Build, object};
 
 use super::samples::{local, snapshot, table};

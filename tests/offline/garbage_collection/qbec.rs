@@ -4,12 +4,12 @@
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::qbec::LAST_APPLIED;
-use gitops_core::prune::collectors::Collector;
-use gitops_core::prune::collectors::manifest::LocalManifest;
+use gitops_core::prune::collectors::collector::Collector;
+use gitops_core::prune::collectors::collector::manifest::LocalManifest;
+use gitops_core::prune::collectors::collector::safety::Allow;
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
-use gitops_core::prune::collectors::safety::Allow;
 use test_support::objects::{Build, object};
 
 use super::samples::{local, snapshot, table};

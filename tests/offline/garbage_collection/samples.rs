@@ -2,8 +2,8 @@
 
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::prune::collectors::manifest::{LocalManifest, Origin, read_manifests};
-use gitops_core::prune::collectors::{Collected, NativeAction, PlannedAction};
+use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin, read_manifests};
+use gitops_core::prune::collectors::collector::{Collected, NativeAction, PlannedAction};
 use test_support::objects;
 
 /// apiVersion, kind, plural, namespaced: what the cluster serves.
@@ -39,7 +39,7 @@ pub(crate) fn local(api_version: &str, kind: &str, place: &str) -> LocalManifest
         None => serde_json::json!({"name": name, "namespace": namespace}),
     };
     let document = serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
-    read_manifests(&document, &Origin { file: "x.yaml".to_owned(), document: 1 }).unwrap().remove(0)
+    read_manifests(&document, &ManifestOrigin { file: "x.yaml".to_owned(), document: 1 }).unwrap().remove(0)
 }
 
 /// `Kind/namespace/name theirs ours`, in order: `deletes`, `keeps`, `misses`, and a reason, `+` before those that go.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::prune::collectors::collector::safety::Allow;
+use gitops_core::prune::collectors::collector::{Collector, NativeAction};
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp as Identity;
 use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
-use gitops_core::prune::collectors::safety::Allow;
-use gitops_core::prune::collectors::{Collector, NativeAction};
 use kubectl_gitops::tools::manifests::{Loader, read};
 use test_support::comparison;
 use test_support::folder::folder;

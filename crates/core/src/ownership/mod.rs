@@ -19,7 +19,7 @@ pub mod system_objects;
 
 pub use classify::OwnershipStatus;
 pub use keys::{derive_annotation, is_ownership_key};
-pub use scheme::claim::{Claim, Evidence, OwnerId, Strength};
+pub use scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength};
 pub use scheme::last_applied;
 pub use scheme::members::{Area, Members, Scope};
 pub use scheme::owner_status::OwnerStatus;

@@ -24,7 +24,7 @@ pub enum HonourVerdict {
     /// Every controller honours it: `spec.suspend` or the switch of the kind.
     Honoured,
     /// A run began after the suspension.
-    NotHonoured(Evidence),
+    NotHonoured(RunEvidence),
     /// Only the annotation suspends, and no run is known since. No released Flux controller honours it.
     NoEvidence,
     /// Only the annotation suspends, and the object never shows a run.
@@ -33,7 +33,7 @@ pub enum HonourVerdict {
 
 /// Evidence of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Evidence {
+pub struct RunEvidence {
     /// Time by the clock of the component that wrote it.
     pub at: DateTime<Utc>,
     /// Description and source. Parts were written by others: escape it for a terminal.
@@ -65,8 +65,8 @@ impl HonourVerdict {
             return Self::Unverifiable { reason: "the time of the suspension is not recorded" };
         };
         let status_entry = controller_status_entry(full, kind);
-        let check = Check { full, kind, since, events, status_entry };
-        kind.traces.iter().find_map(|trace| check.evidence(*trace)).map_or(Self::NoEvidence, Self::NotHonoured)
+        let search = EvidenceSearch { full, kind, since, events, status_entry };
+        kind.traces.iter().find_map(|trace| search.evidence(*trace)).map_or(Self::NoEvidence, Self::NotHonoured)
     }
 }
 
@@ -79,7 +79,7 @@ pub(super) fn controller_status_entry<'a>(full: &'a Resource, kind: &FluxKind) -
 }
 
 /// Object suspended by the annotation alone, and the evidence about it.
-struct Check<'a> {
+struct EvidenceSearch<'a> {
     full: &'a Resource,
     kind: &'static FluxKind,
     since: DateTime<Utc>,
@@ -87,8 +87,8 @@ struct Check<'a> {
     status_entry: Option<&'a ManagedFieldsEntry>,
 }
 
-impl Check<'_> {
-    fn evidence(&self, trace: Trace) -> Option<Evidence> {
+impl EvidenceSearch<'_> {
+    fn evidence(&self, trace: Trace) -> Option<RunEvidence> {
         match trace {
             Trace::Runs(pointer) => {
                 let what = format!("a run started, by {}", field_path(pointer));
@@ -128,12 +128,12 @@ impl Check<'_> {
     ///
     /// The clock of a controller may be minutes ahead: a status that the API server stored before the suspension is no
     /// evidence, whatever times it has.
-    fn if_after(&self, at: DateTime<Utc>, longest_run: Duration, what: String) -> Option<Evidence> {
+    fn if_after(&self, at: DateTime<Utc>, longest_run: Duration, what: String) -> Option<RunEvidence> {
         let longest_run = TimeDelta::from_std(longest_run).ok()?;
         let status_written = self.status_entry.and_then(|entry| entry.time);
         let is_event = self.events.iter().any(|event| event.at == at);
         let is_possible = is_event || status_written.is_none_or(|written| written > self.since);
-        (is_possible && at > self.since + CLOCK_TOLERANCE + longest_run).then_some(Evidence { at, what })
+        (is_possible && at > self.since + CLOCK_TOLERANCE + longest_run).then_some(RunEvidence { at, what })
     }
 
     /// Returns true if a reconciliation was requested after the suspension: a controller may answer a request without a

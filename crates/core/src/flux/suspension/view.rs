@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::evidence::{Evidence, HonourVerdict, ObjectEvent, controller_status_entry};
+use super::evidence::{HonourVerdict, ObjectEvent, RunEvidence, controller_status_entry};
 use super::{Suspension, effective};
 use crate::flux::kinds::{FluxKind, KINDS, Trace};
 use crate::kubernetes::object::{ObjectId, Resource, parse_time};
@@ -170,7 +170,7 @@ impl<'a> FluxObject<'a> {
     }
 
     /// Returns the evidence of a run after the suspension.
-    pub fn evidence(&self) -> Option<&Evidence> {
+    pub fn evidence(&self) -> Option<&RunEvidence> {
         match &self.honoured {
             Some(HonourVerdict::NotHonoured(evidence)) => Some(evidence),
             _ => None,

@@ -498,8 +498,8 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
         object.managed_fields[0].time = parse_time("2026-05-31T23:59:00Z");
         object
     };
-    type Change = fn(&mut Resource, &mut ObjectMetadata);
-    let rows: [(&str, Change, bool); 7] = [
+    type OwnerChange = fn(&mut Resource, &mut ObjectMetadata);
+    let rows: [(&str, OwnerChange, bool); 7] = [
         ("ready", |_, _| (), true),
         ("suspended", |owner, _| owner.content["spec"]["suspend"] = json!(true), false),
         ("not ready", |owner, _| owner.content["status"]["conditions"][0]["status"] = json!("False"), false),

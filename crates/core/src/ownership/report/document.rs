@@ -8,7 +8,7 @@ use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::readiness::Readiness;
-use crate::ownership::scheme::claim::{Evidence, OwnerId, Strength};
+use crate::ownership::scheme::claim::{ClaimEvidence, OwnerId, Strength};
 use crate::ownership::scheme::label_report::LabelReport;
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::Protection;
@@ -222,7 +222,7 @@ pub struct Finding {
     pub strength: Option<Strength>,
     /// Labels and annotations behind its claim.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<Evidence>,
+    pub evidence: Option<ClaimEvidence>,
     /// Reason why its status is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

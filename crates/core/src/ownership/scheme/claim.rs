@@ -60,19 +60,19 @@ pub struct Claim {
     pub owner: OwnerId,
     pub strength: Strength,
     /// Labels and annotations behind the claim.
-    pub evidence: Evidence,
+    pub evidence: ClaimEvidence,
 }
 
 /// Labels and annotations behind a claim, and what confirms or contradicts them. Serialised as one text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Evidence {
+pub struct ClaimEvidence {
     /// Labels or annotations with their values, such as `label KEY=VALUE`.
     pub metadata: String,
     /// Confirmation or contradiction, where there is one.
     pub witness: Option<Cow<'static, str>>,
 }
 
-impl Evidence {
+impl ClaimEvidence {
     /// Returns the evidence of one label.
     pub fn label(key: &str, value: &str) -> Self {
         Self::of(format!("label {key}={value}"))
@@ -95,14 +95,14 @@ impl Evidence {
     }
 }
 
-impl fmt::Display for Evidence {
+impl fmt::Display for ClaimEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.metadata)?;
         self.witness.iter().try_for_each(|witness| write!(f, ", {witness}"))
     }
 }
 
-impl Serialize for Evidence {
+impl Serialize for ClaimEvidence {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -121,7 +121,7 @@ pub(crate) fn label_claim(
     Some(Claim {
         owner: OwnerId::new(system, kind, namespace, name),
         strength: label_strength(object, name_label, managers),
-        evidence: Evidence::of(format!("labels {name_label}={name}, {namespace_label}={namespace}")),
+        evidence: ClaimEvidence::of(format!("labels {name_label}={name}, {namespace_label}={namespace}")),
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry, ObjectId, ObjectMetadata};
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength, label_strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength, label_strength};
 use crate::ownership::scheme::last_applied::kubectl_names_object;
 use crate::ownership::scheme::members::{Area, Members, Scope};
 use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, Scheme};
@@ -70,7 +70,7 @@ fn annotation<'a>(object: &'a ObjectMetadata, keys: [&str; 2]) -> Option<&'a str
 
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let (key, id) = PART_OF.into_iter().find_map(|key| Some((key, object.labels.get(key)?)))?;
-    let evidence = Evidence::label(key, id);
+    let evidence = ClaimEvidence::label(key, id);
     let (strength, evidence) = if !object.owner_references.is_empty() {
         // kubectl does not implement this rule of the KEP. It separates members from children that inherited the label.
         (Strength::Contradicted, evidence.with_witness("on an object with an owner reference"))

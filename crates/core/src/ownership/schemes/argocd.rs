@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::helm;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength, label_strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength, label_strength};
 use crate::ownership::scheme::hub::{HubRules, HubTarget};
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::OwnerStatus;
@@ -75,7 +75,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         return Some(Claim {
             owner: application(app),
             strength,
-            evidence: Evidence::annotation(TRACKING_ID, tracking_id),
+            evidence: ClaimEvidence::annotation(TRACKING_ID, tracking_id),
         });
     }
     let app = object.labels.get(INSTANCE)?;
@@ -83,7 +83,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         true => label_strength(object, INSTANCE, SCHEME.managers),
         false => Strength::Contradicted,
     };
-    Some(Claim { owner: application(app), strength, evidence: Evidence::label(INSTANCE, app) })
+    Some(Claim { owner: application(app), strength, evidence: ClaimEvidence::label(INSTANCE, app) })
 }
 
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {

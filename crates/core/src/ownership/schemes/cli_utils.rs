@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::inventory_id;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength, annotation_strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength, annotation_strength};
 use crate::ownership::scheme::last_applied::kubectl_names_object;
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::{OwnerStatus, is_true};
@@ -52,7 +52,7 @@ pub(crate) fn alias(id: &str) -> OwnerId {
 
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let id = object.annotations.get(OWNING)?;
-    let evidence = Evidence::annotation(OWNING, id);
+    let evidence = ClaimEvidence::annotation(OWNING, id);
     let (strength, evidence) = match kubectl_names_object(object) {
         _ if object.controller_reference().is_some() => {
             (Strength::Contradicted, evidence.with_witness("on an object that a controller created"))

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{applyset, cli_utils};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength};
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::{OwnerStatus, condition, is_true};
 use crate::ownership::scheme::protection::ProtectionKey;
@@ -71,7 +71,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let owner = manager(object.annotations.get(MANAGER)?);
     let own = named == resource_id(&object.id) && object.controller_reference().is_none();
     let strength = if own { Strength::Bound } else { Strength::Contradicted };
-    Some(Claim { owner, strength, evidence: Evidence::annotation(RESOURCE_ID, named) })
+    Some(Claim { owner, strength, evidence: ClaimEvidence::annotation(RESOURCE_ID, named) })
 }
 
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {

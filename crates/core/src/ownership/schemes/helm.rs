@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::helm_release;
 use crate::kubernetes::object::{ObjectMetadata, Resource};
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, annotation_strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, annotation_strength};
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::ProtectionKey;
@@ -59,7 +59,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let namespace = object.annotations.get(RELEASE_NAMESPACE)?;
     object.labels.get(MANAGED_BY).filter(|value| *value == "Helm")?;
     let strength = annotation_strength(object, RELEASE_NAME, &["helm", "helm-controller"]);
-    let evidence = Evidence::of(format!("annotations {RELEASE_NAME}={name}, {RELEASE_NAMESPACE}={namespace}"));
+    let evidence = ClaimEvidence::of(format!("annotations {RELEASE_NAME}={name}, {RELEASE_NAMESPACE}={namespace}"));
     Some(Claim { owner: release(namespace, name), strength, evidence })
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength};
 use crate::ownership::scheme::members::{Members, Scope};
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::ProtectionKey;
@@ -77,7 +77,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         }
         Some(_) => (Strength::Contradicted, "identity or association of another object"),
     };
-    Some(Claim { owner: alias(value), strength, evidence: Evidence::label(APP, value).with_witness(witness) })
+    Some(Claim { owner: alias(value), strength, evidence: ClaimEvidence::label(APP, value).with_witness(witness) })
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 //! `kluctl prune` and `kluctl delete` look for the discriminator in the whole cluster (kluctl v2, `pkg/deployment/utils`).
 
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, label_strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, label_strength};
 use crate::ownership::scheme::protection::ProtectionKey;
 use crate::ownership::scheme::{GcEligibility, MetadataKey, Scheme};
 
@@ -36,7 +36,7 @@ fn owner_id(object: &ObjectMetadata) -> Option<OwnerId> {
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
     let owner = owner_id(object)?;
     let strength = label_strength(object, DISCRIMINATOR, SCHEME.managers);
-    let evidence = Evidence::label(DISCRIMINATOR, &owner.name);
+    let evidence = ClaimEvidence::label(DISCRIMINATOR, &owner.name);
     Some(Claim { owner, strength, evidence })
 }
 

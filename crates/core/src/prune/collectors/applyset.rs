@@ -7,11 +7,11 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::manifest::LocalManifest;
-use super::safety;
-use super::safety::Allow;
-use super::served_kinds::{ServedKinds, canonical_id};
-use super::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
+use super::collector::manifest::LocalManifest;
+use super::collector::safety;
+use super::collector::safety::Allow;
+use super::collector::served_kinds::{ServedKinds, canonical_id};
+use super::collector::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::error::{Error, Hint, Result};
 use crate::kubernetes::deletion::order;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};

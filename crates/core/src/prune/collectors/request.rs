@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::applyset::ApplySetCollector;
+use super::collector::manifest::{LocalManifest, refuse_duplicates};
+use super::collector::safety::Allow;
+use super::collector::served_kinds::ServedKinds;
+use super::collector::{Collected, Collector, CollectorPlan, PlannedAction};
 use super::flux_v1::{EXCLUDED, FluxV1Collector, FluxV1Input, source_change};
-use super::manifest::{LocalManifest, refuse_duplicates};
 use super::qbec::filter::QbecFilters;
 use super::qbec::scope::QbecApp;
 use super::qbec::{QbecCollector, QbecInput};
-use super::safety::Allow;
-use super::served_kinds::ServedKinds;
-use super::{Collected, Collector, PlannedAction};
 use crate::error::{Error, Hint, Result};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
@@ -63,26 +63,6 @@ pub struct CollectorRequest {
     /// Namespace of manifests that name none.
     pub default_namespace: Arc<str>,
     pub allow: Allow,
-}
-
-/// Plan of a request for one snapshot.
-#[derive(Clone, Debug)]
-pub struct CollectorPlan {
-    pub plan: Plan,
-    /// Deletions in the system's order. Those of one wave may be deleted at the same time.
-    pub waves: Vec<Vec<ObjectId>>,
-    /// Number of objects of the set that the manifests contain.
-    pub retained: usize,
-    /// Description of a changed source of fluxd. The plan then shows what fluxd will do; this tool deletes nothing.
-    pub source_change: Option<String>,
-    /// Warnings, which hold text written by others.
-    pub warnings: Vec<String>,
-}
-
-impl From<Plan> for CollectorPlan {
-    fn from(plan: Plan) -> Self {
-        Self { plan, waves: vec![], retained: 0, source_change: None, warnings: vec![] }
-    }
 }
 
 impl CollectorRequest {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength};
 use crate::ownership::scheme::last_applied::kubectl_names_object;
 use crate::ownership::scheme::members::{Area, Members, Scope};
 use crate::ownership::scheme::owner_status::OwnerStatus;
@@ -130,7 +130,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         }
         None => (Strength::Bare, "foreign: of no known source"),
     };
-    Some(Claim { owner: unknown_source(), strength, evidence: Evidence::label(key, value).with_witness(witness) })
+    Some(Claim { owner: unknown_source(), strength, evidence: ClaimEvidence::label(key, value).with_witness(witness) })
 }
 
 fn is_member(object: &ObjectMetadata, sync_set: &str) -> bool {

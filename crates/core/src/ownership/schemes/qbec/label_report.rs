@@ -16,7 +16,7 @@ use crate::ownership::scheme::label_report::{LabelReport, LabelledObject, NONE, 
 /// Origin of the metadata of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Origin {
+enum MetadataOrigin {
     /// qbec wrote it for this object.
     Genuine,
     /// It was written for another object, or a controller copied it to an object that it created.
@@ -25,7 +25,7 @@ enum Origin {
     Unproven,
 }
 
-impl Origin {
+impl MetadataOrigin {
     fn of(strength: Strength) -> Self {
         match strength {
             Strength::Bound | Strength::Corroborated => Self::Genuine,
@@ -47,7 +47,7 @@ impl Origin {
 struct GroupMember {
     #[serde(flatten)]
     object: ObjectId,
-    origin: Origin,
+    origin: MetadataOrigin,
     evidence: String,
 }
 
@@ -69,7 +69,7 @@ struct Group {
 }
 
 impl Group {
-    fn count(&self, origin: Origin) -> String {
+    fn count(&self, origin: MetadataOrigin) -> String {
         self.objects.iter().filter(|member| member.origin == origin).count().to_string()
     }
 
@@ -89,7 +89,8 @@ impl Group {
 pub(super) fn report(_: &Snapshot, labelled: &[LabelledObject<'_>]) -> LabelReport {
     let groups = groups(labelled);
     let group_rows = groups.iter().map(|group| {
-        let counts = [Origin::Genuine, Origin::Copied, Origin::Unproven].map(|origin| group.count(origin));
+        let counts = [MetadataOrigin::Genuine, MetadataOrigin::Copied, MetadataOrigin::Unproven]
+            .map(|origin| group.count(origin));
         [group.place(), counts.to_vec(), vec![group.unreachable.unwrap_or_default().to_owned()]].concat()
     });
     let object_rows = groups.iter().flat_map(|group| {
@@ -132,7 +133,7 @@ fn groups(labelled: &[LabelledObject<'_>]) -> Vec<Group> {
             },
             objects: vec![],
         });
-        let (origin, evidence) = (Origin::of(claim.strength), claim.evidence.to_string());
+        let (origin, evidence) = (MetadataOrigin::of(claim.strength), claim.evidence.to_string());
         group.objects.push(GroupMember { object: object.id.clone(), origin, evidence });
     }
     groups.into_values().collect()

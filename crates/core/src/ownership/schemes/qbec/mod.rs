@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::scheme::claim::{Claim, Evidence, OwnerId, Strength, label_strength};
+use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength, label_strength};
 use crate::ownership::scheme::protection::ProtectionKey;
 use crate::ownership::scheme::{GcEligibility, MetadataKey, Scheme, last_applied};
 
@@ -86,7 +86,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         None => (label_strength(object, APPLICATION, SCHEME.managers), "no last-applied"),
     };
     let labels = format!("labels {APPLICATION}, {ENVIRONMENT} of {name}, component {:?}", component(object));
-    Some(Claim { owner: owner_id(&name), strength, evidence: Evidence::of(labels).with_witness(witness) })
+    Some(Claim { owner: owner_id(&name), strength, evidence: ClaimEvidence::of(labels).with_witness(witness) })
 }
 
 fn derive_annotation(key: &str, value: &str) -> Option<(&'static str, String)> {

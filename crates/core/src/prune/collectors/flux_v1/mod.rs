@@ -11,15 +11,15 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::manifest::LocalManifest;
-use super::safety;
-use super::safety::Allow;
-use super::served_kinds::ServedKinds;
-use super::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::{IGNORE, MARK, mark, resource_id};
+use crate::prune::collectors::collector::manifest::LocalManifest;
+use crate::prune::collectors::collector::safety;
+use crate::prune::collectors::collector::safety::Allow;
+use crate::prune::collectors::collector::served_kinds::ServedKinds;
+use crate::prune::collectors::collector::{Collector, CollectorReason, Decision, NativeAction, PlannedAction};
 pub use excluded::EXCLUDED;
 use order::{deletion_order, rank};
 

@@ -17,9 +17,9 @@ use crate::ownership::schemes::flux_v1::url::safe_url;
 use crate::ownership::schemes::flux_v1::{GitSource, IGNORE, MARK, mark, resource_id};
 use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
 use crate::prune::candidates::cascaded_row;
-use crate::prune::collectors::manifest::LocalManifest;
-use crate::prune::collectors::request::CollectorPlan;
-use crate::prune::collectors::{Collector, NativeAction};
+use crate::prune::collectors::collector::CollectorPlan;
+use crate::prune::collectors::collector::manifest::LocalManifest;
+use crate::prune::collectors::collector::{Collector, NativeAction};
 
 /// Effect of a sync from the new source on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::FluxV1Collector;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::schemes::flux_v1::{IGNORE, LEGACY_MARK, MARK, mark, resource_id};
-use crate::prune::collectors::Decision;
+use crate::prune::collectors::collector::Decision;
 use crate::text::pluralize;
 
 /// Returns all warnings in a fixed order. They hold text written by others.

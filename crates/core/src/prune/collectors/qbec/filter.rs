@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::qbec::component;
-use crate::prune::collectors::manifest::LocalManifest;
+use crate::prune::collectors::collector::manifest::LocalManifest;
 
 /// Names to include, or names to exclude.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::QbecCollector;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::prune::collectors::manifest::LocalManifest;
-use crate::prune::collectors::served_kinds::canonical_id;
+use crate::prune::collectors::collector::manifest::LocalManifest;
+use crate::prune::collectors::collector::served_kinds::canonical_id;
 
 /// Length of the suffix that the API server generates.
 const SUFFIX_LENGTH: usize = 5;

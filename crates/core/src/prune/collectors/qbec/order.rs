@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 use crate::ownership::schemes::qbec::{APPLY_ORDER, component};
-use crate::prune::collectors::served_kinds::ServedKinds;
+use crate::prune::collectors::collector::served_kinds::ServedKinds;
 
 /// Group, kind and position in the apply order.
 const POSITIONS: [(&str, &str, i64); 21] = [

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::schemes::qbec::{APPLICATION, ENVIRONMENT, TAG};
-use crate::prune::collectors::manifest::LocalManifest;
-use crate::prune::collectors::served_kinds::ServedKinds;
+use crate::prune::collectors::collector::manifest::LocalManifest;
+use crate::prune::collectors::collector::served_kinds::ServedKinds;
 
 /// Application, environment and tag: the label selector of qbec.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::QbecCollector;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::schemes::qbec::{APPLICATION, APPLY_ORDER, DELETE_POLICY, ENVIRONMENT, TAG};
-use crate::prune::collectors::{Decision, NativeAction};
+use crate::prune::collectors::collector::{Decision, NativeAction};
 use crate::text::pluralize;
 
 /// Returns all warnings in a fixed order. They hold text written by others.

@@ -27,19 +27,19 @@ fn canonical_kind(what: &GroupKind) -> GroupKind {
 }
 
 /// Returns the identity under which objects are compared.
-pub(super) fn canonical_id(id: &ObjectId) -> ObjectId {
+pub(crate) fn canonical_id(id: &ObjectId) -> ObjectId {
     ObjectId { group: canonical_kind(&id.group_kind()).group, ..id.clone() }
 }
 
 /// Kinds that a cluster serves.
-pub(super) struct ServedKinds<'a> {
+pub(crate) struct ServedKinds<'a> {
     exact: HashMap<GroupKind, &'a ResourceType>,
     canonical: HashMap<GroupKind, &'a ResourceType>,
     other_versions: &'a [OtherVersion],
 }
 
 impl<'a> ServedKinds<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
         let exact: HashMap<_, _> = snapshot.types.iter().map(|served| (served.group_kind(), served)).collect();
         let canonical = exact.iter().map(|(what, served)| (canonical_kind(what), *served)).collect();
         Self { exact, canonical, other_versions: &snapshot.other_versions }
@@ -47,7 +47,7 @@ impl<'a> ServedKinds<'a> {
 
     /// Returns true if the objects of a manifest are namespaced; `None` if the cluster does not serve its version of the
     /// kind.
-    pub(super) fn is_namespaced_manifest(&self, local: &LocalManifest) -> Option<bool> {
+    pub(crate) fn is_namespaced_manifest(&self, local: &LocalManifest) -> Option<bool> {
         let what = local.id.group_kind();
         let served = self.exact.get(&what)?;
         let is_served = self.other_versions.is_empty()
@@ -57,12 +57,12 @@ impl<'a> ServedKinds<'a> {
     }
 
     /// Returns true if the objects of a kind are namespaced; `None` if the cluster does not serve it under this group.
-    pub(super) fn is_namespaced(&self, what: &GroupKind) -> Option<bool> {
+    pub(crate) fn is_namespaced(&self, what: &GroupKind) -> Option<bool> {
         self.exact.get(what).map(|served| served.namespaced)
     }
 
     /// Returns the kinds, or versions of kinds, that manifests use and the cluster does not serve.
-    pub(super) fn unserved(&self, locals: &[LocalManifest]) -> BTreeSet<String> {
+    pub(crate) fn unserved(&self, locals: &[LocalManifest]) -> BTreeSet<String> {
         let unserved = locals.iter().filter(|local| self.is_namespaced_manifest(local).is_none());
         unserved
             .map(|local| {
@@ -75,7 +75,7 @@ impl<'a> ServedKinds<'a> {
 
     /// Returns the canonical identity of a manifest's object: with the default namespace for a namespaced kind, and
     /// without namespace for a cluster-scoped kind. A kind that the cluster does not serve keeps its namespace.
-    pub(super) fn applied_id(&self, written: &ObjectId, default_namespace: &Arc<str>) -> ObjectId {
+    pub(crate) fn applied_id(&self, written: &ObjectId, default_namespace: &Arc<str>) -> ObjectId {
         let id = canonical_id(written);
         let namespace = match self.canonical.get(&id.group_kind()) {
             Some(served) if !served.namespaced => Arc::from(""),
@@ -89,7 +89,7 @@ impl<'a> ServedKinds<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prune::collectors::manifest::read_manifests;
+    use crate::prune::collectors::collector::manifest::read_manifests;
 
     #[test]
     fn versions_count_once_they_are_read() {

@@ -18,14 +18,14 @@ pub struct Allow {
 
 impl Allow {
     /// Returns the action for an object that the system's own collector never lists.
-    pub(super) fn action_for_missed(self, cause: String) -> PlannedAction {
+    pub(crate) fn action_for_missed(self, cause: String) -> PlannedAction {
         let reason = CollectorReason::LeftBehind(cause);
         if self.missed { PlannedAction::Delete(reason) } else { PlannedAction::Keep(reason) }
     }
 }
 
 /// Returns the reason to keep an object, whatever its labels claim.
-pub(super) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<CollectorReason> {
+pub(crate) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<CollectorReason> {
     let is_namespace = object.id.is("", "Namespace");
     if object.controller_reference().is_some() {
         return Some(CollectorReason::Controlled);
@@ -50,7 +50,7 @@ pub(super) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: 
 }
 
 /// Returns the reason to keep an object if nothing but its own label confirms the claim.
-pub(super) fn unproven_claim(claim: Option<Claim>) -> Option<CollectorReason> {
+pub(crate) fn unproven_claim(claim: Option<Claim>) -> Option<CollectorReason> {
     match claim {
         Some(claim) if claim.strength <= Strength::Corroborated => None,
         Some(claim) if claim.strength == Strength::Contradicted => {

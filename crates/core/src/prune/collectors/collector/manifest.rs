@@ -11,14 +11,14 @@ use crate::ownership::schemes::qbec::COMPONENT;
 
 /// Origin of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Origin {
+pub struct ManifestOrigin {
     /// File, or `standard input`.
     pub file: String,
     /// Number of the document in the file, from 1.
     pub document: usize,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ManifestOrigin {
     /// Writes `deploy/web.yaml, document 2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {}", self.file, self.document)
@@ -38,13 +38,13 @@ pub struct LocalManifest {
     pub component: Option<String>,
     /// Label of Flux v1 that was exported from a cluster with the manifest. fluxd does not change it.
     pub exported_mark: Option<String>,
-    pub origin: Origin,
+    pub origin: ManifestOrigin,
 }
 
 /// Returns the manifests of a document: the document, or the items of a List. A kind that ends in `List` but has no items
 /// is an object, although fluxd drops it (docs/reference/qbec-and-flux-v1.md, F18). The error names the missing field and
 /// not the origin.
-pub fn read_manifests(document: &Value, origin: &Origin) -> Result<Vec<LocalManifest>, String> {
+pub fn read_manifests(document: &Value, origin: &ManifestOrigin) -> Result<Vec<LocalManifest>, String> {
     let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
     match document.get("items").and_then(Value::as_array) {
         Some(items) if kind.ends_with("List") => {
@@ -59,7 +59,7 @@ pub fn read_manifests(document: &Value, origin: &Origin) -> Result<Vec<LocalMani
     }
 }
 
-fn read_manifest(document: &Value, kind: &str, origin: &Origin) -> Result<LocalManifest, String> {
+fn read_manifest(document: &Value, kind: &str, origin: &ManifestOrigin) -> Result<LocalManifest, String> {
     if !document.is_object() {
         return Err("is not an object".to_owned());
     }
@@ -91,7 +91,7 @@ fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 /// Fails if two manifests have the same identity; the message names both origins. A manifest without identity is skipped.
-pub(super) fn refuse_duplicates<K: std::hash::Hash + Eq + fmt::Display>(
+pub(crate) fn refuse_duplicates<K: std::hash::Hash + Eq + fmt::Display>(
     locals: &[LocalManifest],
     identity: impl Fn(&LocalManifest) -> Option<K>,
 ) -> Result<(), String> {
@@ -126,7 +126,7 @@ mod tests {
             ),
         ];
         for (name, document, message) in rows {
-            assert_eq!(read_manifests(&document, &Origin::default()).unwrap_err(), message, "{name}");
+            assert_eq!(read_manifests(&document, &ManifestOrigin::default()).unwrap_err(), message, "{name}");
         }
     }
 
@@ -134,7 +134,7 @@ mod tests {
     fn only_lists_with_items_are_unpacked() {
         let item = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         let names = |document: Value| -> Vec<String> {
-            let locals = read_manifests(&document, &Origin::default()).unwrap();
+            let locals = read_manifests(&document, &ManifestOrigin::default()).unwrap();
             locals.iter().map(|local| local.id.to_string()).collect()
         };
         assert_eq!(names(json!({"kind": "List", "items": [item("a"), item("b")]})), ["configmap/a", "configmap/b"]);
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_generated_name_is_empty() {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"generateName": "job-"}});
-        let job = read_manifests(&job, &Origin::default()).unwrap().remove(0);
+        let job = read_manifests(&job, &ManifestOrigin::default()).unwrap().remove(0);
         assert_eq!((&*job.id.name, job.generate_name.as_deref()), ("", Some("job-")));
     }
 
@@ -159,7 +159,7 @@ mod tests {
             generate_name: None,
             component: None,
             exported_mark: None,
-            origin: Origin { file: file.to_owned(), document: 1 },
+            origin: ManifestOrigin { file: file.to_owned(), document: 1 },
         };
         let error = refuse_duplicates(&[local("a.yaml"), local("b.yaml")], |local| Some(local.id.clone())).unwrap_err();
         assert_eq!(
