@@ -31,6 +31,11 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// Returns the titles and then the cells of every row, escaped.
+    pub fn records(&self, header: bool) -> impl Iterator<Item = &[String]> {
+        header.then_some(&*self.header).into_iter().chain(self.rows.iter().map(Vec::as_slice))
+    }
+
     /// Returns the table as text that ends with a line break, with or without the header.
     pub fn render(&self, header: bool) -> String {
         let mut table = comfy_table::Table::new();

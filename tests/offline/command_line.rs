@@ -6,7 +6,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use serde_json::json;
 use test_support::folder::Folder;
-use test_support::gitops::{Run, Transcript, binary, gitops_without_kubeconfig};
+use test_support::gitops::{Run, Transcript, binary, command, gitops_without_kubeconfig};
 
 fn alone(args: &[&str]) -> Run {
     gitops_without_kubeconfig(Folder::new("command-line").path(), args)
@@ -94,4 +94,20 @@ fn usage_errors_exit_with_code_2() {
     error: cannot open snapshot examples/none.json: No such file or directory (os error 2)
     hint: record one with `kubectl gitops snapshot FILE`
     ");
+}
+
+#[test]
+fn csv_is_a_format_of_get_alone() {
+    let get = |more: &[&str]| {
+        Run::of(&mut command(&[&["get", "--snapshot", "examples/shop.json.gz", "-o", "csv"], more].concat()))
+    };
+    let run = get(&[]);
+    let columns = "NAMESPACE,KIND,NAME,REVISION,SUSPENDED,READY,AGE,BY,SINCE,REASON,LAST-RECONCILED,SOURCE,MESSAGE\n";
+    assert!(run.code == 0 && run.stdout.starts_with(columns), "{run}");
+    assert_eq!(get(&["--no-headers"]).stdout, run.stdout.strip_prefix(columns).unwrap());
+    for verb in ["inventory", "prune", "suspend"] {
+        let refused = alone(&[verb, "-o", "csv"]);
+        assert_eq!(refused.code, 2, "{refused}");
+        assert!(refused.stderr.starts_with("error: invalid value \"csv\" for --output <FORMAT>\nhint: use one of: "));
+    }
 }

@@ -22,7 +22,8 @@ use gitops_core::kubernetes::object::Resource;
 /// No released Flux controller honours the annotation. If an object was reconciled after only the annotation suspended
 /// it, SUSPENDED shows NOT HONOURED and the evidence is printed on standard error. If its status never shows a
 /// reconciliation, SUSPENDED shows unverifiable. -o wide adds the user (BY), the time (SINCE) and the message (REASON) of
-/// a suspension, and more.
+/// a suspension, and more. -o csv has the columns of -o wide, quoted as in RFC 4180; a cell that a spreadsheet would read
+/// as a formula, because it begins with =, +, - or @, is preceded by an apostrophe.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "kubectl gitops get [TYPE[,TYPE…]] [NAME…] [OPTIONS]",

@@ -94,6 +94,7 @@ formats! {
     yaml => Yaml,
     name => Name,
     markdown => Markdown,
+    csv => Csv,
 }
 
 impl Format {

@@ -164,7 +164,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     fn web() -> ObjectMetadata {
         object("apps", "Deployment", "prod", "web")

@@ -149,7 +149,7 @@ mod tests {
     use crate::ownership::index::Index;
     use crate::ownership::report::label_reports;
     use crate::ownership::schemes::qbec::{COMPONENT, LAST_APPLIED};
-    use crate::testing::{Make, object, snapshot};
+    use crate::testing::{Build, object, snapshot};
 
     fn labelled(name: &str, environment: &str) -> ObjectMetadata {
         let bare = object("", "ConfigMap", "shop", name).label(APPLICATION, "shop").label(ENVIRONMENT, environment);
