@@ -8,23 +8,23 @@ use crate::kubernetes::object::{
 };
 use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 
-/// A small generator of numbers, the same in every run.
+/// A generator of pseudo-random numbers that are the same in every run.
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// A number below a limit.
+    /// Returns a number below a limit.
     pub fn roll(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % below
     }
 
-    /// Whether this is the one time in so many.
+    /// Returns true once in `limit` times on average.
     pub fn one_in(&mut self, limit: usize) -> bool {
         self.roll(limit) == 0
     }
 }
 
-/// An object with nothing but an identity.
+/// Returns an object with nothing but an identity.
 pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectMetadata {
     ObjectMetadata {
         id: ObjectId::new(group, kind, namespace, name),
@@ -46,17 +46,31 @@ fn with(map: &KeyValues, key: &str, value: &str) -> KeyValues {
     map.iter().filter(|(known, _)| *known != key).chain([(key, value)]).collect()
 }
 
-/// Builds objects up.
-pub trait Make: Sized {
+/// Changes an object, step by step.
+pub trait Build: Sized {
+    /// Sets a label.
     fn label(self, key: &str, value: &str) -> Self;
+    /// Sets an annotation.
     fn annotation(self, key: &str, value: &str) -> Self;
+    /// Adds a managedFields entry that owns this label or annotation.
     fn writer(self, manager: &str, key: &str) -> Self;
+    /// Adds a managedFields entry, by an update, that owns these labels.
+    fn written_by(self, manager: &str, labels: &[&str]) -> Self;
+    /// Sets labels and adds the managedFields entry of the manager that applied them.
+    fn applied_by(self, manager: &str, labels: &[(&str, &str)]) -> Self;
+    /// Adds an owner reference to a ReplicaSet that is the controller.
     fn controlled_by(self, uid: &str) -> Self;
+    /// Adds an owner reference to a ReplicaSet that is not the controller.
     fn referring_to(self, uid: &str) -> Self;
-    fn full(self, content: Value) -> Resource;
+    /// Sets the time of creation, in seconds since 1970.
+    fn created(self, seconds: i64) -> Self;
+    /// Marks the object as being deleted and held by a finalizer.
+    fn terminating(self) -> Self;
+    /// Adds the content that is recorded of owners.
+    fn with_content(self, content: Value) -> Resource;
 }
 
-impl Make for ObjectMetadata {
+impl Build for ObjectMetadata {
     fn label(mut self, key: &str, value: &str) -> Self {
         self.labels = with(&self.labels, key, value);
         self
@@ -78,6 +92,26 @@ impl Make for ObjectMetadata {
         self
     }
 
+    fn written_by(mut self, manager: &str, labels: &[&str]) -> Self {
+        let labels = labels.iter().map(|label| (*label).into()).collect();
+        self.managed_fields.push(ManagedFieldsEntry {
+            manager: manager.into(),
+            labels,
+            ..ManagedFieldsEntry::default()
+        });
+        self
+    }
+
+    fn applied_by(mut self, manager: &str, labels: &[(&str, &str)]) -> Self {
+        for (key, value) in labels {
+            self = self.label(key, value);
+        }
+        let keys: Vec<&str> = labels.iter().map(|(key, _)| *key).collect();
+        self = self.written_by(manager, &keys);
+        self.managed_fields.last_mut().expect("just pushed").applies = true;
+        self
+    }
+
     fn controlled_by(mut self, uid: &str) -> Self {
         self = self.referring_to(uid);
         self.owner_references.last_mut().expect("just pushed").controller = true;
@@ -85,10 +119,9 @@ impl Make for ObjectMetadata {
     }
 
     fn referring_to(mut self, uid: &str) -> Self {
-        let (group, kind) = ("apps".into(), "ReplicaSet".into());
         self.owner_references.push(OwnerReference {
-            group,
-            kind,
+            group: "apps".into(),
+            kind: "ReplicaSet".into(),
             name: "x".into(),
             uid: uid.into(),
             controller: false,
@@ -97,12 +130,23 @@ impl Make for ObjectMetadata {
         self
     }
 
-    fn full(self, content: Value) -> Resource {
+    fn created(mut self, seconds: i64) -> Self {
+        self.created = DateTime::from_timestamp(seconds, 0);
+        self
+    }
+
+    fn terminating(mut self) -> Self {
+        self.deletion_timestamp = Some(DateTime::UNIX_EPOCH);
+        self.finalizers = vec!["example.com/hold".into()];
+        self
+    }
+
+    fn with_content(self, content: Value) -> Resource {
         Resource { object: self, content }
     }
 }
 
-/// A type.
+/// Returns a type of version v1.
 pub fn resource_type(group: &str, kind: &str, plural: &str, namespaced: bool) -> ResourceType {
     ResourceType {
         group: group.into(),
@@ -115,7 +159,7 @@ pub fn resource_type(group: &str, kind: &str, plural: &str, namespaced: bool) ->
     }
 }
 
-/// A snapshot, taken on the last day of 2026.
+/// Returns a snapshot that was taken on the last day of 2026.
 pub fn snapshot(objects: Vec<ObjectMetadata>, full: Vec<Resource>) -> Snapshot {
     let taken = parse_time("2026-12-31T00:00:00Z").expect("a time");
     let mut snapshot = Snapshot::new(taken, ClusterIdentity::default());
@@ -125,12 +169,12 @@ pub fn snapshot(objects: Vec<ObjectMetadata>, full: Vec<Resource>) -> Snapshot {
     snapshot
 }
 
-/// A moment to count from.
+/// Returns a fixed time, noon of 2 January 2026.
 pub fn noon() -> DateTime<Utc> {
     parse_time("2026-01-02T12:00:00Z").unwrap()
 }
 
-/// An object of a kind of Flux with this content and these annotations.
+/// Returns an object of a kind of Flux with this content and these annotations.
 pub fn flux_object(kind: &str, content: Value, annotations: &[(&str, &str)]) -> Resource {
     let group = crate::flux::kinds::KINDS.iter().find(|known| known.kind == kind).unwrap().group;
     let object = ObjectMetadata {
@@ -144,7 +188,7 @@ pub fn flux_object(kind: &str, content: Value, annotations: &[(&str, &str)]) -> 
     Resource { object, content }
 }
 
-/// A managedFields entry that owns these annotations.
+/// Returns a managedFields entry that owns these annotations.
 pub fn owner_of(manager: &str, applies: bool, seconds: i64, annotations: &[&str]) -> ManagedFieldsEntry {
     ManagedFieldsEntry {
         manager: manager.into(),

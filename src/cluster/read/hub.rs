@@ -91,7 +91,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use gitops_core::testing::{Make, object};
+    use gitops_core::testing::{Build, object};
 
     #[test]
     fn loopback_address_is_the_same_only_if_the_hub_is_local() {
@@ -111,7 +111,7 @@ mod tests {
             - {name: b, context: {cluster: b, user: u}}\nclusters:\n- {name: a, cluster: {server: 'https://a'}}\n\
             - {name: b, cluster: {server: 'https://b'}}\nusers: [{name: u, user: {token: hunter2}}]\n";
         let secret = |key: &str, text: &str| {
-            object("", "Secret", "flux-system", "access").full(json!({"data": {key: STANDARD.encode(text)}}))
+            object("", "Secret", "flux-system", "access").with_content(json!({"data": {key: STANDARD.encode(text)}}))
         };
         for (key, text, asked, expected) in [
             ("value", config, None, Some("https://b")),
@@ -123,7 +123,8 @@ mod tests {
         ] {
             assert_eq!(address(&secret(key, text), asked).as_deref(), expected, "{key} {text}");
         }
-        let map = object("", "ConfigMap", "flux-system", "access").full(json!({"data": {"address": "https://c"}}));
+        let map =
+            object("", "ConfigMap", "flux-system", "access").with_content(json!({"data": {"address": "https://c"}}));
         assert_eq!(address(&map, None).as_deref(), Some("https://c"));
     }
 }

@@ -80,7 +80,7 @@ fn objects_of_an_applyset() {
         (
             "an owner reference",
             vec![],
-            vec![cm("shop/a").referring_to("somebody", false)],
+            vec![cm("shop/a").referring_to("somebody")],
             &["ConfigMap/shop/a deletes referenced"],
         ),
         (

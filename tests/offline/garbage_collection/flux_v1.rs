@@ -100,7 +100,7 @@ fn rows() -> Vec<Row> {
             "F7 any reference",
             &[],
             vec![],
-            vec![cm("demo/x").referring_to("somebody", false)],
+            vec![cm("demo/x").referring_to("somebody")],
             &["ConfigMap/demo/x keeps referenced"],
         ),
         ("F8 Endpoints", &[], vec![], vec![marked("v1", "Endpoints", "demo/e")], &["Endpoints/demo/e keeps endpoints"]),

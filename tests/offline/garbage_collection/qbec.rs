@@ -139,10 +139,7 @@ fn rows() -> Vec<Row> {
             "Q2 controller reference and plain reference",
             PLAIN,
             common(),
-            vec![
-                cm("shop-dev/child").referring_to("somebody", true),
-                cm("shop-dev/loose").referring_to("somebody", false),
-            ],
+            vec![cm("shop-dev/child").controlled_by("somebody"), cm("shop-dev/loose").referring_to("somebody")],
             &["ConfigMap/shop-dev/loose deletes +not-in-manifests", "ConfigMap/shop-dev/child keeps referenced"],
         ),
         (

@@ -34,7 +34,7 @@ pub fn find_protections(object: &ObjectMetadata) -> Vec<Protection> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn unknown_values_protect_and_harmless_ones_do_not() {

@@ -109,7 +109,7 @@ fn is_bootstrap(object: &ObjectMetadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn objects_of_kubernetes_itself_and_no_others() {

@@ -183,7 +183,7 @@ mod tests {
     use crate::flux::spec::KustomizationSpec;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::plan::{Outcome, OwnerOutcome};
-    use crate::testing::{Make, object, snapshot};
+    use crate::testing::{Build, object, snapshot};
 
     fn applied(name: &str) -> AppliedObject {
         let id = ObjectId::new("", "ConfigMap", "shop", name);

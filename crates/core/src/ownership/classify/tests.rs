@@ -11,7 +11,7 @@ use crate::ownership::index::ExtraOwners;
 use crate::ownership::last_applied;
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::schemes::{flux_v1, qbec};
-use crate::testing::{Make, object, resource_type, snapshot};
+use crate::testing::{Build, object, resource_type, snapshot};
 
 const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
 const HR: [&str; 2] = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
@@ -33,13 +33,13 @@ fn ready(mut content: Value) -> Value {
 /// A ready Kustomization that lists these ids.
 fn kustomization(name: &str, ids: &[&str]) -> Resource {
     let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
-    object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", name).full(content)
+    object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", name).with_content(content)
 }
 
 /// A ready HelmRelease that lists these ids.
 fn release(name: &str, ids: &[&str]) -> Resource {
     let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
-    object("helm.toolkit.fluxcd.io", "HelmRelease", "apps", name).full(content)
+    object("helm.toolkit.fluxcd.io", "HelmRelease", "apps", name).with_content(content)
 }
 
 fn flux(object: ObjectMetadata, name: &str) -> ObjectMetadata {
@@ -217,7 +217,7 @@ fn config_sync_supersedes_its_apply_set_and_its_inventory() {
             .annotation("config.k8s.io/owning-inventory", &format!("bookstore_{sync}"))
             .label("applyset.kubernetes.io/part-of", &crate::ownership::schemes::applyset::id_of(&id))
     };
-    let sync = object("configsync.gke.io", "RepoSync", "bookstore", "x").full(json!({}));
+    let sync = object("configsync.gke.io", "RepoSync", "bookstore", "x").with_content(json!({}));
     let resources = json!({"spec": {"resources": [{"kind": "ConfigMap", "namespace": "bookstore", "name": "a"}]}});
     let group =
         object("kpt.dev", "ResourceGroup", "bookstore", "x").label("cli-utils.sigs.k8s.io/inventory-id", "bookstore_x");
@@ -225,7 +225,7 @@ fn config_sync_supersedes_its_apply_set_and_its_inventory() {
     forged = forged.annotation("configsync.gke.io/resource-id", "_configmap_bookstore_other");
     check(
         vec![marked("a", "x"), marked("b", "x"), forged, marked("d", "gone")],
-        vec![sync, group.full(resources)],
+        vec![sync, group.with_content(resources)],
         &[
             "a managed reposync/x -n bookstore",
             "b leaked reposync/x -n bookstore",
@@ -241,7 +241,7 @@ fn argo_applications_are_found_with_and_without_namespace() {
         cm(name).annotation("argocd.argoproj.io/tracking-id", &format!("{app}:/ConfigMap:shop/{name}"))
     };
     let app = |namespace: &str, name: &str, resources: Value| {
-        object("argoproj.io", "Application", namespace, name).full(json!({"status": {"resources": resources}}))
+        object("argoproj.io", "Application", namespace, name).with_content(json!({"status": {"resources": resources}}))
     };
     let listed = |name: &str| json!([{"kind": "ConfigMap", "namespace": "shop", "name": name}]);
     let mut remote = app("argocd", "edge", listed("d"));
@@ -283,7 +283,7 @@ fn kapp(name: &str, value: &str) -> ObjectMetadata {
 }
 
 fn kapp_app(name: &str, spec: &str) -> Resource {
-    object("", "ConfigMap", "kapp", name).label("kapp.k14s.io/is-app", "").full(json!({"data": {"spec": spec}}))
+    object("", "ConfigMap", "kapp", name).label("kapp.k14s.io/is-app", "").with_content(json!({"data": {"spec": spec}}))
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
             on_the_server,
             cm("d-applied-by-a-person").annotation(OWNING, "x").writer("kubectl-client-side-apply", OWNING),
         ],
-        vec![inventory.full(json!({"data": {"shop_a-listed__ConfigMap": ""}}))],
+        vec![inventory.with_content(json!({"data": {"shop_a-listed__ConfigMap": ""}}))],
         &[
             "a-listed managed configmap/inventory -n shop",
             "b-not-listed leaked configmap/inventory -n shop",
@@ -370,7 +370,7 @@ fn flux_v1_members_are_verified_and_other_marks_classified() {
     let source = |url: &str| flux_v1::GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] };
     let mark = |name: &str, url: &str| flux_v1::mark(&source(url).sync_set(), &format!("shop:configmap/{name}"));
     let synced = |name: &str| cm(name).label(flux_v1::MARK, &mark(name, "git@h:o/r"));
-    let fluxd = object("apps", "Deployment", "flux", "fluxd").full(json!({
+    let fluxd = object("apps", "Deployment", "flux", "fluxd").with_content(json!({
         "spec": {"template": {"spec": {"containers": [{"args": ["--git-url=git@h:o/r"]}]}}},
         "status": {"availableReplicas": 1},
     }));
@@ -420,7 +420,7 @@ fn a_fluxd_that_cannot_be_read_leaves_its_marks_open() {
     let env = json!([{"name": "U", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]);
     let container = json!({"args": ["--git-url=https://$(U)@h/r"], "env": env});
     let fluxd = object("apps", "Deployment", "flux", "fluxd")
-        .full(json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
+        .with_content(json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
     let marked = cm("a").label(flux_v1::MARK, &flux_v1::mark("x", "shop:configmap/a"));
     check(vec![marked], vec![fluxd], &["a unknown an owner of flux-v1 could not be read"]);
 }

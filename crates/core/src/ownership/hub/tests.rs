@@ -10,14 +10,14 @@ use crate::ownership::index::ExtraOwners;
 use crate::ownership::report::InventoryReport;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::{OwnerId, OwnershipStatus};
-use crate::testing::{Make, object, snapshot};
+use crate::testing::{Build, object, snapshot};
 
 const THIS: &str = "https://10.0.0.1:6443";
 const KS: &str = flux_kustomization::GROUP;
 
 fn kustomization(name: &str, kube_config: Value, entries: &[&str]) -> Resource {
     let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
-    object(KS, "Kustomization", "flux-system", name).full(json!({
+    object(KS, "Kustomization", "flux-system", name).with_content(json!({
         "spec": {"kubeConfig": kube_config},
         "status": {"inventory": {"entries": entries}, "conditions": [{"type": "Ready", "status": "True"}]},
     }))
@@ -28,7 +28,8 @@ fn to(secret: &str) -> Value {
 }
 
 fn application(name: &str, destination: Value) -> Resource {
-    object("argoproj.io", "Application", "argocd", name).full(json!({"spec": {"destination": destination}, "status": {
+    object("argoproj.io", "Application", "argocd", name)
+        .with_content(json!({"spec": {"destination": destination}, "status": {
         "resources": [{"kind": "ConfigMap", "namespace": "shop", "name": name}]}}))
 }
 

@@ -9,7 +9,7 @@ use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::protection::protection_keys;
 use crate::ownership::report::{Body, InventoryFilter, InventoryReport, Question};
 use crate::ownership::{MetadataKey, OwnershipStatus, Strength};
-use crate::testing::{Dice, Make, object, snapshot};
+use crate::testing::{Build, Dice, object, snapshot};
 
 impl Dice {
     fn pick<'t>(&mut self, from: &[&'t str]) -> &'t str {
@@ -127,7 +127,7 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
         let mut full = vec![];
         for n in 0..15 {
             let object = absurd(&mut dice, &keys, &kinds, n + 20);
-            full.push(object.full(dice.json(6)));
+            full.push(object.with_content(dice.json(6)));
         }
         let snapshot = snapshot(objects, full);
         let index = Index::build(&snapshot);
@@ -178,7 +178,8 @@ fn a_hundred_thousand_objects_index_quickly() {
         let content =
             json!({"status": {"inventory": {"entries": ids}, "conditions": [{"type": "Ready", "status": "True"}]}});
         owners.push(
-            object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", &format!("k{k}")).full(content),
+            object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", &format!("k{k}"))
+                .with_content(content),
         );
         for n in 0..100 {
             let plain = object("", "ConfigMap", &format!("ns{k}"), &format!("cm-{n}"))

@@ -10,7 +10,7 @@ use crate::ownership::index::sources_to_read;
 use crate::ownership::report::{InventoryReport, Question};
 use crate::ownership::schemes::registry::SYSTEMS;
 use crate::ownership::schemes::{applyset, flux_v1, qbec};
-use crate::testing::{Dice, Make, object, resource_type, snapshot};
+use crate::testing::{Build, Dice, object, resource_type, snapshot};
 
 const KINDS: [(&str, &str); 4] = [("", "ConfigMap"), ("", "Secret"), ("apps", "Deployment"), ("example.com", "Widget")];
 const KS: &str = "kustomize.toolkit.fluxcd.io";
@@ -91,18 +91,18 @@ fn parent() -> ObjectMetadata {
 
 fn cluster(dice: &mut Dice) -> Snapshot {
     let mut objects: Vec<ObjectMetadata> = (0..12).map(|n| marked(dice, n)).collect();
-    let apps = object(KS, "Kustomization", "flux-system", "apps").full(inventory(dice, &objects));
-    let podinfo = object(HR, "HelmRelease", "shop", "podinfo").full(inventory(dice, &objects));
+    let apps = object(KS, "Kustomization", "flux-system", "apps").with_content(inventory(dice, &objects));
+    let podinfo = object(HR, "HelmRelease", "shop", "podinfo").with_content(inventory(dice, &objects));
     let record = json!({"labelKey": "kapp.k14s.io/app", "labelValue": "1600"}).to_string();
     let kapp = object("", "ConfigMap", "shop", "kapp").label("kapp.k14s.io/is-app", "");
-    let kapp = kapp.full(json!({"data": {"spec": record}}));
+    let kapp = kapp.with_content(json!({"data": {"spec": record}}));
     let kpt = object("", "ConfigMap", "shop", "kpt").label("cli-utils.sigs.k8s.io/inventory-id", "inv");
-    let kpt = kpt.full(json!({"data": {"shop_o1__ConfigMap": ""}}));
+    let kpt = kpt.with_content(json!({"data": {"shop_o1__ConfigMap": ""}}));
     let application = object("argoproj.io", "Application", "argocd", "web");
-    let application =
-        application.full(json!({"status": {"resources": [{"kind": "Secret", "namespace": "shop", "name": "o2"}]}}));
+    let application = application
+        .with_content(json!({"status": {"resources": [{"kind": "Secret", "namespace": "shop", "name": "o2"}]}}));
     let fluxd = object("apps", "Deployment", "flux", "fluxd")
-        .full(json!({"spec": {"template": {"spec": {"containers": [
+        .with_content(json!({"spec": {"template": {"spec": {"containers": [
         {"args": [format!("--git-url={WHERE}")]}]}}}}));
     let full: Vec<Resource> = vec![apps, podinfo, kapp, kpt, application, fluxd];
     objects.extend(full.iter().filter(|_| !dice.one_in(6)).map(|full| full.object.clone()));
@@ -206,8 +206,10 @@ fn systems_of_which_less_can_be_read() {
 fn an_owner_whose_name_no_label_can_hold_needs_everything() {
     for (name, narrow) in [("a".repeat(63), true), ("a".repeat(64), false)] {
         let full = object(KS, "Kustomization", "flux-system", &name);
-        let made =
-            snapshot(vec![full.clone()], vec![full.full(ready(json!({"status": {"inventory": {"entries": []}}})))]);
+        let made = snapshot(
+            vec![full.clone()],
+            vec![full.with_content(ready(json!({"status": {"inventory": {"entries": []}}})))],
+        );
         let index = Index::build(&made);
         let reading = ReadScope::of_owner(index.owners().next().unwrap());
         assert_eq!(reading.is_some(), narrow, "{}", name.len());

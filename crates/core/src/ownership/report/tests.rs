@@ -6,7 +6,7 @@ use super::*;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectMetadata, parse_time};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::testing::{Make, object, resource_type, snapshot};
+use crate::testing::{Build, object, resource_type, snapshot};
 
 fn ready(mut content: Value) -> Value {
     content["status"]["conditions"] =
@@ -16,7 +16,7 @@ fn ready(mut content: Value) -> Value {
 
 fn owner(group: &str, kind: &str, namespace: &str, name: &str, ids: &[&str]) -> Resource {
     let entries: Vec<Value> = ids.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
-    object(group, kind, namespace, name).full(ready(json!({
+    object(group, kind, namespace, name).with_content(ready(json!({
         "spec": {"path": "./apps", "sourceRef": {"kind": "GitRepository", "name": "fleet"}},
         "status": {"inventory": {"entries": entries}, "lastAppliedRevision": "main@sha1:abc"},
     })))
@@ -51,8 +51,9 @@ fn cluster() -> Snapshot {
     );
     let podinfo = owner(HR, "HelmRelease", "shop", "podinfo", &["shop_podinfo__Service"]);
     let source = object("source.toolkit.fluxcd.io", "GitRepository", "flux-system", "fleet");
-    let source =
-        source.full(json!({"spec": {"url": "https://h/fleet"}, "status": {"artifact": {"revision": "main@sha1:def"}}}));
+    let source = source.with_content(
+        json!({"spec": {"url": "https://h/fleet"}, "status": {"artifact": {"revision": "main@sha1:def"}}}),
+    );
 
     let deployment = by_kustomization(object("apps", "Deployment", "shop", "web"), "apps");
     let set = object("apps", "ReplicaSet", "shop", "x").controlled_by(&deployment.uid);
@@ -90,7 +91,7 @@ fn owners_are_counted() {
         .find(|object| &*object.id.kind == "Deployment")
         .unwrap()
         .clone()
-        .full(json!({"spec": {"replicas": 0}}))];
+        .with_content(json!({"spec": {"replicas": 0}}))];
     let views = InventoryReport::new(&index, &contents);
     let apps = views.summary(index.owner(&ks("apps")).unwrap());
     let counts = (apps.objects, apps.ready, apps.unread, apps.missing, apps.terminating, apps.leaked, apps.unknown);

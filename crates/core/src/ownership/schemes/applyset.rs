@@ -136,7 +136,7 @@ fn group_kind(item: &str) -> GroupKind {
 mod tests {
     use super::*;
     use crate::ownership::scheme::last_applied::KUBECTL;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     /// Name, namespace, kind, group and ID of each parent.
     const VECTORS: [(&str, &str, &str, &str, &str); 8] = [

@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
     use crate::ownership::scheme::last_applied;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn keys_of_a_config_map_are_entry_ids() {

@@ -91,7 +91,7 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn every_manager_names_its_sync() {

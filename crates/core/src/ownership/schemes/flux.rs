@@ -127,7 +127,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn an_inventory_is_listed_remote_broken_or_not_there() {

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::ownership::protection::find_protection;
     use crate::ownership::scheme::claim::Strength;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn both_labels_are_needed_and_the_manager_corroborates() {

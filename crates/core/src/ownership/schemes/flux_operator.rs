@@ -51,7 +51,7 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn each_kind_reads_its_own_labels() {

@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
     use crate::kubernetes::object::ObjectId;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn a_snapshot_is_a_scope_of_namespaces_and_kinds() {

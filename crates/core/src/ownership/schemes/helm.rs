@@ -127,7 +127,7 @@ fn bookkeeping(object: &ObjectMetadata) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::ownership::scheme::claim::Strength;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn all_three_keys_make_a_claim() {
@@ -167,7 +167,8 @@ mod tests {
         let release = json!({"name": "web", "manifest": manifest, "config": {"password": "hunter2"}}).to_string();
         let data = STANDARD.encode(STANDARD.encode(release));
         let secret = || object("", "Secret", "prod", "sh.helm.release.v1.web.v1").label("owner", "helm");
-        let full = |kind: &str| secret().full(json!({"type": kind, "data": {"release": data, "other": "hunter2"}}));
+        let full =
+            |kind: &str| secret().with_content(json!({"type": kind, "data": {"release": data, "other": "hunter2"}}));
         let left = record_of(full(RECORD_TYPE)).unwrap();
         assert_eq!(
             left.content,
@@ -176,7 +177,8 @@ mod tests {
         let listed = Members::Listed(vec![crate::kubernetes::object::ObjectId::new("", "Secret", "prod", "web")]);
         assert_eq!(owner(&left.object, &left.content).unwrap().members, listed);
         assert_eq!(record_of(full("Opaque")), None, "of another type");
-        let broken = record_of(secret().full(json!({"type": RECORD_TYPE, "data": {"release": "hunter2"}}))).unwrap();
+        let broken =
+            record_of(secret().with_content(json!({"type": RECORD_TYPE, "data": {"release": "hunter2"}}))).unwrap();
         assert!(matches!(owner(&broken.object, &broken.content).unwrap().members, Members::Unreadable(_)));
         assert!(!broken.content.to_string().contains("hunter2"));
     }

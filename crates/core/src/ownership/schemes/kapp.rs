@@ -137,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     #[test]
     fn associations_and_identities_of_the_reference() {

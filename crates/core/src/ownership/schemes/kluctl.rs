@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::ownership::index::Index;
     use crate::ownership::protection::find_protection;
-    use crate::testing::{Make, object, snapshot};
+    use crate::testing::{Build, object, snapshot};
 
     fn labelled(name: &str) -> ObjectMetadata {
         object("", "ConfigMap", "shop", name).label(DISCRIMINATOR, "shop-prod")

@@ -215,7 +215,7 @@ mod tests {
     use crate::ownership::index::Index;
     use crate::ownership::report::label_reports;
     use crate::ownership::scheme::last_applied::KUBECTL;
-    use crate::testing::{Make, object, snapshot};
+    use crate::testing::{Build, object, snapshot};
 
     fn source(url: &str) -> GitSource {
         GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ownership::protection::find_protection;
 use crate::ownership::scheme::last_applied::KUBECTL;
-use crate::testing::{Make, object};
+use crate::testing::{Build, object};
 
 fn source(url: &str, branch: &str, paths: &[&str]) -> GitSource {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();

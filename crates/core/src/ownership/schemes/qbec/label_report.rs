@@ -145,7 +145,7 @@ mod tests {
     use crate::ownership::index::Index;
     use crate::ownership::report::label_reports;
     use crate::ownership::schemes::qbec::{COMPONENT, LAST_APPLIED};
-    use crate::testing::{Make, object, snapshot};
+    use crate::testing::{Build, object, snapshot};
 
     #[test]
     fn grouped_by_everything_and_judged_one_by_one() {

@@ -113,7 +113,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::testing::{Make, object};
+    use crate::testing::{Build, object};
 
     fn shop() -> ObjectMetadata {
         object("", "ConfigMap", "shop-dev", "cm").label(APPLICATION, "shop").label(ENVIRONMENT, "dev")
