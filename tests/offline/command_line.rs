@@ -6,7 +6,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use serde_json::json;
 use test_support::folder::Folder;
-use test_support::gitops::{Run, Transcript, binary, command, gitops_without_kubeconfig};
+use test_support::gitops::{Run, Transcript, binary, command, gitops_as, gitops_without_kubeconfig};
 
 fn alone(args: &[&str]) -> Run {
     gitops_without_kubeconfig(Folder::new("command-line").path(), args)
@@ -110,4 +110,24 @@ fn csv_is_a_format_of_get_alone() {
         assert_eq!(refused.code, 2, "{refused}");
         assert!(refused.stderr.starts_with("error: invalid value \"csv\" for --output <FORMAT>\nhint: use one of: "));
     }
+}
+
+#[test]
+fn plan_files_of_another_version_are_refused() {
+    let folder = Folder::new("command-line");
+    let mut transcript = Transcript::default();
+    for (name, content) in [
+        ("old.json", r#"{"schema": "kubectl-gitops/plan/v0", "changes": []}"#),
+        ("edited.json", r#"{"schema": "kubectl-gitops/plan/v1", "changes": []}"#),
+        ("snapshot.json", r#"{"schema": "kubectl-gitops/snapshot/v1"}"#),
+        ("text.json", "hello"),
+    ] {
+        let file = folder.write(name, content);
+        let api = crate::prune::deletion::cluster();
+        let args = ["prune", "--yes", "--apply", file.to_str().unwrap()];
+        let run = gitops_as(&api.kubeconfig(&folder), &args);
+        assert!(run.code == 1 && api.requests_to("DELETE *").is_empty(), "{run}");
+        transcript.add(name, &run.with("FOLDER", folder.path().display()));
+    }
+    assert_snapshot!(transcript);
 }

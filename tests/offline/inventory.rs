@@ -200,3 +200,27 @@ fn long_names_colons_and_double_underscores_are_names_like_any_other() {
     hint: for example -l 'app=web,tier!=db' or -l 'env in (dev, prod),!canary'
     "#);
 }
+
+#[test]
+fn a_namespace_settles_which_owner_is_meant() {
+    let mut other = kustomization("web", &["other_a__ConfigMap"]);
+    other.object.id.namespace = "other".into();
+    other.object.uid = "other-web".into();
+    let file = record("settled", vec![kustomization("web", &["fleet_a__ConfigMap"]), other], vec![]);
+    let mut transcript = Transcript::default();
+    for args in [
+        &["kustomization/web"][..],
+        &["kustomization/web", "-n", "fleet"],
+        &["kustomization/web", "-n", "third"],
+        &["other/kustomization/web"],
+    ] {
+        transcript.add(&args.join(" "), &ask_of(&file, &[args, &["-o", "name"]].concat()));
+    }
+    assert_snapshot!(transcript);
+    let plan = |namespace: &str| {
+        let args = ["prune", "--plan", "kustomization/web", "-n", namespace, "-o", "json", "--snapshot", &file];
+        let plan: Value = serde_json::from_str(&Run::of(&mut command(&args)).stdout).unwrap();
+        plan["owners"][0]["namespace"].clone()
+    };
+    assert_eq!((plan("fleet"), plan("other")), (json!("fleet"), json!("other")));
+}

@@ -7,7 +7,7 @@ use super::manifests::ManifestArgs;
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::tools::manifests::Loader;
-use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
+use gitops_core::prune::collectors::request::ApplySetRequest;
 
 /// Plan and delete objects of an ApplySet that are in no manifest
 ///
@@ -29,7 +29,7 @@ pub struct ApplySetArgs {
 }
 
 impl ApplySetArgs {
-    pub(super) fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<CollectorRequest> {
+    pub(super) fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<ApplySetRequest> {
         let parent = self.applyset.as_str();
         let (kind, name) = parent.split_once('/').unwrap_or(("secret", parent));
         if kind.is_empty() || name.is_empty() || name.contains('/') {
@@ -37,7 +37,7 @@ impl ApplySetArgs {
         }
         let namespace = session.connection.namespace.clone().unwrap_or_default();
         let default_namespace = if namespace.is_empty() { "default".to_owned() } else { namespace.clone() };
-        let system = SystemOptions::ApplySet { kind: kind.to_owned(), name: name.to_owned(), namespace };
-        self.manifests.request(system, Loader::Strict, &default_namespace, execution, session)
+        let manifests = self.manifests.read(Loader::Strict, &default_namespace, execution, session)?;
+        Ok(ApplySetRequest { kind: kind.to_owned(), name: name.to_owned(), namespace, manifests })
     }
 }

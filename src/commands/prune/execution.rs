@@ -29,7 +29,7 @@ pub(super) enum PlanSource {
     /// The cluster alone.
     Cluster(PruneOptions),
     /// The cluster and the manifests of a system that keeps no inventory.
-    Manifests(Box<CollectorRequest>),
+    Manifests(Box<dyn CollectorRequest>),
 }
 
 impl PlanSource {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::tools::manifests::Loader;
 use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::ownership::schemes::flux_v1::url::safe_url;
-use gitops_core::prune::collectors::request::{CollectorRequest, NewSource, SystemOptions};
+use gitops_core::prune::collectors::request::{FluxV1Request, NewSource};
 
 /// Branch of fluxd without `--git-branch`.
 const DEFAULT_BRANCH: &str = "master";
@@ -59,15 +59,15 @@ pub struct FluxV1Args {
 }
 
 impl FluxV1Args {
-    pub(super) fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<CollectorRequest> {
+    pub(super) fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<FluxV1Request> {
         self.check_urls(session)?;
         self.check_branches()?;
-        let system = SystemOptions::FluxV1 {
+        Ok(FluxV1Request {
             source: self.source()?,
             allow_namespaces: self.k8s_allow_namespace.clone(),
             new: self.new_source()?,
-        };
-        self.manifests.request(system, Loader::Fluxd, "default", execution, session)
+            manifests: self.manifests.read(Loader::Fluxd, "default", execution, session)?,
+        })
     }
 
     fn source(&self) -> Result<Option<GitSource>> {

@@ -10,7 +10,7 @@ use crate::tools::manifests;
 use crate::tools::manifests::Loader;
 use gitops_core::prune::collectors::collector::manifest::LocalManifest;
 use gitops_core::prune::collectors::collector::safety::Allow;
-use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
+use gitops_core::prune::collectors::request::Manifests;
 
 /// Flags that all of these systems take.
 #[derive(Args, Clone, Debug)]
@@ -36,15 +36,14 @@ pub enum ManifestInclude {
 }
 
 impl ManifestArgs {
-    /// Reads the manifests and returns the request of a system.
-    pub(super) fn request(
+    /// Reads the manifests.
+    pub(super) fn read(
         &self,
-        system: SystemOptions,
         loader: Loader,
         default_namespace: &str,
         execution: &ExecutionArgs,
         session: &mut Session,
-    ) -> Result<CollectorRequest> {
+    ) -> Result<Manifests> {
         if self.filenames.is_empty() && !self.allow_empty {
             return Err(Error::usage("the manifests are missing: objects that they do not contain are deleted")
                 .hint("pass them with -f"));
@@ -54,17 +53,16 @@ impl ManifestArgs {
             session.terminal.warning(&sanitize::one_line(&warning));
         }
         let default_namespace = self.default_namespace.as_deref().unwrap_or(default_namespace);
-        self.request_of(system, read.locals, default_namespace, execution)
+        self.with_locals(read.locals, default_namespace, execution)
     }
 
-    /// Returns the request of a system for manifests that were read. Refuses to plan with none.
-    pub(super) fn request_of(
+    /// Returns manifests that were read or rendered. Refuses to plan with none.
+    pub(super) fn with_locals(
         &self,
-        system: SystemOptions,
         locals: Vec<LocalManifest>,
         default_namespace: &str,
         execution: &ExecutionArgs,
-    ) -> Result<CollectorRequest> {
+    ) -> Result<Manifests> {
         if locals.is_empty() && !self.allow_empty {
             return Err(Error::refused("refused: the manifests contain no object, so everything would be deleted")
                 .hint("check -f; pass --allow-empty if it is intended"));
@@ -74,6 +72,6 @@ impl ManifestArgs {
             namespaces: execution.allow_namespaces,
             crds: execution.allow_crds,
         };
-        Ok(CollectorRequest { system, locals, default_namespace: default_namespace.into(), allow })
+        Ok(Manifests { locals, default_namespace: default_namespace.into(), allow })
     }
 }

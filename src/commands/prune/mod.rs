@@ -25,6 +25,7 @@ use execution::PlanSource;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::{filter, limits};
+use gitops_core::prune::collectors::request::CollectorRequest;
 
 /// Names of the sub-verbs.
 const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
@@ -34,13 +35,13 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let execution = &args.execution;
     execution.check()?;
     if let Some(system) = &args.system {
-        let request = match system {
-            System::Qbec(args) => args.request(execution, session).await?,
-            System::FluxV1(args) => args.request(execution, session)?,
-            System::ApplySet(args) => args.request(execution, session)?,
+        let request: Box<dyn CollectorRequest> = match system {
+            System::Qbec(args) => Box::new(args.request(execution, session).await?),
+            System::FluxV1(args) => Box::new(args.request(execution, session)?),
+            System::ApplySet(args) => Box::new(args.request(execution, session)?),
         };
         let snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
-        return execution::run(PlanSource::Manifests(Box::new(request)), execution, snapshot, session).await;
+        return execution::run(PlanSource::Manifests(request), execution, snapshot, session).await;
     }
     args.check()?;
     let now = session.now;

@@ -12,7 +12,7 @@ use crate::tools::manifests::Loader;
 use crate::tools::qbec;
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
-use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
+use gitops_core::prune::collectors::request::QbecRequest;
 
 /// Plan and delete objects of a qbec environment that are in no manifest
 ///
@@ -74,22 +74,22 @@ pub struct QbecArgs {
 }
 
 impl QbecArgs {
-    pub(super) async fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<CollectorRequest> {
+    pub(super) async fn request(&self, execution: &ExecutionArgs, session: &mut Session) -> Result<QbecRequest> {
         let (environment, tag) = (self.env.as_str(), self.app_tag.as_deref());
         let filters = self.filters()?;
         let Some(root) = &self.qbec_root else {
             let application = self.app.as_deref().ok_or_else(|| Error::usage("--app or --qbec-root is required"))?;
             let app = QbecApp::new(application, environment, tag)?;
-            let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists: self.cluster_scoped_lists };
-            return self.manifests.request(system, Loader::Strict, "default", execution, session);
+            let manifests = self.manifests.read(Loader::Strict, "default", execution, session)?;
+            return Ok(QbecRequest { app, filters, cluster_scoped_lists: self.cluster_scoped_lists, manifests });
         };
         // Checks the environment and the tag before qbec is run.
         QbecApp::new("any", environment, tag)?;
         let rendered = qbec::render(root, environment, tag).await?;
         let app = QbecApp::new(&rendered.application, environment, tag)?;
         let cluster_scoped_lists = rendered.cluster_scoped_lists || self.cluster_scoped_lists;
-        let system = SystemOptions::Qbec { app, filters, cluster_scoped_lists };
-        self.manifests.request_of(system, rendered.locals, &rendered.default_namespace, execution)
+        let manifests = self.manifests.with_locals(rendered.locals, &rendered.default_namespace, execution)?;
+        Ok(QbecRequest { app, filters, cluster_scoped_lists, manifests })
     }
 
     fn filters(&self) -> Result<QbecFilters> {

@@ -6,16 +6,19 @@ use gitops_core::ownership::schemes::flux_v1::GitSource;
 use gitops_core::prune::collectors::collector::safety::Allow;
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
-use gitops_core::prune::collectors::request::{CollectorRequest, SystemOptions};
+use gitops_core::prune::collectors::request::{CollectorRequest, FluxV1Request, Manifests, QbecRequest};
 use test_support::objects::Build;
 
 use super::flux_v1::marked;
 use super::qbec::ours;
 use super::samples::snapshot;
 
-fn waves(system: SystemOptions, objects: Vec<ObjectMetadata>) -> Vec<String> {
+fn manifests() -> Manifests {
     let allow = Allow { missed: true, namespaces: true, crds: true };
-    let request = CollectorRequest { system, locals: vec![], default_namespace: "demo".into(), allow };
+    Manifests { locals: vec![], default_namespace: "demo".into(), allow }
+}
+
+fn waves(request: &dyn CollectorRequest, objects: Vec<ObjectMetadata>) -> Vec<String> {
     let answer = request.plan(&Index::build(&snapshot(objects))).unwrap();
     let names = |wave: Vec<gitops_core::kubernetes::object::ObjectId>| {
         wave.iter().map(|id| format!("{}/{}", id.kind, id.name)).collect::<Vec<_>>().join(" ")
@@ -38,7 +41,10 @@ fn qbec_deletes_by_apply_order_and_kind() {
         first,
     ];
     let expected = ["ConfigMap/first", "Deployment/d", "Secret/s", "ConfigMap/b ConfigMap/a", "Namespace/gone"];
-    assert_eq!(waves(SystemOptions::Qbec { app, filters, cluster_scoped_lists: false }, objects), expected);
+    assert_eq!(
+        waves(&QbecRequest { app, filters, cluster_scoped_lists: false, manifests: manifests() }, objects),
+        expected
+    );
 }
 
 #[test]
@@ -53,6 +59,6 @@ fn fluxd_deletes_by_rank_of_kind() {
         marked("mixed.example.com/v1beta1", "B", "demo/e"),
     ];
     let expected = ["B/e", "Deployment/d", "ConfigMap/c", "ServiceAccount/b Service/a", "Namespace/gone"];
-    let system = SystemOptions::FluxV1 { source: Some(source), allow_namespaces: vec![], new: None };
-    assert_eq!(waves(system, objects), expected);
+    let request = FluxV1Request { source: Some(source), allow_namespaces: vec![], new: None, manifests: manifests() };
+    assert_eq!(waves(&request, objects), expected);
 }

@@ -1,7 +1,15 @@
 //! Rule 7 of the design: how a deletion is sent, and what stops it at the last moment. Faults come from a fake server.
 
+use std::cell::Cell;
+use std::time::Duration;
+
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use gitops_core::plan::{Action, Actor, Change, Plan, ReasonCode};
 use insta::assert_snapshot;
+use kubectl_gitops::cluster::Execution;
 use serde_json::{Value, json};
+use test_support::connection::connect;
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, Transcript, gitops_as};
@@ -10,7 +18,7 @@ const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisco
 const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
 
 /// A cluster with a settled Kustomization of 20 objects and one leaked ConfigMap.
-fn cluster() -> FakeApi {
+pub(crate) fn cluster() -> FakeApi {
     let api = FakeApi::start();
     let resource = |plural: &str, kind: &str| {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
@@ -253,4 +261,42 @@ fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() 
     hint: review the plan, then pass --max-delete=1
     ");
     assert!(api.requests_to("DELETE *").is_empty());
+}
+
+/// Objects of a wave share one re-evaluation. Only what a fresh read changes is evaluated again.
+#[tokio::test]
+async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
+    for (changed, expected) in [(false, 1), (true, 2)] {
+        let api = cluster();
+        let config_map = |name: &str, version: &str, labels: Value| {
+            let metadata =
+                json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": version, "labels": labels});
+            json!({ "metadata": metadata })
+        };
+        let names = ["a", "b", "c"];
+        api.on("GET /api/v1/configmaps", [items(names.map(|name| config_map(name, "1", json!({}))).to_vec())]);
+        for name in names {
+            let labels = if changed && name == "b" { json!({"app": "new"}) } else { json!({}) };
+            let path = format!("/api/v1/namespaces/shop/configmaps/{name}");
+            // The resource version alone changes nothing that is evaluated.
+            api.on(&format!("GET {path}"), [Answer::json(config_map(name, "2", labels)), gone()]);
+            api.on(&format!("DELETE {path}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
+        }
+        let folder = Folder::new("deleting");
+        let cluster = connect(&api, &folder, &[]).await;
+        let mut snapshot = cluster.snapshot(chrono::Utc::now()).await.unwrap();
+        let mut plan = Plan::new(ClusterIdentity::default());
+        let config_maps = snapshot.objects.iter().filter(|object| &*object.id.kind == "ConfigMap");
+        let row = |object| Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked);
+        plan.add_changes(config_maps.map(row));
+        let evaluations = Cell::new(0);
+        let reevaluate = |_: &Snapshot, ids: &[&ObjectId]| {
+            evaluations.set(evaluations.get() + 1);
+            vec![None; ids.len()]
+        };
+        let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
+        let result = cluster.execute(&plan, &mut snapshot, &reevaluate, &execution, &mut |_| ()).await;
+        assert_eq!((result.deleted(), evaluations.get()), (3, expected), "{result:?}");
+        assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
+    }
 }

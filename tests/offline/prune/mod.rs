@@ -1,4 +1,4 @@
 //! What may be deleted, and how deletions are sent.
 
-mod deletion;
+pub(crate) mod deletion;
 mod safety_rules;

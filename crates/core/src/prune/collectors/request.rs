@@ -1,4 +1,4 @@
-//! A user's request to a collector, and its plan for one snapshot.
+//! Requests of a user to the collectors, and their plans for one snapshot. Each system has its own input.
 
 use std::sync::Arc;
 
@@ -21,62 +21,53 @@ use crate::ownership::schemes::{applyset, qbec};
 use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 use crate::prune::candidates::{Candidate, apply_cascade_rules, keep_row};
 
-/// A system with its options.
+/// Manifests to compare with a cluster, and what may be deleted.
 #[derive(Clone, Debug)]
-pub enum SystemOptions {
-    Qbec {
-        app: QbecApp,
-        filters: QbecFilters,
-        /// Value of `spec.clusterScopedLists` in qbec.yaml.
-        cluster_scoped_lists: bool,
-    },
-    FluxV1 {
-        /// The source, or `None` for that of the cluster's fluxd.
-        source: Option<GitSource>,
-        /// Value of fluxd's `--k8s-allow-namespace`.
-        allow_namespaces: Vec<String>,
-        /// The source after a change, to plan what fluxd itself will do.
-        new: Option<NewSource>,
-    },
-    ApplySet {
-        /// Resource of the parent, such as `secret` or `sets.example.com`.
-        kind: String,
-        name: String,
-        /// Namespace of the parent, or empty.
-        namespace: String,
-    },
-}
-
-/// Changed parts of a fluxd's source; the others stay.
-#[derive(Clone, Debug, Default)]
-pub struct NewSource {
-    pub url: Option<String>,
-    pub branch: Option<String>,
-    pub paths: Option<Vec<String>>,
-}
-
-/// A request to plan garbage collection from manifests.
-#[derive(Clone, Debug)]
-pub struct CollectorRequest {
-    pub system: SystemOptions,
+pub struct Manifests {
     pub locals: Vec<LocalManifest>,
     /// Namespace of manifests that name none.
     pub default_namespace: Arc<str>,
     pub allow: Allow,
 }
 
-impl CollectorRequest {
-    /// Plans the deletions. Fails if the manifests contain an object twice, if a filter matches nothing, or if the
-    /// system itself would refuse.
-    pub fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
+/// A request to plan garbage collection from manifests.
+pub trait CollectorRequest {
+    fn manifests(&self) -> &Manifests;
+
+    /// Returns the owner of the deleted objects.
+    fn owner(&self, snapshot: &Snapshot) -> Result<OwnerId>;
+
+    fn collector<'a>(&'a self, snapshot: &'a Snapshot, index: &'a Index<'a>) -> Result<Box<dyn Collector<'a> + 'a>>;
+
+    /// Returns the text by which the system identifies an object.
+    fn key(&self, id: &ObjectId) -> String {
+        id.to_string()
+    }
+
+    /// Fails if a filter matches nothing.
+    fn check_filters(&self, _snapshot: &Snapshot) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the plan of a change of the source, if the request is about one.
+    fn source_change(&self, _index: &Index<'_>) -> Result<Option<CollectorPlan>> {
+        Ok(None)
+    }
+
+    /// Plans the deletions. Fails if the manifests contain an object twice, if a filter matches nothing, or if the system
+    /// itself would refuse.
+    fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         let snapshot = index.snapshot();
-        self.check(snapshot)?;
-        if let SystemOptions::FluxV1 { source, allow_namespaces, new: Some(new) } = &self.system {
-            let (old, own_namespaces) = source_change::current_source(source.as_ref(), snapshot)?;
-            let new = new.apply_to(&old);
-            let namespaces = [own_namespaces, allow_namespaces.clone()].concat();
-            let collector = self.flux_v1_collector(&new, namespaces, snapshot, index);
-            return Ok(source_change::plan(index, &old, &new, &collector, &self.locals));
+        let Manifests { locals, default_namespace, .. } = self.manifests();
+        let kinds = ServedKinds::of(snapshot);
+        let applied_key = |local: &LocalManifest| {
+            local.generate_name.is_none().then(|| self.key(&kinds.applied_id(&local.id, default_namespace)))
+        };
+        refuse_duplicates(locals, applied_key)
+            .map_err(|message| Error::failed(message).hint("the system itself refuses duplicates; remove one"))?;
+        self.check_filters(snapshot)?;
+        if let Some(plan) = self.source_change(index)? {
+            return Ok(plan);
         }
         let owner = self.owner(snapshot)?;
         let collector = self.collector(snapshot, index)?;
@@ -93,7 +84,7 @@ impl CollectorRequest {
     }
 
     /// Re-evaluates objects after a fresh read. Returns the reason to keep each of them, or `None` to delete it.
-    pub fn reasons_to_keep(&self, index: &Index<'_>, ids: &[&ObjectId]) -> Vec<Option<String>> {
+    fn reasons_to_keep(&self, index: &Index<'_>, ids: &[&ObjectId]) -> Vec<Option<String>> {
         let snapshot = index.snapshot();
         let collector = match self.collector(snapshot, index) {
             Ok(collector) => collector,
@@ -109,47 +100,63 @@ impl CollectorRequest {
         };
         ids.iter().map(reason).collect()
     }
+}
 
-    /// Returns the owner of the deleted objects.
-    fn owner(&self, snapshot: &Snapshot) -> Result<OwnerId> {
-        Ok(match &self.system {
-            SystemOptions::Qbec { app, .. } => OwnerId::new(qbec::SCHEME.system, qbec::KIND, "", &app.name()),
-            SystemOptions::FluxV1 { source, .. } => {
-                source_change::current_source(source.as_ref(), snapshot)?.0.record().id
-            }
-            SystemOptions::ApplySet { .. } => {
-                let parent = self.applyset_parent(snapshot)?;
-                OwnerId::new(applyset::SCHEME.system, &parent.kind, &parent.namespace, &parent.name)
-            }
-        })
+/// A request about a qbec environment.
+#[derive(Clone, Debug)]
+pub struct QbecRequest {
+    pub app: QbecApp,
+    pub filters: QbecFilters,
+    /// Value of `spec.clusterScopedLists` in qbec.yaml.
+    pub cluster_scoped_lists: bool,
+    pub manifests: Manifests,
+}
+
+impl CollectorRequest for QbecRequest {
+    fn manifests(&self) -> &Manifests {
+        &self.manifests
+    }
+
+    fn owner(&self, _snapshot: &Snapshot) -> Result<OwnerId> {
+        Ok(OwnerId::new(qbec::SCHEME.system, qbec::KIND, "", &self.app.name()))
     }
 
     fn collector<'a>(&'a self, snapshot: &'a Snapshot, index: &'a Index<'a>) -> Result<Box<dyn Collector<'a> + 'a>> {
-        Ok(match &self.system {
-            SystemOptions::Qbec { app, filters, cluster_scoped_lists } => {
-                let input = QbecInput {
-                    app: app.clone(),
-                    default_namespace: self.default_namespace.clone(),
-                    cluster_scoped_lists: *cluster_scoped_lists,
-                    filters: filters.clone(),
-                    locals: &self.locals,
-                };
-                Box::new(QbecCollector::new(input, snapshot, index, self.allow))
-            }
-            SystemOptions::FluxV1 { source, allow_namespaces, .. } => {
-                let (source, own_namespaces) = source_change::current_source(source.as_ref(), snapshot)?;
-                let namespaces = [own_namespaces, allow_namespaces.clone()].concat();
-                Box::new(self.flux_v1_collector(&source, namespaces, snapshot, index))
-            }
-            SystemOptions::ApplySet { .. } => {
-                let parent = self.applyset_parent(snapshot)?;
-                let (namespace, locals) = (&self.default_namespace, &self.locals);
-                Box::new(ApplySetCollector::new(&parent, namespace, locals, snapshot, index, self.allow)?)
-            }
-        })
+        let input = QbecInput {
+            app: self.app.clone(),
+            default_namespace: self.manifests.default_namespace.clone(),
+            cluster_scoped_lists: self.cluster_scoped_lists,
+            filters: self.filters.clone(),
+            locals: &self.manifests.locals,
+        };
+        Ok(Box::new(QbecCollector::new(input, snapshot, index, self.manifests.allow)))
     }
 
-    fn flux_v1_collector<'a>(
+    fn check_filters(&self, snapshot: &Snapshot) -> Result<()> {
+        self.filters.check(&self.app, &self.manifests.locals, snapshot)
+    }
+}
+
+/// A request about a source of Flux v1.
+#[derive(Clone, Debug)]
+pub struct FluxV1Request {
+    /// The source, or `None` for that of the cluster's fluxd.
+    pub source: Option<GitSource>,
+    /// Value of fluxd's `--k8s-allow-namespace`.
+    pub allow_namespaces: Vec<String>,
+    /// The source after a change, to plan what fluxd itself will do.
+    pub new: Option<NewSource>,
+    pub manifests: Manifests,
+}
+
+impl FluxV1Request {
+    /// Returns the source, and the namespaces that its fluxd is limited to.
+    fn source(&self, snapshot: &Snapshot) -> Result<(GitSource, Vec<String>)> {
+        let (source, own_namespaces) = source_change::current_source(self.source.as_ref(), snapshot)?;
+        Ok((source, [own_namespaces, self.allow_namespaces.clone()].concat()))
+    }
+
+    fn collector_of<'a>(
         &'a self,
         source: &GitSource,
         allow_namespaces: Vec<String>,
@@ -158,19 +165,65 @@ impl CollectorRequest {
     ) -> FluxV1Collector<'a> {
         let input = FluxV1Input {
             sync_set: source.sync_set(),
-            default_namespace: self.default_namespace.clone(),
+            default_namespace: self.manifests.default_namespace.clone(),
             allow_namespaces,
             excluded: EXCLUDED.map(str::to_owned).to_vec(),
-            locals: &self.locals,
+            locals: &self.manifests.locals,
         };
-        FluxV1Collector::new(input, snapshot, index, self.allow)
+        FluxV1Collector::new(input, snapshot, index, self.manifests.allow)
+    }
+}
+
+impl CollectorRequest for FluxV1Request {
+    fn manifests(&self) -> &Manifests {
+        &self.manifests
     }
 
-    /// Returns the identity of an ApplySet's parent, which the user named by its resource.
-    fn applyset_parent(&self, snapshot: &Snapshot) -> Result<ObjectId> {
-        let SystemOptions::ApplySet { kind, name, namespace } = &self.system else {
-            return Err(Error::invalid("only an ApplySet has a parent"));
-        };
+    fn owner(&self, snapshot: &Snapshot) -> Result<OwnerId> {
+        Ok(self.source(snapshot)?.0.record().id)
+    }
+
+    fn collector<'a>(&'a self, snapshot: &'a Snapshot, index: &'a Index<'a>) -> Result<Box<dyn Collector<'a> + 'a>> {
+        let (source, namespaces) = self.source(snapshot)?;
+        Ok(Box::new(self.collector_of(&source, namespaces, snapshot, index)))
+    }
+
+    fn key(&self, id: &ObjectId) -> String {
+        resource_id(id)
+    }
+
+    fn source_change(&self, index: &Index<'_>) -> Result<Option<CollectorPlan>> {
+        let Some(new) = &self.new else { return Ok(None) };
+        let (old, namespaces) = self.source(index.snapshot())?;
+        let new = new.apply_to(&old);
+        let collector = self.collector_of(&new, namespaces, index.snapshot(), index);
+        Ok(Some(source_change::plan(index, &old, &new, &collector, &self.manifests.locals)))
+    }
+}
+
+/// Changed parts of a fluxd's source; the others stay.
+#[derive(Clone, Debug, Default)]
+pub struct NewSource {
+    pub url: Option<String>,
+    pub branch: Option<String>,
+    pub paths: Option<Vec<String>>,
+}
+
+/// A request about an ApplySet.
+#[derive(Clone, Debug)]
+pub struct ApplySetRequest {
+    /// Resource of the parent, such as `secret` or `sets.example.com`.
+    pub kind: String,
+    pub name: String,
+    /// Namespace of the parent, or empty.
+    pub namespace: String,
+    pub manifests: Manifests,
+}
+
+impl ApplySetRequest {
+    /// Returns the identity of the parent, which the user named by its resource.
+    fn parent(&self, snapshot: &Snapshot) -> Result<ObjectId> {
+        let Self { kind, name, namespace, .. } = self;
         let resource = kind.to_lowercase();
         let Some(served) = snapshot.types.iter().find(|served| is_resource(served, &resource)) else {
             return Err(Error::invalid(format!("the cluster serves no kind {kind:?} of an ApplySet parent"))
@@ -183,24 +236,22 @@ impl CollectorRequest {
         let namespace = if served.namespaced { namespace } else { "" };
         Ok(ObjectId::new(&served.group, &served.kind, namespace, name))
     }
+}
 
-    /// Fails if the system itself would refuse the manifests, or if a filter matches nothing.
-    fn check(&self, snapshot: &Snapshot) -> Result<()> {
-        let kinds = ServedKinds::of(snapshot);
-        let applied_id = |local: &LocalManifest| {
-            local.generate_name.is_none().then(|| kinds.applied_id(&local.id, &self.default_namespace))
-        };
-        match &self.system {
-            SystemOptions::FluxV1 { .. } => {
-                refuse_duplicates(&self.locals, |local| applied_id(local).map(|id| resource_id(&id)))
-            }
-            _ => refuse_duplicates(&self.locals, applied_id),
-        }
-        .map_err(|message| Error::failed(message).hint("the system itself refuses duplicates; remove one"))?;
-        match &self.system {
-            SystemOptions::Qbec { app, filters, .. } => filters.check(app, &self.locals, snapshot),
-            _ => Ok(()),
-        }
+impl CollectorRequest for ApplySetRequest {
+    fn manifests(&self) -> &Manifests {
+        &self.manifests
+    }
+
+    fn owner(&self, snapshot: &Snapshot) -> Result<OwnerId> {
+        let parent = self.parent(snapshot)?;
+        Ok(OwnerId::new(applyset::SCHEME.system, &parent.kind, &parent.namespace, &parent.name))
+    }
+
+    fn collector<'a>(&'a self, snapshot: &'a Snapshot, index: &'a Index<'a>) -> Result<Box<dyn Collector<'a> + 'a>> {
+        let Manifests { locals, default_namespace, allow } = &self.manifests;
+        let parent = self.parent(snapshot)?;
+        Ok(Box::new(ApplySetCollector::new(&parent, default_namespace, locals, snapshot, index, *allow)?))
     }
 }
 
