@@ -48,9 +48,7 @@ fn with(map: &KeyValues, key: &str, value: &str) -> KeyValues {
 
 /// Changes an object, step by step.
 pub trait Build: Sized {
-    /// Sets a label.
     fn label(self, key: &str, value: &str) -> Self;
-    /// Sets an annotation.
     fn annotation(self, key: &str, value: &str) -> Self;
     /// Adds a managedFields entry that owns this label or annotation.
     fn writer(self, manager: &str, key: &str) -> Self;

@@ -48,12 +48,12 @@ pub struct Snapshot {
     pub other_versions: Vec<OtherVersion>,
     /// Metadata of every object, sorted by identity.
     pub objects: Vec<ObjectMetadata>,
-    /// Objects with content, sorted by identity: volumes, and, read after `objects`, owners, sources and objects that can
-    /// be suspended.
+    /// Objects with content, sorted by identity: volumes, and, read after `objects`, owners, sources and
+    /// objects that can be suspended.
     #[serde(rename = "full")]
     pub resources: Vec<Resource>,
-    /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `resources`. Their
-    /// inventory cannot be compared with the objects.
+    /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `resources`.
+    /// Their inventory cannot be compared with the objects.
     #[serde(rename = "moved", default, skip_serializing_if = "Vec::is_empty")]
     pub changed_during_read: Vec<Box<str>>,
     pub gaps: Vec<Gap>,
