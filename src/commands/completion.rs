@@ -1,6 +1,6 @@
 //! Shell completion, in the two ways kubectl's users have it: a script for the bare binary, and kubectl's own protocol.
 //!
-//! Source: reference kubectl-and-krew 2.5. kubectl runs an executable `kubectl_complete-gitops` from PATH with the words
+//! kubectl runs an executable `kubectl_complete-gitops` from PATH with the words
 //! after the plugin's name and reads candidates, then `:4` for "no files".
 
 use std::ffi::OsString;
@@ -42,15 +42,11 @@ pub struct CompletionArgs {
 /// Words after the plugin's name, the last one being completed.
 #[derive(Debug, Args)]
 pub struct CompleteArgs {
-    /// The words
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<OsString>,
 }
 
-/// Prints a script.
-///
-/// # Errors
-/// When standard output cannot be written.
+/// Prints the script of a shell, or the wrapper for kubectl.
 pub fn run(args: &CompletionArgs, session: &mut Session) -> Result<ExitCode> {
     let Ok(shell) = args.shell.parse::<Shell>() else {
         session.terminal.data(WRAPPER)?;
@@ -63,9 +59,6 @@ pub fn run(args: &CompletionArgs, session: &mut Session) -> Result<ExitCode> {
 }
 
 /// Answers kubectl's completion protocol.
-///
-/// # Errors
-/// When standard output cannot be written.
 pub fn complete(args: &CompleteArgs, session: &mut Session) -> Result<ExitCode> {
     answer(&args.words, &mut session.terminal)
 }

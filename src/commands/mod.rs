@@ -27,29 +27,21 @@ use crate::output::terminal::Terminal;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 
-/// What every verb needs: where the cluster is, where output goes, and what time it is.
+/// Context of a run: connection, output and time.
 pub struct Session {
-    /// How to reach the cluster.
     pub connection: ConnectionArgs,
-    /// Where output goes.
     pub terminal: Terminal,
-    /// Now, read once.
+    /// Time of the run, or of the recording that is read.
     pub now: DateTime<Utc>,
 }
 
 impl Session {
     /// Connects to the cluster.
-    ///
-    /// # Errors
-    /// When there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
         Cluster::connect(&self.connection).await
     }
 
     /// The whole cluster, or what a file recorded of one.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read at all, or the file is no snapshot.
     pub async fn snapshot(&mut self, file: Option<&Path>) -> Result<Snapshot> {
         if let Some(file) = file {
             return self.recorded(file);
@@ -58,9 +50,6 @@ impl Session {
     }
 
     /// The whole of a cluster.
-    ///
-    /// # Errors
-    /// When the cluster cannot be read at all.
     pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
         let snapshot = cluster.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
@@ -72,9 +61,6 @@ impl Session {
     }
 
     /// A recorded cluster. Time stands still in it, so that ages are those of the recording.
-    ///
-    /// # Errors
-    /// When the file is no snapshot.
     pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
         let snapshot = crate::tools::snapshot_file::read(file)?;
         self.now = snapshot.taken;
@@ -88,7 +74,7 @@ impl Session {
         }
     }
 
-    /// Says what could not be read, on stderr, and gives the exit code that goes with it.
+    /// Prints the gaps on stderr, and returns the exit code of an answer with them.
     pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
         for gap in gaps {
             let place =
@@ -110,10 +96,7 @@ pub fn options(session: &mut Session) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Prints the version.
-///
-/// # Errors
-/// When standard output cannot be written.
+/// Prints the version of the plugin.
 pub fn version(session: &mut Session) -> Result<ExitCode> {
     session.terminal.data(concat!("kubectl-gitops ", env!("CARGO_PKG_VERSION"), "\n"))?;
     Ok(ExitCode::Done)

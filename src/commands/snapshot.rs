@@ -27,10 +27,7 @@ pub struct SnapshotArgs {
     pub file: PathBuf,
 }
 
-/// Records a snapshot.
-///
-/// # Errors
-/// When the cluster cannot be read at all, or the file cannot be written.
+/// Records the cluster in a file, without data of Secrets and ConfigMaps.
 pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode> {
     let cluster = session.cluster().await?;
     let mut snapshot = session.snapshot_of(&cluster).await?;

@@ -29,14 +29,13 @@ pub struct ManifestArgs {
     pub include: Vec<ManifestInclude>,
 }
 
-/// Values of `--include`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ManifestInclude {
     Missed,
 }
 
 impl ManifestArgs {
-    /// Reads the manifests.
+    /// Reads the manifests of `-f` in the way of a system's own loader.
     pub(super) fn read(
         &self,
         loader: Loader,

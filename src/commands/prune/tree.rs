@@ -57,7 +57,7 @@ pub struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Whether a working tree is to be planned, not the cluster alone.
+    /// Returns true if a working tree is planned, and not only the cluster.
     pub fn is_given(&self) -> bool {
         self.repo.is_some() || !self.source.is_empty()
     }
@@ -72,9 +72,6 @@ impl TreeArgs {
 }
 
 /// Plans what Flux does with the tree. `offline` is true when the snapshot came from a file: then no cluster is asked.
-///
-/// # Errors
-/// When a directory cannot be read, kustomize cannot be run, or no source of the cluster is the tree.
 pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
     let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
@@ -123,7 +120,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
 
-/// What answers a preview's questions.
+/// Runs the builds that a preview asks for, and reads ConfigMaps and Secrets for them.
 struct BuildRunner {
     kustomize: Kustomize,
     version: String,
@@ -219,7 +216,7 @@ async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snaps
     Ok(KustomizeController::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
 }
 
-/// What a ConfigMap or Secret holds right now, as the controller would read it.
+/// Reads the variables of a ConfigMap or Secret, as the controller would.
 async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
     let plural = match reference.kind.as_str() {
         "ConfigMap" => "configmaps",
