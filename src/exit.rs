@@ -5,7 +5,6 @@
 pub enum ExitCode {
     /// Done, or nothing to do.
     Done = 0,
-    /// An error.
     Error = 1,
     /// Wrong usage; nothing was sent.
     Usage = 2,
@@ -17,7 +16,7 @@ pub enum ExitCode {
     Partial = 5,
     /// Refused by a guard; nothing was changed.
     Refused = 6,
-    /// Interrupted by Ctrl-C.
+    /// Interrupted by Ctrl-C: 128 plus the number of the signal.
     Interrupted = 130,
 }
 

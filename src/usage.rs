@@ -16,7 +16,6 @@ pub enum Rejection {
     Help(String),
     /// The version, or an error in the words of clap.
     Display(clap::Error),
-    /// A usage error.
     Usage(Error),
 }
 

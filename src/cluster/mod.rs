@@ -62,8 +62,8 @@ pub struct Response {
 impl Cluster {
     /// Finds the API server and the credentials as kubectl does. Sends nothing to the API server.
     ///
-    /// Fails as kubectl does: no kubeconfig, an unknown context, cluster or user, unreadable certificates, a failed
-    /// credential plugin.
+    /// Fails as kubectl does: if there is no kubeconfig, if the context, cluster or user is unknown, if certificates cannot
+    /// be read, or if a credential plugin fails.
     pub async fn connect(args: &ConnectionArgs) -> Result<Self> {
         Self::connect_in(args, &Environment::process()).await
     }

@@ -1,6 +1,6 @@
-//! Shell completion, in the two ways kubectl's users have it: a script for the bare binary, and kubectl's own protocol.
+//! Shell completion: a script for the bare binary, and the protocol of kubectl for its plugins.
 //!
-//! kubectl runs an executable `kubectl_complete-gitops` from PATH with the words
+//! Source: docs/reference/kubectl-plugin.md 4. kubectl runs an executable `kubectl_complete-gitops` from PATH with the words
 //! after the plugin's name and reads candidates, then `:4` for "no files".
 
 use std::ffi::OsString;
@@ -42,11 +42,12 @@ pub struct CompletionArgs {
 /// Words after the plugin's name, the last one being completed.
 #[derive(Debug, Args)]
 pub struct CompleteArgs {
+    /// Words of the command line so far
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<OsString>,
 }
 
-/// Prints the script of a shell, or the wrapper for kubectl.
+/// Prints a completion script. Fails if standard output cannot be written.
 pub fn run(args: &CompletionArgs, session: &mut Session) -> Result<ExitCode> {
     let Ok(shell) = args.shell.parse::<Shell>() else {
         session.terminal.data(WRAPPER)?;
@@ -58,7 +59,7 @@ pub fn run(args: &CompletionArgs, session: &mut Session) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Answers kubectl's completion protocol.
+/// Answers kubectl's completion protocol. Fails if standard output cannot be written.
 pub fn complete(args: &CompleteArgs, session: &mut Session) -> Result<ExitCode> {
     answer(&args.words, &mut session.terminal)
 }

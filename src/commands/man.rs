@@ -37,7 +37,7 @@ pub struct ManArgs {
     pub directory: PathBuf,
 }
 
-/// Writes the pages.
+/// Writes the man pages into the directory.
 pub fn run(args: &ManArgs) -> Result<ExitCode> {
     let failed = |error: std::io::Error| Error::failed(format!("cannot write {}: {error}", args.directory.display()));
     fs::create_dir_all(&args.directory).map_err(failed)?;

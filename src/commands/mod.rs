@@ -27,21 +27,21 @@ use crate::output::terminal::Terminal;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 
-/// Context of a run: connection, output and time.
+/// Environment of a command: connection, output and time.
 pub struct Session {
     pub connection: ConnectionArgs,
     pub terminal: Terminal,
-    /// Time of the run, or of the recording that is read.
+    /// Time of the start, or that of a recording.
     pub now: DateTime<Utc>,
 }
 
 impl Session {
-    /// Connects to the cluster.
+    /// Connects to the cluster. Fails if there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
         Cluster::connect(&self.connection).await
     }
 
-    /// The whole cluster, or what a file recorded of one.
+    /// Returns the snapshot in a file, or reads the whole cluster. Fails if nothing can be read.
     pub async fn snapshot(&mut self, file: Option<&Path>) -> Result<Snapshot> {
         if let Some(file) = file {
             return self.recorded(file);
@@ -49,7 +49,7 @@ impl Session {
         self.snapshot_of(&self.cluster().await?).await
     }
 
-    /// The whole of a cluster.
+    /// Reads a whole cluster. Fails if nothing in it can be read.
     pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
         let snapshot = cluster.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
@@ -60,21 +60,21 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// A recorded cluster. Time stands still in it, so that ages are those of the recording.
+    /// Reads a recorded cluster, and sets the time to that of the recording. Fails if the file is no snapshot.
     pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
         let snapshot = crate::tools::snapshot_file::read(file)?;
         self.now = snapshot.taken;
         Ok(snapshot)
     }
 
-    /// Prints what the API server warned of, as kubectl does.
+    /// Prints the warnings of the API server, as kubectl does.
     pub fn print_warnings(&mut self, cluster: &Cluster) {
         for warning in cluster.take_warnings() {
             self.terminal.warning(&crate::output::sanitize::one_line(&warning));
         }
     }
 
-    /// Prints the gaps on stderr, and returns the exit code of an answer with them.
+    /// Prints reads that failed as warnings, and returns the exit code for them.
     pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
         for gap in gaps {
             let place =
@@ -96,7 +96,7 @@ pub fn options(session: &mut Session) -> Result<ExitCode> {
     Ok(ExitCode::Done)
 }
 
-/// Prints the version of the plugin.
+/// Prints the version. Fails if standard output cannot be written.
 pub fn version(session: &mut Session) -> Result<ExitCode> {
     session.terminal.data(concat!("kubectl-gitops ", env!("CARGO_PKG_VERSION"), "\n"))?;
     Ok(ExitCode::Done)

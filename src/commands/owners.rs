@@ -67,10 +67,7 @@ fn is_kind(typed: &str, kind: &str) -> bool {
         || (own == "helmrelease" && typed == "hr")
 }
 
-/// Checks the name of a system.
-///
-/// # Errors
-/// If there is no such system.
+/// Returns the name of a system. Fails if there is no such system.
 pub fn system(name: &str) -> Result<String> {
     if SYSTEMS.contains(&name) {
         return Ok(name.to_owned());

@@ -27,7 +27,7 @@ pub struct SnapshotArgs {
     pub file: PathBuf,
 }
 
-/// Records the cluster in a file, without data of Secrets and ConfigMaps.
+/// Records a snapshot of the cluster. Fails if nothing can be read, or if the file cannot be written.
 pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode> {
     let cluster = session.cluster().await?;
     let mut snapshot = session.snapshot_of(&cluster).await?;

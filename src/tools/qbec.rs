@@ -21,7 +21,7 @@ pub struct QbecEnvironment {
     pub application: String,
     /// Namespace of objects whose manifest has none.
     pub default_namespace: String,
-    /// `spec.clusterScopedLists` of qbec.yaml.
+    /// Value of `spec.clusterScopedLists` in qbec.yaml.
     pub cluster_scoped_lists: bool,
     /// The objects of the environment.
     pub locals: Vec<LocalManifest>,

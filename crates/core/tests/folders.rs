@@ -97,7 +97,6 @@ fn code_without_tests(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A `use` declaration.
 struct Declaration {
     tree: String,
     is_public: bool,

@@ -141,8 +141,8 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
     })
 }
 
-/// Removes empty fields and line breaks in base64, as client-go does. To kube, `token: ""` is a token, and base64 with line
-/// breaks is invalid.
+/// Removes empty fields and line breaks in base64, as client-go does. For kube, `token: ""` is a token, and
+/// base64 with line breaks is invalid.
 fn normalize(mut config: Kubeconfig) -> Kubeconfig {
     // Otherwise kube refuses to merge files with `kind: Config` and files without.
     (config.kind, config.api_version) = (None, None);

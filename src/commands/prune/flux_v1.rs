@@ -116,8 +116,8 @@ impl FluxV1Args {
 }
 
 /// Returns paths as fluxd reads them: an empty path alone means no path. An empty path among others is an error: the hash
-/// does not show it, fluxd loads the whole repository beside the paths, and git refuses it
-/// (docs/reference/qbec-and-flux-v1.md 9).
+/// does not show it, fluxd loads the whole repository beside the paths, and git refuses it. See
+/// docs/reference/qbec-and-flux-v1.md 9.
 fn paths(flag: &str, given: &[String]) -> Result<Vec<String>> {
     if given.iter().all(String::is_empty) {
         return Ok(vec![]);

@@ -29,6 +29,7 @@ pub struct ManifestArgs {
     pub include: Vec<ManifestInclude>,
 }
 
+/// Objects that `--include` adds to a plan from manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ManifestInclude {
     Missed,

@@ -57,7 +57,7 @@ pub struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Returns true if a working tree is planned, and not only the cluster.
+    /// Returns true if a working tree is planned, and not the cluster alone.
     pub fn is_given(&self) -> bool {
         self.repo.is_some() || !self.source.is_empty()
     }
@@ -71,7 +71,9 @@ impl TreeArgs {
     }
 }
 
-/// Plans what Flux does with the tree. `offline` is true when the snapshot came from a file: then no cluster is asked.
+/// Plans what Flux does with the tree. `offline` is true if the snapshot came from a file: then no cluster is asked.
+///
+/// Fails if a directory cannot be read, if kustomize cannot be run, or if no source of the cluster is the tree.
 pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
     let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
@@ -120,7 +122,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
 
-/// Runs the builds that a preview asks for, and reads ConfigMaps and Secrets for them.
+/// Runner of the builds that a preview asks for.
 struct BuildRunner {
     kustomize: Kustomize,
     version: String,
@@ -216,7 +218,7 @@ async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snaps
     Ok(KustomizeController::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
 }
 
-/// Reads the variables of a ConfigMap or Secret, as the controller would.
+/// Reads the data of a ConfigMap or Secret, as the controller would read it.
 async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
     let plural = match reference.kind.as_str() {
         "ConfigMap" => "configmaps",

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-/// Parses a duration such as `5s`, `1h30m`, `1.5s` or `300ms`; `0` needs no unit. Returns `None` for negative durations
-/// and other text.
+/// Parses a duration such as `5s`, `1h30m`, `1.5s` or `300ms`; `0` needs no unit.
+/// Returns `None` for negative durations and other text.
 pub fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

@@ -76,9 +76,8 @@ fn usual_resource(what: &GroupKind) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_gap_hides_the_types_that_its_subject_covers() {
-        let served = |group: &str, version: &str, kind: &str, plural: &str| ResourceType {
+    fn served_type(group: &str, version: &str, kind: &str, plural: &str) -> ResourceType {
+        ResourceType {
             group: group.into(),
             version: version.into(),
             kind: kind.into(),
@@ -86,11 +85,15 @@ mod tests {
             singular: "".into(),
             short_names: vec![],
             namespaced: true,
-        };
+        }
+    }
+
+    #[test]
+    fn a_gap_hides_the_types_that_its_subject_covers() {
         let types = [
-            served("apps", "v1", "Deployment", "deployments"),
-            served("", "v1", "Pod", "pods"),
-            served("example.com", "v2", "Datum", "data"),
+            served_type("apps", "v1", "Deployment", "deployments"),
+            served_type("", "v1", "Pod", "pods"),
+            served_type("example.com", "v2", "Datum", "data"),
         ];
         let rows = [
             ("a resource", GapKind::Forbidden, "deployments.apps", ("apps", "Deployment"), true),

@@ -291,6 +291,11 @@ impl<'a> Condition<'a> {
     }
 }
 
+/// Returns the text at a JSON pointer, or empty text.
+pub fn text_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a str {
+    content.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default()
+}
+
 /// Parses an RFC 3339 time, the format of Kubernetes.
 pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc())

@@ -48,8 +48,8 @@ pub struct Snapshot {
     pub other_versions: Vec<OtherVersion>,
     /// Metadata of every object, sorted by identity.
     pub objects: Vec<ObjectMetadata>,
-    /// Objects with content, sorted by identity: volumes, and, read after `objects`, owners, sources and whatever can be
-    /// suspended.
+    /// Objects with content, sorted by identity: volumes, and, read after `objects`, owners, sources and objects that can
+    /// be suspended.
     pub full: Vec<Resource>,
     /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `full`. Their
     /// inventory cannot be compared with the objects.

@@ -145,15 +145,21 @@ mod tests {
         }
     }
 
+    fn rbac_object(kind: &str, namespace: &str, name: &str) -> ObjectMetadata {
+        object("rbac.authorization.k8s.io", kind, namespace, name)
+    }
+
+    fn bootstrapped(role: ObjectMetadata) -> ObjectMetadata {
+        role.label("kubernetes.io/bootstrapping", "rbac-defaults")
+    }
+
     #[test]
     fn objects_that_follow_from_another_object() {
-        let role = |kind, namespace, name| object("rbac.authorization.k8s.io", kind, namespace, name);
-        let bootstrap = |role: ObjectMetadata| role.label("kubernetes.io/bootstrapping", "rbac-defaults");
         let others = [
             object("", "Service", "shop", "web"),
-            bootstrap(role("ClusterRole", "", "system:controller:job-controller")),
-            bootstrap(role("Role", "kube-system", "system:controller:token-cleaner")),
-            role("ClusterRole", "", "system:controller:mine"),
+            bootstrapped(rbac_object("ClusterRole", "", "system:controller:job-controller")),
+            bootstrapped(rbac_object("Role", "kube-system", "system:controller:token-cleaner")),
+            rbac_object("ClusterRole", "", "system:controller:mine"),
         ];
         let find = |id: &ObjectId| others.iter().find(|other| other.id == *id);
         let rows = [

@@ -25,23 +25,27 @@ mod tests {
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::plan::{Action, Actor, PinnedObject, ReasonCode};
 
+    fn id_of(kind: &str, name: &str) -> ObjectId {
+        ObjectId::new("", kind, "n", name)
+    }
+
+    fn deletion(kind: &str, name: &str) -> Change {
+        let object = PinnedObject { uid: name.to_owned(), ..PinnedObject::absent(id_of(kind, name)) };
+        Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked)
+    }
+
     #[test]
     fn the_given_waves_come_first_and_the_rest_kind_by_kind() {
-        let id = |kind: &str, name: &str| ObjectId::new("", kind, "n", name);
-        let change = |kind: &str, name: &str| {
-            let object = PinnedObject { uid: name.to_owned(), ..PinnedObject::absent(id(kind, name)) };
-            Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked)
-        };
-        let cascaded = Change { cause: Some(id("Namespace", "n")), ..change("Secret", "cascaded") };
+        let cascaded = Change { cause: Some(id_of("Namespace", "n")), ..deletion("Secret", "cascaded") };
         let kinds = [("ConfigMap", "a"), ("ConfigMap", "b"), ("Namespace", "n"), ("Secret", "c"), ("Secret", "d")];
         let mut plan = Plan::new(ClusterIdentity::default());
-        plan.add_changes(kinds.map(|(kind, name)| change(kind, name)).into_iter().chain([cascaded]));
+        plan.add_changes(kinds.map(|(kind, name)| deletion(kind, name)).into_iter().chain([cascaded]));
         let names = |given: &[Vec<ObjectId>]| -> Vec<String> {
             let waves = waves(&plan, given);
             waves.iter().map(|wave| wave.iter().map(|change| &*change.object.id.name).collect()).collect()
         };
         assert_eq!(names(&[]), ["dc", "ba", "n"]);
-        let given = [vec![id("Secret", "gone")], vec![id("ConfigMap", "a"), id("Secret", "c")]];
+        let given = [vec![id_of("Secret", "gone")], vec![id_of("ConfigMap", "a"), id_of("Secret", "c")]];
         assert_eq!(names(&given), ["ac", "d", "b", "n"]);
     }
 }

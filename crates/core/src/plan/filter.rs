@@ -74,25 +74,35 @@ mod tests {
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
     use crate::plan::{Action, Actor, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
 
+    fn owner_named(name: &str) -> OwnerId {
+        OwnerId::new("flux", "Kustomization", "n", name)
+    }
+
+    fn id_of(kind: &str, name: &str) -> ObjectId {
+        ObjectId::new("", kind, "n", name)
+    }
+
+    fn deletion(id: ObjectId, owner: Option<OwnerId>, cause: Option<ObjectId>) -> Change {
+        let object = PinnedObject { uid: "u".to_owned(), ..PinnedObject::absent(id) };
+        let change = Change::new(Action::Delete, object, owner, Actor::GarbageCollector, ReasonCode::Dependent);
+        Change { cause, ..change }
+    }
+
+    fn outcome_of(name: &str) -> OwnerOutcome {
+        OwnerOutcome::new(owner_named(name), Outcome::Applies, ReasonCode::NewRevision)
+    }
+
     #[test]
     fn consequences_at_any_depth_stay_in_the_plan() {
-        let owner = |name: &str| OwnerId::new("flux", "Kustomization", "n", name);
-        let id = |kind: &str, name: &str| ObjectId::new("", kind, "n", name);
-        let row = |id: ObjectId, owner: Option<OwnerId>, cause: Option<ObjectId>| {
-            let object = PinnedObject { uid: "u".to_owned(), ..PinnedObject::absent(id) };
-            let change = Change::new(Action::Delete, object, owner, Actor::GarbageCollector, ReasonCode::Dependent);
-            Change { cause, ..change }
-        };
-        let outcome = |name: &str| OwnerOutcome::new(owner(name), Outcome::Applies, ReasonCode::NewRevision);
         let changes = vec![
-            row(id("Deployment", "web"), Some(owner("apps")), None),
-            row(id("ReplicaSet", "web-1"), None, Some(id("Deployment", "web"))),
-            row(id("Pod", "web-1-a"), None, Some(id("ReplicaSet", "web-1"))),
-            row(id("Pod", "theirs"), None, Some(id("ReplicaSet", "other"))),
-            row(id("ReplicaSet", "other"), Some(owner("other")), None),
+            deletion(id_of("Deployment", "web"), Some(owner_named("apps")), None),
+            deletion(id_of("ReplicaSet", "web-1"), None, Some(id_of("Deployment", "web"))),
+            deletion(id_of("Pod", "web-1-a"), None, Some(id_of("ReplicaSet", "web-1"))),
+            deletion(id_of("Pod", "theirs"), None, Some(id_of("ReplicaSet", "other"))),
+            deletion(id_of("ReplicaSet", "other"), Some(owner_named("other")), None),
         ];
         let mut plan = Plan::new(ClusterIdentity::default());
-        plan.add_owners([outcome("apps"), outcome("other")]);
+        plan.add_owners([outcome_of("apps"), outcome_of("other")]);
         plan.add_changes(changes);
         let snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         restrict_to_owners(&mut plan, &|asked| asked.name == "apps", &Index::build(&snapshot));

@@ -99,11 +99,14 @@ mod tests {
         assert_eq!(rows(Action::Recreate, vec![bound("Retain")]).0, [retained, kept]);
     }
 
+    fn bound_without_spec() -> Resource {
+        Resource { content: json!({}), ..bound("Delete") }
+    }
+
     #[test]
     fn a_recording_without_specs_of_volumes_is_a_gap_when_a_claim_is_deleted() {
-        let old = || Resource { content: json!({}), ..bound("Delete") };
-        assert_eq!(rows(Action::Delete, vec![old()]).1, 1);
-        assert_eq!(rows(Action::Keep, vec![old()]).1, 0);
+        assert_eq!(rows(Action::Delete, vec![bound_without_spec()]).1, 1);
+        assert_eq!(rows(Action::Keep, vec![bound_without_spec()]).1, 0);
         assert_eq!(rows(Action::Delete, vec![bound("Delete")]).1, 0);
     }
 }

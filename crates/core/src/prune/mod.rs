@@ -1,4 +1,4 @@
-//! What will be deleted, and why: plans, cascades, guards, order and outcome. Pure.
+//! Plans of deletions: leaked and orphaned objects, and objects that the manifests of a system no longer contain.
 
 pub mod candidates;
 pub mod collectors;

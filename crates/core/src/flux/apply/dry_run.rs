@@ -98,8 +98,8 @@ impl ApplyError<'_> {
     }
 }
 
-/// Retries of an apply without the fields that the API server does not know. For built-in kinds, the controller drops
-/// these fields silently.
+/// Retries of an apply without the fields that the API server does not know. The controller drops these fields
+/// silently from objects of built-in kinds.
 pub struct UnknownFieldRetries {
     left: usize,
 }

@@ -4,13 +4,13 @@ use super::manifest::{manifest_to_apply, remove_unknown_fields};
 use super::update::compare;
 use super::*;
 use crate::flux::kustomize_controller;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, text_at};
 
 fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
-    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (version, kind) = (text("/apiVersion"), text("/kind"));
-    let (group, version) = version.split_once('/').unwrap_or(("", &version));
-    let id = ObjectId::new(group, &kind, &text("/metadata/namespace"), &text("/metadata/name"));
+    let version = text_at(&manifest, "/apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let (namespace, name) = (text_at(&manifest, "/metadata/namespace"), text_at(&manifest, "/metadata/name"));
+    let id = ObjectId::new(group, text_at(&manifest, "/kind"), namespace, name);
     let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
     AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built }
@@ -60,17 +60,18 @@ fn unknown_fields_that_the_server_names_are_removed() {
     assert!(!remove_unknown_fields(&mut manifest, "something else is wrong"));
 }
 
+fn entries_of_three_managers(ours: &[&str]) -> [(&'static str, &'static str, Value); 3] {
+    [
+        (kustomize_controller::NAME, "Apply", data(ours)),
+        ("kubectl-edit", "Update", data(&["kubectl", "both", "a"])),
+        ("operator", "Update", data(&["both", "other"])),
+    ]
+}
+
 #[test]
 fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let live = config_map(json!({"a": "1", "kubectl": "x", "both": "y", "other": "z"}));
-    let entries = |ours: &[&str]| {
-        [
-            (kustomize_controller::NAME, "Apply", data(ours)),
-            ("kubectl-edit", "Update", data(&["kubectl", "both", "a"])),
-            ("operator", "Update", data(&["both", "other"])),
-        ]
-    };
-    let applied = with_fields(live.clone(), &entries(&["a"]));
+    let applied = with_fields(live.clone(), &entries_of_three_managers(&["a"]));
     let plain = applied_object(config_map(json!({"a": "1"})), &json!({}));
     let found = compare(&plain, None, &live, &applied).unwrap();
     assert_eq!(found.reason.to_string(), "taken-over: data.kubectl is removed, it was set by kubectl-edit");
@@ -80,7 +81,10 @@ fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let mut merging = plain.clone();
     merging.built.manifest["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "Merge"});
     assert_eq!(compare(&merging, None, &live, &applied), None);
-    assert_eq!(compare(&plain, None, &live, &with_fields(live.clone(), &entries(&["a", "kubectl"]))), None);
+    assert_eq!(
+        compare(&plain, None, &live, &with_fields(live.clone(), &entries_of_three_managers(&["a", "kubectl"]))),
+        None
+    );
 }
 
 #[test]
@@ -144,16 +148,17 @@ fn metadata_that_the_controller_never_applies_is_no_change() {
     assert_eq!(compare(&applied_object(config_map(json!({})), &json!({})), None, &live, &applied), None);
 }
 
+fn secret_last_applied_as(data: Value, last: &str) -> Value {
+    let mut secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": data});
+    secret["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": last, "b": "c"});
+    secret
+}
+
 #[test]
 fn no_value_of_a_secret_is_in_the_diff() {
-    let secret = |data: Value, last: &str| {
-        let mut secret =
-            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "n"}, "data": data});
-        secret["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/last-applied-configuration": last, "b": "c"});
-        secret
-    };
-    let live = secret(json!({"same": "U0VDUkVU", "changed": "T0xE", "gone": "R09ORQ=="}), "SECRET");
-    let applied = secret(json!({"same": "U0VDUkVU", "changed": "TkVX", "new": "TkVX"}), "SECRET2");
+    let live = secret_last_applied_as(json!({"same": "U0VDUkVU", "changed": "T0xE", "gone": "R09ORQ=="}), "SECRET");
+    let applied = secret_last_applied_as(json!({"same": "U0VDUkVU", "changed": "TkVX", "new": "TkVX"}), "SECRET2");
     let found = compare(&applied_object(live.clone(), &json!({})), None, &live, &applied).unwrap();
     for value in ["U0VDUkVU", "T0xE", "TkVX", "R09ORQ", "SECRET"] {
         assert!(!found.diff.contains(value), "{}", found.diff);

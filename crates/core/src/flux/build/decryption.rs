@@ -172,14 +172,17 @@ mod tests {
         json!({"kind": "Secret", "metadata": {"name": name}, "type": "Opaque", "data": data})
     }
 
-    #[test]
-    fn only_generator_and_patch_files_are_decrypted_before_the_build() {
-        let encrypted = |format: &str| match format {
+    fn encrypted_file(format: &str) -> String {
+        match format {
             "env" => format!("sops_mac={MAC}"),
             "ini" => format!("[sops]\nmac = {MAC}"),
             "json" => format!("\"mac\": \"{MAC}\""),
             _ => format!("mac: {MAC}"),
-        };
+        }
+    }
+
+    #[test]
+    fn only_generator_and_patch_files_are_decrypted_before_the_build() {
         let rows = [
             ("secretGenerator: [{name: a, envs: [f]}]", "env", true),
             ("secretGenerator: [{name: a, envs: [f]}]", "yaml", false),
@@ -196,7 +199,7 @@ mod tests {
         ];
         for (file, format, expected) in rows {
             let nested = "secretGenerator: [{name: a, files: [n.yaml]}]";
-            let text = encrypted(if format == "nested" { "none" } else { format });
+            let text = encrypted_file(if format == "nested" { "none" } else { format });
             let mut files = vec![("kustomization.yaml", file), ("nested/kustomization.yaml", nested)];
             files.push((if format == "nested" { "nested/n.yaml" } else { "f" }, &text));
             let artifact = Artifact::pack(&files.into_iter().collect(), &SourceOptions::default());
@@ -205,27 +208,44 @@ mod tests {
         }
     }
 
+    fn secret_with_variables(name: &str) -> Value {
+        secret(name, &[("a", "x"), ("sops_mac", MAC)])
+    }
+
     #[test]
     fn a_name_is_unknown_only_if_its_hash_depends_on_decrypted_files() {
         let macs = BTreeSet::from([MAC.to_owned()]);
-        let name = |name: &str| secret(name, &[("a", "x"), ("sops_mac", MAC)]);
-        assert!(matches!(undecrypted_part(&name("env-bcdfghkmt2"), &macs), Some(Undecrypted::Name(_))));
+        assert!(matches!(
+            undecrypted_part(&secret_with_variables("env-bcdfghkmt2"), &macs),
+            Some(Undecrypted::Name(_))
+        ));
         let content = Some(Undecrypted::Content);
-        assert_eq!(undecrypted_part(&name("env"), &macs), content, "the name has no hash");
-        assert_eq!(undecrypted_part(&name("env-production"), &macs), content, "a hash has other characters");
+        assert_eq!(undecrypted_part(&secret_with_variables("env"), &macs), content, "the name has no hash");
+        assert_eq!(
+            undecrypted_part(&secret_with_variables("env-production"), &macs),
+            content,
+            "a hash has other characters"
+        );
         let none = BTreeSet::new();
         let after = secret("a-bcdfghkmt2", &[("f", &format!("a: 1\nsops:\n    mac: {MAC}\n"))]);
         assert_eq!(undecrypted_part(&after, &none), content, "it is decrypted after the build");
-        assert_eq!(undecrypted_part(&name("env-bcdfghkmt2"), &none), None, "only the file shows encrypted variables");
+        assert_eq!(
+            undecrypted_part(&secret_with_variables("env-bcdfghkmt2"), &none),
+            None,
+            "only the file shows encrypted variables"
+        );
+    }
+
+    fn secret_named(name: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "sops": {"mac": MAC}})
     }
 
     #[test]
     fn an_encrypted_name_is_an_unknown_identity() {
         let cipher = "ENC[AES256_GCM,data:x,iv:i,tag:t,type:str]";
-        let object = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "sops": {"mac": MAC}});
         let none = BTreeSet::new();
-        assert_eq!(undecrypted_part(&object("a"), &none), Some(Undecrypted::Content));
-        assert_eq!(undecrypted_part(&object(cipher), &none), Some(Undecrypted::Identity));
+        assert_eq!(undecrypted_part(&secret_named("a"), &none), Some(Undecrypted::Content));
+        assert_eq!(undecrypted_part(&secret_named(cipher), &none), Some(Undecrypted::Identity));
         assert_eq!(sops::plain_or_unknown(cipher), crate::flux::build::undecrypted::UNKNOWN);
     }
 }

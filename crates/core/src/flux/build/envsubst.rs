@@ -285,14 +285,17 @@ fn slice(value: &str, offset: &str, length: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn run(text: &str, strict: bool) -> Option<String> {
-        let lookup = |name: &str| match name {
+    fn lookup(name: &str) -> Option<String> {
+        match name {
             "A" => Some("hello".to_owned()),
             "E" => Some(String::new()),
             "P" => Some("a/b/c.tar.gz".to_owned()),
             "N" => Some("123".to_owned()),
             _ => None,
-        };
+        }
+    }
+
+    fn run(text: &str, strict: bool) -> Option<String> {
         substitute(text, lookup, strict).ok()
     }
 

@@ -88,18 +88,19 @@ mod tests {
         assert_eq!(ids(text), ["configmap/a -n n", "secret/d -n n"]);
     }
 
+    fn name_as_read(name: &str) -> Option<String> {
+        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    name: a\n  name: {name}\n");
+        let found = objects(yaml::parse_substituted(&text).unwrap(), None);
+        found.first().map(|object| object.id.name.to_string())
+    }
+
     #[test]
     fn a_substituted_name_that_yaml_1_1_does_not_read_as_a_string_is_dropped() {
-        let name = |name: &str| {
-            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    name: a\n  name: {name}\n");
-            let found = objects(yaml::parse_substituted(&text).unwrap(), None);
-            found.first().map(|object| object.id.name.to_string())
-        };
         for dropped in ["yes", "Off", "n", "true", "null", "0123", "089", "123", "12.5", "1e3", "0x1f", "1_000"] {
-            assert_eq!(name(dropped), None, "{dropped}");
+            assert_eq!(name_as_read(dropped), None, "{dropped}");
         }
         for text in ["web", "'yes'", "\"0123\"", "2020-01-01", "yess", "0123a"] {
-            assert_eq!(name(text).as_deref(), Some(text.trim_matches(['\'', '"'])), "{text}");
+            assert_eq!(name_as_read(text).as_deref(), Some(text.trim_matches(['\'', '"'])), "{text}");
         }
     }
 

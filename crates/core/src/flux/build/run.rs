@@ -219,14 +219,15 @@ mod tests {
         assert_eq!(&*run(spec, MAP, &[]).unwrap()[0].id.name, "${name}");
     }
 
+    fn name_with_substitute(value: &str) -> String {
+        let text = format!("{MAP}  annotations:\n    {SUBSTITUTE}: {value}\n");
+        run(json!({"postBuild": {"substitute": {"name": "web"}}}), &text, &[]).unwrap()[0].id.name.to_string()
+    }
+
     #[test]
     fn an_object_can_opt_out_of_substitution_by_exact_value() {
-        let with = |value: &str| {
-            let text = format!("{MAP}  annotations:\n    {SUBSTITUTE}: {value}\n");
-            run(json!({"postBuild": {"substitute": {"name": "web"}}}), &text, &[]).unwrap()[0].id.name.to_string()
-        };
-        assert_eq!(with("disabled"), "${name}");
-        assert_eq!(with("Disabled"), "web");
+        assert_eq!(name_with_substitute("disabled"), "${name}");
+        assert_eq!(name_with_substitute("Disabled"), "web");
     }
 
     #[test]

@@ -133,21 +133,26 @@ mod tests {
         assert_eq!(mac("password: ENC[AES256_GCM,data:a]"), None);
     }
 
+    fn secret_content(data: &[(&str, &str)]) -> Value {
+        let data: Map<_, _> =
+            data.iter().map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value).into())).collect();
+        content_without_recipients(&json!({"kind": "Secret", "type": "Opaque", "data": data}))
+    }
+
+    fn file_content(value: &str, recipient: &str) -> Value {
+        let text = format!("a: {value}\nsops:\n    age:\n        - enc: {recipient}\n    mac: {MAC}\n");
+        secret_content(&[("f.yaml", &text)])
+    }
+
+    fn variables_content(key: &str) -> Value {
+        secret_content(&[("A", "1"), ("sops_mac", MAC), (key, "x")])
+    }
+
     #[test]
     fn a_recipient_is_not_content_and_a_value_is() {
-        let content = |data: &[(&str, &str)]| {
-            let data: Map<_, _> =
-                data.iter().map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value).into())).collect();
-            content_without_recipients(&json!({"kind": "Secret", "type": "Opaque", "data": data}))
-        };
-        let file = |value: &str, recipient: &str| {
-            let text = format!("a: {value}\nsops:\n    age:\n        - enc: {recipient}\n    mac: {MAC}\n");
-            content(&[("f.yaml", &text)])
-        };
-        assert_eq!(file("1", "x"), file("1", "y"));
-        assert_ne!(file("1", "x"), file("2", "x"));
-        let variables = |key: &str| content(&[("A", "1"), ("sops_mac", MAC), (key, "x")]);
-        assert_eq!(variables("sops_age__list_0__map_enc"), variables("sops_age__list_1__map_enc"));
-        assert_ne!(variables("sops_age__list_0__map_enc"), variables("B"));
+        assert_eq!(file_content("1", "x"), file_content("1", "y"));
+        assert_ne!(file_content("1", "x"), file_content("2", "x"));
+        assert_eq!(variables_content("sops_age__list_0__map_enc"), variables_content("sops_age__list_1__map_enc"));
+        assert_ne!(variables_content("sops_age__list_0__map_enc"), variables_content("B"));
     }
 }

@@ -159,15 +159,21 @@ mod tests {
         assert_eq!(resolve(&json!({})), Ok(None));
     }
 
+    fn substitute_from(kind: &str, name: &str) -> Value {
+        json!({"substituteFrom": [{"kind": kind, "name": name}]})
+    }
+
     #[test]
     fn a_missing_source_or_an_invalid_name_fails_the_build() {
-        let from = |kind: &str, name: &str| json!({"substituteFrom": [{"kind": kind, "name": name}]});
         assert_eq!(
-            substituted(from("ConfigMap", "none"), ""),
+            substituted(substitute_from("ConfigMap", "none"), ""),
             Err(SubstituteError::Missing("ConfigMap/none".to_owned()))
         );
-        assert_eq!(substituted(from("ConfigMap", "odd"), ""), Err(SubstituteError::Name("my-key".to_owned())));
-        assert!(matches!(substituted(from("Secret", "closed"), ""), Err(SubstituteError::Unreadable(..))));
+        assert_eq!(
+            substituted(substitute_from("ConfigMap", "odd"), ""),
+            Err(SubstituteError::Name("my-key".to_owned()))
+        );
+        assert!(matches!(substituted(substitute_from("Secret", "closed"), ""), Err(SubstituteError::Unreadable(..))));
         let optional = json!({"substituteFrom": [{"kind": "Secret", "name": "none", "optional": true}]});
         assert_eq!(substituted(optional, "${x}"), Ok(None));
     }

@@ -11,6 +11,12 @@ fn blocked(objects: Vec<ObjectMetadata>, kept: &str) -> Vec<String> {
     blocked_in(snapshot, kept)
 }
 
+fn blocked_line(blocked: &BlockedByFinalizers) -> String {
+    let controller = blocked.controller.as_ref().map_or_else(String::new, |id| format!(" without {}", id.name));
+    let why = blocked.detail.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+    format!("{} by {}{controller}{why}", blocked.object.name, blocked.finalizers.join(","))
+}
+
 /// Returns the blocked objects when one owner deletes everything but the objects of one name.
 fn blocked_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
     snapshot.normalise();
@@ -23,12 +29,7 @@ fn blocked_in(mut snapshot: Snapshot, kept: &str) -> Vec<String> {
     plan.add_changes(snapshot.objects.iter().map(change));
     let controllers = FluxControllers::new(&plan, &snapshot);
     add_blocked_by_finalizers(&mut plan, &snapshot, &controllers);
-    let line = |blocked: &BlockedByFinalizers| {
-        let controller = blocked.controller.as_ref().map_or_else(String::new, |id| format!(" without {}", id.name));
-        let why = blocked.detail.as_ref().map_or_else(String::new, |why| format!("; {why}"));
-        format!("{} by {}{controller}{why}", blocked.object.name, blocked.finalizers.join(","))
-    };
-    plan.blocked_by_finalizers().iter().map(line).collect()
+    plan.blocked_by_finalizers().iter().map(blocked_line).collect()
 }
 
 /// A release with Flux's finalizer among Deployments of these names, and a Kustomization whose status was written
@@ -39,8 +40,7 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
     let mut snapshot = Snapshot::new(taken, ClusterIdentity::default());
     let release = testing::object("helm.toolkit.fluxcd.io", "HelmRelease", "n", "web");
     snapshot.objects = vec![with(release, &["finalizers.fluxcd.io"])];
-    let named = |name: &&str| testing::object("apps", "Deployment", "kept", name);
-    snapshot.objects.extend(deployments.iter().map(named));
+    snapshot.objects.extend(deployments.iter().map(|name| testing::object("apps", "Deployment", "kept", name)));
     let mut kustomization = testing::object(FLUX_GROUP, "Kustomization", "n", "apps");
     kustomization.managed_fields = vec![crate::kubernetes::object::ManagedFieldsEntry {
         manager: "kustomize-controller".into(),
@@ -80,44 +80,47 @@ fn an_absent_controller_blocks_its_finalizers_and_one_that_may_run_does_not() {
     assert_eq!(blocked_in(hidden, kept), nothing);
 }
 
+fn order_and_operator(owner_of_both: bool) -> Vec<ObjectMetadata> {
+    let group = if owner_of_both { "shop.example.com" } else { "else.example.com" };
+    let name = format!("orders.{group}");
+    vec![
+        with(testing::object("shop.example.com", "Order", "n", "one"), &["shop.example.com/cleanup"]),
+        testing::object("apiextensions.k8s.io", "CustomResourceDefinition", "", &name),
+        testing::object("apps", "Deployment", "n", "operator"),
+    ]
+}
+
+fn blocked_orders(owner_of_both: bool, kept: &str) -> Vec<String> {
+    let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+    snapshot.objects = order_and_operator(owner_of_both);
+    snapshot.types = vec![testing::resource_type("shop.example.com", "Order", "orders", true)];
+    blocked_in(snapshot, kept)
+}
+
 #[test]
 fn an_owner_of_a_definition_and_a_deployment_may_delete_the_controller_too() {
-    let objects = |owner_of_both: bool| {
-        let group = if owner_of_both { "shop.example.com" } else { "else.example.com" };
-        let name = format!("orders.{group}");
-        vec![
-            with(testing::object("shop.example.com", "Order", "n", "one"), &["shop.example.com/cleanup"]),
-            testing::object("apiextensions.k8s.io", "CustomResourceDefinition", "", &name),
-            testing::object("apps", "Deployment", "n", "operator"),
-        ]
-    };
-    let found = |owner_of_both: bool, kept: &str| {
-        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
-        snapshot.objects = objects(owner_of_both);
-        snapshot.types = vec![testing::resource_type("shop.example.com", "Order", "orders", true)];
-        blocked_in(snapshot, kept)
-    };
     let plain = "one by shop.example.com/cleanup";
     let why = "deployment.apps/operator -n n may be its controller and is deleted too";
-    assert_eq!(found(true, ""), [format!("{plain}; {why}")]);
-    assert_eq!(found(true, "operator"), [plain]);
-    assert_eq!(found(false, ""), [plain]);
+    assert_eq!(blocked_orders(true, ""), [format!("{plain}; {why}")]);
+    assert_eq!(blocked_orders(true, "operator"), [plain]);
+    assert_eq!(blocked_orders(false, ""), [plain]);
+}
+
+fn blocked_volumes(kept: &str) -> Vec<String> {
+    let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+    let volume = with(testing::object("", "PersistentVolume", "", "pv"), &["kubernetes.io/pv-protection"]);
+    let claim = testing::object("", "PersistentVolumeClaim", "n", "data");
+    let content = serde_json::json!({"spec": {"claimRef": {"namespace": "n", "name": "data", "uid": claim.uid}}});
+    snapshot.full = vec![crate::kubernetes::object::Resource { object: volume.clone(), content }];
+    snapshot.objects = vec![volume, claim];
+    blocked_in(snapshot, kept)
 }
 
 #[test]
 fn a_volume_stays_terminating_while_its_claim_stays() {
-    let found = |kept: &str| {
-        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
-        let volume = with(testing::object("", "PersistentVolume", "", "pv"), &["kubernetes.io/pv-protection"]);
-        let claim = testing::object("", "PersistentVolumeClaim", "n", "data");
-        let content = serde_json::json!({"spec": {"claimRef": {"namespace": "n", "name": "data", "uid": claim.uid}}});
-        snapshot.full = vec![crate::kubernetes::object::Resource { object: volume.clone(), content }];
-        snapshot.objects = vec![volume, claim];
-        blocked_in(snapshot, kept)
-    };
     let why = "it is bound to persistentvolumeclaim/data -n n, which stays";
-    assert_eq!(found("data"), [format!("pv by kubernetes.io/pv-protection; {why}")]);
-    assert_eq!(found(""), Vec::<String>::new());
+    assert_eq!(blocked_volumes("data"), [format!("pv by kubernetes.io/pv-protection; {why}")]);
+    assert_eq!(blocked_volumes(""), Vec::<String>::new());
 }
 
 fn with(object: ObjectMetadata, finalizers: &[&str]) -> ObjectMetadata {
@@ -135,22 +138,20 @@ fn the_control_plane_removes_its_finalizers_and_kept_objects_are_not_blocked() {
     assert_eq!(blocked(objects, "kept"), ["blocked by shop.example.com/backup"]);
 }
 
+fn objects_of_flux() -> Vec<ObjectMetadata> {
+    vec![
+        with(testing::object("", "ConfigMap", "a", "blocked"), &["shop.example.com/backup"]),
+        with(testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps"), &["finalizers.fluxcd.io"]),
+        with(testing::object("helm.toolkit.fluxcd.io", "HelmRelease", "n", "web"), &["finalizers.fluxcd.io"]),
+        testing::object("apps", "Deployment", "flux-system", "kustomize-controller"),
+    ]
+}
+
 #[test]
 fn flux_removes_its_finalizers_unless_its_controller_is_deleted_too() {
-    let objects = || {
-        vec![
-            with(testing::object("", "ConfigMap", "a", "blocked"), &["shop.example.com/backup"]),
-            with(
-                testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps"),
-                &["finalizers.fluxcd.io"],
-            ),
-            with(testing::object("helm.toolkit.fluxcd.io", "HelmRelease", "n", "web"), &["finalizers.fluxcd.io"]),
-            testing::object("apps", "Deployment", "flux-system", "kustomize-controller"),
-        ]
-    };
     assert_eq!(
-        blocked(objects(), ""),
+        blocked(objects_of_flux(), ""),
         ["apps by finalizers.fluxcd.io without kustomize-controller", "blocked by shop.example.com/backup"]
     );
-    assert_eq!(blocked(objects(), "kustomize-controller"), ["blocked by shop.example.com/backup"]);
+    assert_eq!(blocked(objects_of_flux(), "kustomize-controller"), ["blocked by shop.example.com/backup"]);
 }

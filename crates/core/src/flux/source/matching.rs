@@ -125,18 +125,21 @@ mod tests {
         assert_ne!(normalise_url("http://127.0.0.1:8080/repo"), normalise_url("http://127.0.0.1:9090/repo"));
     }
 
+    fn other_ref(text: &str) -> CheckoutMatch {
+        CheckoutMatch::OtherRef(text.to_owned())
+    }
+
     #[test]
     fn the_ref_with_the_highest_precedence_decides() {
-        let other = |text: &str| CheckoutMatch::OtherRef(text.to_owned());
         let rows = [
             (json!({"branch": "main"}), CheckoutMatch::Same),
-            (json!({"branch": "dev"}), other("branch dev")),
-            (json!({}), other("branch master")),
-            (json!({"branch": "main", "tag": "v1"}), other("tag v1")),
-            (json!({"tag": "v1", "semver": ">=1"}), other("semver >=1")),
+            (json!({"branch": "dev"}), other_ref("branch dev")),
+            (json!({}), other_ref("branch master")),
+            (json!({"branch": "main", "tag": "v1"}), other_ref("tag v1")),
+            (json!({"tag": "v1", "semver": ">=1"}), other_ref("semver >=1")),
             (json!({"semver": ">=1", "name": "refs/heads/main"}), CheckoutMatch::Same),
-            (json!({"name": "refs/tags/v1"}), other("ref refs/tags/v1")),
-            (json!({"name": "refs/heads/main", "commit": "abc"}), other("commit abc")),
+            (json!({"name": "refs/tags/v1"}), other_ref("ref refs/tags/v1")),
+            (json!({"name": "refs/heads/main", "commit": "abc"}), other_ref("commit abc")),
         ];
         let remotes = ["git@example.com:org/repo.git".to_owned()];
         for (reference, expected) in rows {

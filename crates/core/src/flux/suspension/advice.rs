@@ -150,24 +150,25 @@ mod tests {
         assert_eq!(SuspendOptions::default().warnings(&full), expected);
     }
 
+    fn patched(generation: i64, content: Value, annotations: &[(&str, &str)]) -> Resource {
+        let mut full = flux_object("Kustomization", content, annotations);
+        full.object.generation = generation;
+        full
+    }
+
     #[test]
     fn the_answer_of_the_server_is_compared_with_the_patch() {
         let before = pruning("Kustomization");
-        let after = |generation: i64, content: Value, annotations: &[(&str, &str)]| {
-            let mut full = flux_object("Kustomization", content, annotations);
-            full.object.generation = generation;
-            full
-        };
         let annotation = SuspendOptions::default();
         let spec = SuspendOptions { spec: true, ..SuspendOptions::default() };
         let suspended = json!({"spec": {"suspend": true}});
         let note = &[(ANNOTATION, "true")][..];
         for (name, options, after, expected) in [
-            ("as requested", &annotation, after(3, json!({}), note), &[][..]),
-            ("as requested, with spec", &spec, after(4, suspended.clone(), note), &[]),
-            ("another change", &spec, after(5, suspended, note), &[Discrepancy::GenerationMoved { from: 3, to: 5 }]),
-            ("no spec.suspend", &spec, after(3, json!({}), note), &[Discrepancy::SpecDropped]),
-            ("no annotation", &annotation, after(3, json!({}), &[]), &[Discrepancy::AnnotationDropped]),
+            ("as requested", &annotation, patched(3, json!({}), note), &[][..]),
+            ("as requested, with spec", &spec, patched(4, suspended.clone(), note), &[]),
+            ("another change", &spec, patched(5, suspended, note), &[Discrepancy::GenerationMoved { from: 3, to: 5 }]),
+            ("no spec.suspend", &spec, patched(3, json!({}), note), &[Discrepancy::SpecDropped]),
+            ("no annotation", &annotation, patched(3, json!({}), &[]), &[Discrepancy::AnnotationDropped]),
         ] {
             let PatchDecision::Patch(patch) = suspend(&before, options) else { panic!("{name}: no patch") };
             assert_eq!(options.discrepancies(&before, &after, &patch), expected, "{name}");

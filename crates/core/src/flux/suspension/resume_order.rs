@@ -69,10 +69,13 @@ mod tests {
         assert_eq!(stages(&objects.iter().collect::<Vec<_>>()), [2, 1, 0, 0]);
     }
 
+    fn depending_on(name: &str) -> Value {
+        json!({"spec": {"dependsOn": [{"name": name}]}})
+    }
+
     #[test]
     fn a_cycle_of_dependencies_ends() {
-        let on = |name: &str| json!({"spec": {"dependsOn": [{"name": name}]}});
-        let objects = [named("Kustomization", "a", on("b")), named("Kustomization", "b", on("a"))];
+        let objects = [named("Kustomization", "a", depending_on("b")), named("Kustomization", "b", depending_on("a"))];
         assert_eq!(stages(&objects.iter().collect::<Vec<_>>()).len(), 2);
     }
 }

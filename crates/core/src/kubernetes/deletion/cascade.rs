@@ -164,17 +164,20 @@ mod tests {
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::testing;
 
-    fn object(id: ObjectId, references: &[&str]) -> ObjectMetadata {
-        let reference = |uid: &&str| OwnerReference {
+    fn owner_reference(uid: &str) -> OwnerReference {
+        OwnerReference {
             group: "".into(),
             kind: "X".into(),
             name: "x".into(),
-            uid: (**uid).into(),
+            uid: uid.into(),
             controller: false,
             block_owner_deletion: false,
-        };
+        }
+    }
+
+    fn object(id: ObjectId, references: &[&str]) -> ObjectMetadata {
         let uid = format!("{}/{}", id.namespace, id.name).into();
-        let references = references.iter().map(reference).collect();
+        let references = references.iter().map(|uid| owner_reference(uid)).collect();
         ObjectMetadata {
             uid,
             owner_references: references,

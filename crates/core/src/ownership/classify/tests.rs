@@ -5,15 +5,16 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::gap::GapKind;
-use crate::kubernetes::object::{ObjectMetadata, Resource, parse_time};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, parse_time};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
 use crate::ownership::last_applied;
 use crate::ownership::scheme::owner_status::OwnerStatus;
-use crate::ownership::schemes::{flux_v1, qbec};
+use crate::ownership::schemes::{self, flux_v1, qbec};
 use crate::testing::{Build, object, resource_type, snapshot};
 
 const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
+const OWNING: &str = "config.k8s.io/owning-inventory";
 const HR: [&str; 2] = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
 
 fn cm(name: &str) -> ObjectMetadata {
@@ -63,21 +64,22 @@ fn ks(name: &str) -> OwnerId {
     OwnerId::new("flux", "Kustomization", "flux-system", name)
 }
 
-/// `word owner…` for each object, in order.
+/// Returns `name status owner…` of each object, in order.
 fn statuses(index: &Index<'_>) -> Vec<String> {
-    let text = |(object, status): (&ObjectMetadata, OwnershipStatus)| {
-        let owners = match &status {
-            OwnershipStatus::Managed(owner) => owner.to_string(),
-            OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) | OwnershipStatus::Copied(claim) => {
-                claim.owner.to_string()
-            }
-            OwnershipStatus::Unknown(_, why) => why.clone(),
-            OwnershipStatus::Conflict(owners) => owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
-            _ => String::new(),
-        };
-        format!("{} {} {owners}", object.id.name, status.as_str()).trim_end().to_owned()
+    index.statuses().map(|(object, status)| status_line(object, &status)).collect()
+}
+
+fn status_line(object: &ObjectMetadata, status: &OwnershipStatus) -> String {
+    let owners = match status {
+        OwnershipStatus::Managed(owner) => owner.to_string(),
+        OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) | OwnershipStatus::Copied(claim) => {
+            claim.owner.to_string()
+        }
+        OwnershipStatus::Unknown(_, reason) => reason.clone(),
+        OwnershipStatus::Conflict(owners) => owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + "),
+        _ => String::new(),
     };
-    index.statuses().map(text).collect()
+    format!("{} {} {owners}", object.id.name, status.as_str()).trim_end().to_owned()
 }
 
 #[track_caller]
@@ -160,9 +162,12 @@ fn remote_owners_are_not_checked_and_broken_ones_hide_only_themselves() {
     );
 }
 
+fn helm_record(name: &str) -> ObjectMetadata {
+    object("", "Secret", "apps", name).label("owner", "helm").label("status", "deployed")
+}
+
 #[test]
 fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
-    let record = |name: &str| object("", "Secret", "apps", name).label("owner", "helm").label("status", "deployed");
     let hook = of_release(cm("b-hook"), "podinfo").annotation("helm.sh/hook", "pre-install");
     let mut drives = release("podinfo", &["shop_a-listed__ConfigMap"]);
     drives.content["status"]["helmChart"] = json!("apps/apps-podinfo");
@@ -179,11 +184,11 @@ fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
                 .label(HR[0], "podinfo")
                 .label(HR[1], "apps")
                 .writer("helm-controller", HR[0]),
-            record("sh.helm.release.v1.podinfo.v1"),
-            record("sh.helm.release.v1.plain.v3"),
+            helm_record("sh.helm.release.v1.podinfo.v1"),
+            helm_record("sh.helm.release.v1.plain.v3"),
             of_release(chart, "podinfo"),
             of_release(cm("h-release-object-gone-and-release-there"), "outlived"),
-            record("sh.helm.release.v1.outlived.v1"),
+            helm_record("sh.helm.release.v1.outlived.v1"),
         ],
         vec![drives],
         &[
@@ -201,30 +206,31 @@ fn a_helm_release_is_part_of_the_helm_release_object_that_drives_it() {
             "apps-podinfo managed helmrelease/podinfo -n apps",
         ],
     );
-    let snapshot = snapshot(vec![record("sh.helm.release.v1.podinfo.v1")], vec![release("podinfo", &[])]);
+    let snapshot = snapshot(vec![helm_record("sh.helm.release.v1.podinfo.v1")], vec![release("podinfo", &[])]);
     let index = Index::build(&snapshot);
     assert_eq!(index.owners().count(), 1, "the release is no owner beside the HelmRelease");
 }
 
+fn config_sync_object(name: &str, sync: &str) -> ObjectMetadata {
+    let id = ObjectId::new("configsync.gke.io", "RepoSync", "bookstore", sync);
+    object("", "ConfigMap", "bookstore", name)
+        .annotation("configmanagement.gke.io/managed", "enabled")
+        .annotation("configsync.gke.io/resource-id", &format!("_configmap_bookstore_{name}"))
+        .annotation("configsync.gke.io/manager", &format!("bookstore_{sync}"))
+        .annotation("config.k8s.io/owning-inventory", &format!("bookstore_{sync}"))
+        .label("applyset.kubernetes.io/part-of", &schemes::applyset::id_of(&id))
+}
+
 #[test]
 fn config_sync_supersedes_its_apply_set_and_its_inventory() {
-    let marked = |name: &str, sync: &str| {
-        let id = crate::kubernetes::object::ObjectId::new("configsync.gke.io", "RepoSync", "bookstore", sync);
-        object("", "ConfigMap", "bookstore", name)
-            .annotation("configmanagement.gke.io/managed", "enabled")
-            .annotation("configsync.gke.io/resource-id", &format!("_configmap_bookstore_{name}"))
-            .annotation("configsync.gke.io/manager", &format!("bookstore_{sync}"))
-            .annotation("config.k8s.io/owning-inventory", &format!("bookstore_{sync}"))
-            .label("applyset.kubernetes.io/part-of", &crate::ownership::schemes::applyset::id_of(&id))
-    };
     let sync = object("configsync.gke.io", "RepoSync", "bookstore", "x").with_content(json!({}));
     let resources = json!({"spec": {"resources": [{"kind": "ConfigMap", "namespace": "bookstore", "name": "a"}]}});
     let group =
         object("kpt.dev", "ResourceGroup", "bookstore", "x").label("cli-utils.sigs.k8s.io/inventory-id", "bookstore_x");
-    let mut forged = marked("c", "x");
+    let mut forged = config_sync_object("c", "x");
     forged = forged.annotation("configsync.gke.io/resource-id", "_configmap_bookstore_other");
     check(
-        vec![marked("a", "x"), marked("b", "x"), forged, marked("d", "gone")],
+        vec![config_sync_object("a", "x"), config_sync_object("b", "x"), forged, config_sync_object("d", "gone")],
         vec![sync, group.with_content(resources)],
         &[
             "a managed reposync/x -n bookstore",
@@ -235,33 +241,38 @@ fn config_sync_supersedes_its_apply_set_and_its_inventory() {
     );
 }
 
+fn tracked_by_argo(name: &str, app: &str) -> ObjectMetadata {
+    cm(name).annotation("argocd.argoproj.io/tracking-id", &format!("{app}:/ConfigMap:shop/{name}"))
+}
+
+fn application(namespace: &str, name: &str, resources: Value) -> Resource {
+    object("argoproj.io", "Application", namespace, name).with_content(json!({"status": {"resources": resources}}))
+}
+
+fn argo_resources(name: &str) -> Value {
+    json!([{"kind": "ConfigMap", "namespace": "shop", "name": name}])
+}
+
 #[test]
 fn argo_applications_are_found_with_and_without_namespace() {
-    let tracked = |name: &str, app: &str| {
-        cm(name).annotation("argocd.argoproj.io/tracking-id", &format!("{app}:/ConfigMap:shop/{name}"))
-    };
-    let app = |namespace: &str, name: &str, resources: Value| {
-        object("argoproj.io", "Application", namespace, name).with_content(json!({"status": {"resources": resources}}))
-    };
-    let listed = |name: &str| json!([{"kind": "ConfigMap", "namespace": "shop", "name": name}]);
-    let mut remote = app("argocd", "edge", listed("d"));
+    let mut remote = application("argocd", "edge", argo_resources("d"));
     remote.content["spec"] = json!({"destination": {"server": "https://edge"}});
     check(
         vec![
-            tracked("a", "web"),
-            tracked("b", "web"),
-            tracked("c", "teams_web"),
-            tracked("d", "edge"),
-            tracked("e", "gone"),
+            tracked_by_argo("a", "web"),
+            tracked_by_argo("b", "web"),
+            tracked_by_argo("c", "teams_web"),
+            tracked_by_argo("d", "edge"),
+            tracked_by_argo("e", "gone"),
             cm("f").annotation("argocd.argoproj.io/tracking-id", "web:/ConfigMap:shop/a"),
-            tracked("g", "web").annotation("argocd.argoproj.io/hook", "PreSync"),
-            tracked("h", "web").label("argocd.argoproj.io/instance", "other"),
+            tracked_by_argo("g", "web").annotation("argocd.argoproj.io/hook", "PreSync"),
+            tracked_by_argo("h", "web").label("argocd.argoproj.io/instance", "other"),
         ],
         vec![
-            app("argocd", "web", listed("a")),
-            app("teams", "web", listed("c")),
+            application("argocd", "web", argo_resources("a")),
+            application("teams", "web", argo_resources("c")),
             remote,
-            app("argocd", "other", json!([])),
+            application("argocd", "other", json!([])),
         ],
         &[
             "a managed application/web -n argocd",
@@ -286,46 +297,57 @@ fn kapp_app(name: &str, spec: &str) -> Resource {
     object("", "ConfigMap", "kapp", name).label("kapp.k14s.io/is-app", "").with_content(json!({"data": {"spec": spec}}))
 }
 
+fn readable_kapp_app() -> Resource {
+    kapp_app("web", r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#)
+}
+
+fn kapp_objects() -> Vec<ObjectMetadata> {
+    vec![kapp("a", "1"), kapp("b", "2"), cm("c").label("kapp.k14s.io/app", "1")]
+}
+
 #[test]
 fn kapp_apps_are_found_by_value_and_an_unreadable_one_leaves_orphans_open() {
-    let good = || kapp_app("web", r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#);
-    let objects = || vec![kapp("a", "1"), kapp("b", "2"), cm("c").label("kapp.k14s.io/app", "1")];
-    check(objects(), vec![good()], &["a managed app/web -n kapp", "b orphaned app/2", "c copied app/web -n kapp"]);
     check(
-        objects(),
-        vec![good(), kapp_app("broken", "{")],
+        kapp_objects(),
+        vec![readable_kapp_app()],
+        &["a managed app/web -n kapp", "b orphaned app/2", "c copied app/web -n kapp"],
+    );
+    check(
+        kapp_objects(),
+        vec![readable_kapp_app(), kapp_app("broken", "{")],
         &["a managed app/web -n kapp", "b unknown an owner of kapp could not be read", "c copied app/web -n kapp"],
     );
 }
 
+fn apply_set_id(name: &str) -> String {
+    schemes::applyset::id_of(&ObjectId::new("", "Secret", "shop", name))
+}
+
+fn apply_set_parent(name: &str, of: &str) -> ObjectMetadata {
+    object("", "Secret", "shop", name)
+        .label("applyset.kubernetes.io/id", &apply_set_id(of))
+        .annotation("applyset.kubernetes.io/contains-group-kinds", "ConfigMap")
+}
+
+fn apply_set_member(object: ObjectMetadata, of: &str) -> ObjectMetadata {
+    object.label("applyset.kubernetes.io/part-of", &apply_set_id(of))
+}
+
 #[test]
 fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
-    let parent = |name: &str, of: &str| {
-        let id = crate::ownership::schemes::applyset::id_of(&crate::kubernetes::object::ObjectId::new(
-            "", "Secret", "shop", of,
-        ));
-        object("", "Secret", "shop", name)
-            .label("applyset.kubernetes.io/id", &id)
-            .annotation("applyset.kubernetes.io/contains-group-kinds", "ConfigMap")
-    };
-    let member = |object: ObjectMetadata, of: &str| {
-        let id = crate::ownership::schemes::applyset::id_of(&crate::kubernetes::object::ObjectId::new(
-            "", "Secret", "shop", of,
-        ));
-        object.label("applyset.kubernetes.io/part-of", &id)
-    };
     let snapshot = snapshot(
         vec![
-            member(cm("a"), "set"),
-            member(object("", "ConfigMap", "elsewhere", "b"), "set"),
-            member(object("", "Service", "shop", "c"), "set"),
-            member(cm("d"), "forged"),
-            member(cm("e"), "gone"),
-            member(cm("f-copied-where-kubectl-looks"), "set").writer("operator", "applyset.kubernetes.io/part-of"),
-            member(object("", "Endpoints", "shop", "g-copied-where-it-does-not"), "set")
+            apply_set_member(cm("a"), "set"),
+            apply_set_member(object("", "ConfigMap", "elsewhere", "b"), "set"),
+            apply_set_member(object("", "Service", "shop", "c"), "set"),
+            apply_set_member(cm("d"), "forged"),
+            apply_set_member(cm("e"), "gone"),
+            apply_set_member(cm("f-copied-where-kubectl-looks"), "set")
                 .writer("operator", "applyset.kubernetes.io/part-of"),
-            parent("set", "set"),
-            parent("copy-of-a-parent", "forged"),
+            apply_set_member(object("", "Endpoints", "shop", "g-copied-where-it-does-not"), "set")
+                .writer("operator", "applyset.kubernetes.io/part-of"),
+            apply_set_parent("set", "set"),
+            apply_set_parent("copy-of-a-parent", "forged"),
         ],
         vec![],
     );
@@ -341,17 +363,19 @@ fn apply_set_parents_are_read_from_metadata_and_must_be_genuine() {
     assert_eq!(of("set"), "set system");
 }
 
+fn cli_utils_object(name: &str) -> ObjectMetadata {
+    cm(name).annotation(OWNING, "x").writer("kubectl", OWNING)
+}
+
 #[test]
 fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
-    const OWNING: &str = "config.k8s.io/owning-inventory";
-    let marked = |name: &str| cm(name).annotation(OWNING, "x").writer("kubectl", OWNING);
-    let mut on_the_server = marked("c-server-side");
+    let mut on_the_server = cli_utils_object("c-server-side");
     on_the_server.managed_fields[0].applies = true;
     let inventory = object("", "ConfigMap", "shop", "inventory").label("cli-utils.sigs.k8s.io/inventory-id", "x");
     check(
         vec![
-            marked("a-listed"),
-            marked("b-not-listed").annotation(last_applied::KUBECTL, "/ConfigMap/shop/b-not-listed"),
+            cli_utils_object("a-listed"),
+            cli_utils_object("b-not-listed").annotation(last_applied::KUBECTL, "/ConfigMap/shop/b-not-listed"),
             on_the_server,
             cm("d-applied-by-a-person").annotation(OWNING, "x").writer("kubectl-client-side-apply", OWNING),
         ],
@@ -365,27 +389,37 @@ fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
     );
 }
 
+fn git_source(url: &str) -> flux_v1::GitSource {
+    flux_v1::GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] }
+}
+
+fn flux_v1_mark(name: &str, url: &str) -> String {
+    flux_v1::mark(&git_source(url).sync_set(), &format!("shop:configmap/{name}"))
+}
+
+fn synced(name: &str) -> ObjectMetadata {
+    cm(name).label(flux_v1::MARK, &flux_v1_mark(name, "git@h:o/r"))
+}
+
+fn flux_v1_objects() -> Vec<ObjectMetadata> {
+    vec![
+        synced("a-synced"),
+        cm("b-copied").label(flux_v1::MARK, &flux_v1_mark("a-synced", "git@h:o/r")),
+        cm("c-foreign").label(flux_v1::MARK, &flux_v1_mark("c-foreign", "git@other:o/r")),
+        cm("d-malformed").label(flux_v1::MARK, "true"),
+        cm("e-legacy").label(flux_v1::LEGACY_MARK, &flux_v1_mark("e-legacy", "git@h:o/r")),
+        synced("f-referring").referring_to("x"),
+        applied(synced("g-taken-over"), "gone"),
+        synced("h-child").controlled_by("x"),
+    ]
+}
+
 #[test]
 fn flux_v1_members_are_verified_and_other_marks_classified() {
-    let source = |url: &str| flux_v1::GitSource { url: url.to_owned(), branch: "master".to_owned(), paths: vec![] };
-    let mark = |name: &str, url: &str| flux_v1::mark(&source(url).sync_set(), &format!("shop:configmap/{name}"));
-    let synced = |name: &str| cm(name).label(flux_v1::MARK, &mark(name, "git@h:o/r"));
     let fluxd = object("apps", "Deployment", "flux", "fluxd").with_content(json!({
         "spec": {"template": {"spec": {"containers": [{"args": ["--git-url=git@h:o/r"]}]}}},
         "status": {"availableReplicas": 1},
     }));
-    let objects = || {
-        vec![
-            synced("a-synced"),
-            cm("b-copied").label(flux_v1::MARK, &mark("a-synced", "git@h:o/r")),
-            cm("c-foreign").label(flux_v1::MARK, &mark("c-foreign", "git@other:o/r")),
-            cm("d-malformed").label(flux_v1::MARK, "true"),
-            cm("e-legacy").label(flux_v1::LEGACY_MARK, &mark("e-legacy", "git@h:o/r")),
-            synced("f-referring").referring_to("x"),
-            applied(synced("g-taken-over"), "gone"),
-            synced("h-child").controlled_by("x"),
-        ]
-    };
     let rest = [
         "d-malformed copied source/unknown",
         "e-legacy leaked deployment/fluxd -n flux",
@@ -398,15 +432,17 @@ fn flux_v1_members_are_verified_and_other_marks_classified() {
         "b-copied copied source/unknown",
         "c-foreign orphaned source/unknown",
     ];
-    check(objects(), vec![fluxd.clone()], &[&first[..], &rest[..]].concat());
+    check(flux_v1_objects(), vec![fluxd.clone()], &[&first[..], &rest[..]].concat());
 
-    let snapshot_of_both = snapshot(objects(), vec![fluxd]);
-    let given =
-        ExtraOwners { described: vec![(&flux_v1::SCHEME, source("git@other:o/r").record())], ..ExtraOwners::default() };
+    let snapshot_of_both = snapshot(flux_v1_objects(), vec![fluxd]);
+    let given = ExtraOwners {
+        described: vec![(&flux_v1::SCHEME, git_source("git@other:o/r").record())],
+        ..ExtraOwners::default()
+    };
     let said = statuses(&Index::build_with(&snapshot_of_both, &given));
     assert_eq!(said[2], "c-foreign managed source/ssh://git@other/o/r master");
 
-    let alone = snapshot(objects(), vec![]);
+    let alone = snapshot(flux_v1_objects(), vec![]);
     assert!(
         statuses(&Index::build(&alone))[0].starts_with("a-synced copied"),
         "one mark on two objects, and no source to tell them apart"
@@ -425,21 +461,25 @@ fn a_fluxd_that_cannot_be_read_leaves_its_marks_open() {
     check(vec![marked], vec![fluxd], &["a unknown an owner of flux-v1 could not be read"]);
 }
 
+fn qbec_object(name: &str) -> ObjectMetadata {
+    cm(name).label("qbec.io/application", "shop").label("qbec.io/environment", "dev")
+}
+
+fn with_own_last_applied(object: ObjectMetadata) -> ObjectMetadata {
+    let identity = format!("/ConfigMap/shop/{}", object.id.name);
+    object.annotation(qbec::LAST_APPLIED, &identity)
+}
+
 #[test]
 fn qbec_scopes_are_owners_as_long_as_an_object_names_them() {
-    let shop = |name: &str| cm(name).label("qbec.io/application", "shop").label("qbec.io/environment", "dev");
-    let own = |object: ObjectMetadata| {
-        let identity = format!("/ConfigMap/shop/{}", object.id.name);
-        object.annotation(qbec::LAST_APPLIED, &identity)
-    };
     check(
         vec![
-            own(shop("a")),
-            own(shop("b").label("qbec.io/tag", "pr-1")),
-            own(shop("c").label("qbec.io/tag", "")),
-            shop("d").annotation(qbec::LAST_APPLIED, "/ConfigMap/shop/a"),
-            shop("e").writer("some-operator", "qbec.io/application"),
-            own(cm("f").label("qbec.io/environment", "dev")),
+            with_own_last_applied(qbec_object("a")),
+            with_own_last_applied(qbec_object("b").label("qbec.io/tag", "pr-1")),
+            with_own_last_applied(qbec_object("c").label("qbec.io/tag", "")),
+            qbec_object("d").annotation(qbec::LAST_APPLIED, "/ConfigMap/shop/a"),
+            qbec_object("e").writer("some-operator", "qbec.io/application"),
+            with_own_last_applied(cm("f").label("qbec.io/environment", "dev")),
         ],
         vec![],
         &[
@@ -455,12 +495,11 @@ fn qbec_scopes_are_owners_as_long_as_an_object_names_them() {
 
 #[test]
 fn owners_of_different_systems_conflict_and_copied_labels_do_not() {
-    let good = || kapp_app("web", r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#);
     let both = applied(kapp("a", "1"), "apps");
     let copied = flux(kapp("b", "1"), "apps");
     check(
         vec![both, copied],
-        vec![good(), kustomization("apps", &[])],
+        vec![readable_kapp_app(), kustomization("apps", &[])],
         &["a conflict kustomization/apps -n flux-system + app/web -n kapp", "b managed app/web -n kapp"],
     );
 }
@@ -491,13 +530,14 @@ fn an_owner_kind_that_could_not_be_read_leaves_orphans_open() {
     }
 }
 
+fn leaked_object() -> ObjectMetadata {
+    let mut object = applied(cm("a"), "apps");
+    object.managed_fields[0].time = parse_time("2026-05-31T23:59:00Z");
+    object
+}
+
 #[test]
 fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
-    let leaked = || {
-        let mut object = applied(cm("a"), "apps");
-        object.managed_fields[0].time = parse_time("2026-05-31T23:59:00Z");
-        object
-    };
     type OwnerChange = fn(&mut Resource, &mut ObjectMetadata);
     let rows: [(&str, OwnerChange, bool); 7] = [
         ("ready", |_, _| (), true),
@@ -509,7 +549,7 @@ fn what_a_restless_owner_says_of_leaks_is_not_trusted() {
         ("object written since", |_, object| object.managed_fields[0].time = parse_time("2026-06-01T00:00:01Z"), false),
     ];
     for (name, change, trusted) in rows {
-        let (mut owner, mut object) = (kustomization("apps", &[]), leaked());
+        let (mut owner, mut object) = (kustomization("apps", &[]), leaked_object());
         change(&mut owner, &mut object);
         let snapshot = snapshot(vec![object], vec![owner]);
         let index = Index::build(&snapshot);
@@ -533,17 +573,22 @@ fn an_owner_with_another_version_in_its_second_reading_changed() {
     assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().status, OwnerStatus::Changed);
 }
 
+fn may_live_elsewhere(full: Vec<Resource>) -> bool {
+    let snapshot = snapshot(vec![applied(cm("a"), "gone")], full);
+    let index = Index::build(&snapshot);
+    let OwnershipStatus::Orphaned(claim) = index.status(&snapshot.objects[0]) else { panic!("not orphaned") };
+    index.may_live_elsewhere(&claim)
+}
+
 #[test]
 fn without_an_owner_of_the_kind_owners_may_live_elsewhere() {
-    let orphan = |full: Vec<Resource>| {
-        let snapshot = snapshot(vec![applied(cm("a"), "gone")], full);
-        let index = Index::build(&snapshot);
-        let OwnershipStatus::Orphaned(claim) = index.status(&snapshot.objects[0]) else { panic!("not orphaned") };
-        index.may_live_elsewhere(&claim)
-    };
-    assert!(orphan(vec![]));
-    assert!(orphan(vec![release("x", &[])]), "a HelmRelease is no evidence of Kustomizations here");
-    assert!(!orphan(vec![kustomization("x", &[])]));
+    assert!(may_live_elsewhere(vec![]));
+    assert!(may_live_elsewhere(vec![release("x", &[])]), "a HelmRelease is no evidence of Kustomizations here");
+    assert!(!may_live_elsewhere(vec![kustomization("x", &[])]));
+}
+
+fn written_by_controller(object: ObjectMetadata) -> ObjectMetadata {
+    flux(object, "apps").writer("kustomize-controller", KS[0])
 }
 
 #[test]
@@ -552,12 +597,11 @@ fn a_v1beta1_kustomization_selects_by_label_in_the_kinds_of_its_snapshot() {
     owner.content["status"] = ready(json!({"status": {"snapshot": {"checksum": "new", "entries": [
         {"namespace": "shop", "kinds": {"/v1, Kind=ConfigMap": "ConfigMap"}}]}}}))["status"]
         .clone();
-    let by_kubectl = |object: ObjectMetadata| flux(object, "apps").writer("kustomize-controller", KS[0]);
     check(
         vec![
-            by_kubectl(cm("a")),
-            by_kubectl(object("", "Secret", "shop", "b")),
-            by_kubectl(object("", "ConfigMap", "x", "c")),
+            written_by_controller(cm("a")),
+            written_by_controller(object("", "Secret", "shop", "b")),
+            written_by_controller(object("", "ConfigMap", "x", "c")),
         ],
         vec![owner],
         &[
@@ -589,16 +633,9 @@ fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it
         ("secrets", "orphaned", true),
     ];
     for (subject, orphan, trusted) in rows {
-        let gap = |message: &str| Gap {
-            kind: GapKind::Forbidden,
-            subject: subject.to_owned(),
-            namespace: None,
-            message: message.to_owned(),
-        };
-        let mut leaked = applied(cm("a"), "apps");
-        leaked.managed_fields[0].time = parse_time("2026-05-31T23:59:00Z");
-        let mut snapshot = snapshot(vec![leaked, applied(cm("b"), "gone")], vec![kustomization("apps", &[])]);
-        snapshot.gaps = vec![gap("no")];
+        let mut snapshot = snapshot(vec![leaked_object(), applied(cm("b"), "gone")], vec![kustomization("apps", &[])]);
+        let (kind, message) = (GapKind::Forbidden, "no".to_owned());
+        snapshot.gaps = vec![Gap { kind, subject: subject.to_owned(), namespace: None, message }];
         let index = Index::build(&snapshot);
         let [a, b] = &snapshot.objects[..] else { panic!("two objects") };
         let OwnershipStatus::Leaked(claim) = index.status(a) else { panic!("{:?}", index.status(a)) };

@@ -43,9 +43,13 @@ fn tracked(name: &str) -> ObjectMetadata {
     object("", "ConfigMap", "shop", name).annotation("argocd.argoproj.io/tracking-id", &id)
 }
 
+fn secret_access(name: &str) -> Access {
+    Access { id: ObjectId::new("", "Secret", "flux-system", name), key: None }
+}
+
 fn hub(owners: Vec<Resource>) -> Hub {
-    let secret = |name: &str| Access { id: ObjectId::new("", "Secret", "flux-system", name), key: None };
-    let addresses = [(secret("this"), "https://10.0.0.1:6443/"), (secret("other"), "https://10.0.0.2:6443")];
+    let addresses =
+        [(secret_access("this"), "https://10.0.0.1:6443/"), (secret_access("other"), "https://10.0.0.2:6443")];
     let addresses = addresses.into_iter().map(|(access, address)| (access, address.to_owned())).collect();
     Hub { owners, addresses, this: Some(THIS.to_owned()), ..Hub::default() }
 }
@@ -151,11 +155,14 @@ fn without_an_address_of_its_own_this_cluster_has_no_owner_in_the_hub() {
     assert_eq!(statuses(&here, hub), ["a unknown"]);
 }
 
+fn kustomization_of_hub(name: &str) -> Resource {
+    kustomization(name, Value::Null, &[])
+}
+
 #[test]
 fn owners_with_another_version_and_new_owners_changed() {
-    let owner = |name: &str| kustomization(name, Value::Null, &[]);
-    let earlier = hub(vec![owner("a"), owner("b")]);
-    let mut later = hub(vec![owner("a"), owner("b"), owner("c")]);
+    let earlier = hub(vec![kustomization_of_hub("a"), kustomization_of_hub("b")]);
+    let mut later = hub(vec![kustomization_of_hub("a"), kustomization_of_hub("b"), kustomization_of_hub("c")]);
     later.owners[1].object.resource_version = "2".into();
     let changed = later.since(&earlier).changed;
     assert_eq!(changed.len(), 2, "{changed:?}");

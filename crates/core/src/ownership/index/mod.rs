@@ -30,7 +30,7 @@ pub struct ExtraOwners {
     pub hub: Option<Hub>,
 }
 
-/// A live owner.
+/// A live owner, with what it recorded.
 #[derive(Clone, Debug)]
 pub struct Owner<'a> {
     pub id: OwnerId,
@@ -40,7 +40,6 @@ pub struct Owner<'a> {
     pub object: Option<&'a ObjectMetadata>,
     /// Its object with content, where that was read in full.
     pub full: Option<&'a Resource>,
-    /// Recorded members.
     pub members: Members,
     /// Members that the owner itself announces to prune.
     pub prunable: Vec<ObjectId>,
@@ -266,8 +265,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Matches recorded members with live objects. The namespace of a cluster-scoped member is dropped, as the API server
-    /// drops it.
+    /// Matches recorded members with live objects, without the namespace of cluster-scoped members: the API
+    /// server drops it too.
     fn record_members(&mut self) {
         let cluster_scoped = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
         let cluster_scoped: HashSet<GroupKind> = cluster_scoped.map(ResourceType::group_kind).collect();

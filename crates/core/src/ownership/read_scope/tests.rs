@@ -24,8 +24,8 @@ fn ready(mut content: Value) -> Value {
 
 fn inventory(dice: &mut Dice, objects: &[ObjectMetadata]) -> Value {
     let kept: Vec<&ObjectMetadata> = objects.iter().filter(|_| dice.one_in(3)).collect();
-    let entry = |object: &&ObjectMetadata| json!({"id": crate::ownership::schemes::inventory_id::format(&object.id), "v": "v1"});
-    ready(json!({"status": {"inventory": {"entries": kept.iter().map(entry).collect::<Vec<_>>()}}}))
+    let ids = kept.iter().map(|object| crate::ownership::schemes::inventory_id::format(&object.id));
+    ready(json!({"status": {"inventory": {"entries": ids.map(|id| json!({"id": id, "v": "v1"})).collect::<Vec<_>>()}}}))
 }
 
 fn source() -> flux_v1::GitSource {

@@ -42,21 +42,24 @@ fn kinds_without_rules_go_by_generation_and_conditions() {
     assert_eq!(ready(&deleted, &json!({})), Readiness::Terminating);
 }
 
-#[test]
-fn workloads_go_by_their_counts() {
-    let deployment = |all: i64, updated: i64, available: i64| {
-        json!({"spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": all, "updatedReplicas": updated,
+fn deployment(all: i64, updated: i64, available: i64) -> Value {
+    json!({"spec": {"replicas": 2}, "status": {"observedGeneration": 1, "replicas": all, "updatedReplicas": updated,
             "readyReplicas": available, "availableReplicas": available}})
-    };
-    let set = |current: &str, partition: i64| {
-        json!({"spec": {"replicas": 2, "updateStrategy": {"rollingUpdate": {"partition": partition}}}, "status": {
+}
+
+fn stateful_set(current: &str, partition: i64) -> Value {
+    json!({"spec": {"replicas": 2, "updateStrategy": {"rollingUpdate": {"partition": partition}}}, "status": {
             "replicas": 2, "readyReplicas": 2, "currentReplicas": 2, "updatedReplicas": 1, "currentRevision": current,
             "updateRevision": "b"}})
-    };
-    let daemons = |ready: i64| {
-        json!({"status": {"observedGeneration": 1, "desiredNumberScheduled": 3, "currentNumberScheduled": 3,
+}
+
+fn daemon_set(ready: i64) -> Value {
+    json!({"status": {"observedGeneration": 1, "desiredNumberScheduled": 3, "currentNumberScheduled": 3,
             "updatedNumberScheduled": 3, "numberAvailable": ready, "numberReady": ready}})
-    };
+}
+
+#[test]
+fn workloads_go_by_their_counts() {
     let rows = [
         ("Deployment", 'r', deployment(2, 2, 2)),
         ("Deployment", 'p', deployment(3, 2, 2)),
@@ -64,12 +67,12 @@ fn workloads_go_by_their_counts() {
         ("Deployment", 'p', deployment(2, 2, 1)),
         ("Deployment", 'p', json!({})),
         ("Deployment", 'f', conditions(&[("Progressing", "False", "ProgressDeadlineExceeded")])),
-        ("StatefulSet", 'r', set("b", 0)),
-        ("StatefulSet", 'p', set("a", 0)),
-        ("StatefulSet", 'r', set("a", 1)),
+        ("StatefulSet", 'r', stateful_set("b", 0)),
+        ("StatefulSet", 'p', stateful_set("a", 0)),
+        ("StatefulSet", 'r', stateful_set("a", 1)),
         ("StatefulSet", 'r', json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})),
-        ("DaemonSet", 'r', daemons(3)),
-        ("DaemonSet", 'p', daemons(2)),
+        ("DaemonSet", 'r', daemon_set(3)),
+        ("DaemonSet", 'p', daemon_set(2)),
         ("DaemonSet", 'p', json!({})),
         ("ReplicaSet", 'r', json!({"spec": {"replicas": 0}})),
         ("ReplicaSet", 'p', json!({"spec": {"replicas": 1}})),

@@ -20,7 +20,6 @@ pub const SCHEMA: &str = "kubectl-gitops/inventory/v1";
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryDocument {
-    /// Always [`SCHEMA`].
     pub schema: &'static str,
     /// Identity of the cluster.
     pub cluster: ClusterIdentity,
@@ -28,7 +27,6 @@ pub struct InventoryDocument {
     pub taken: DateTime<Utc>,
     /// True if everything could be read.
     pub complete: bool,
-    /// Reads that failed.
     pub gaps: Vec<Gap>,
     /// All objects that were read, by status.
     pub totals: Totals,
@@ -71,7 +69,6 @@ pub enum Body {
     Findings(Vec<Finding>),
     /// Owners, their objects and dependents, nested.
     Tree(Vec<tree::TreeNode>),
-    /// One object explained.
     Explanation(Box<explain::Explanation>),
 }
 
@@ -137,7 +134,6 @@ pub struct OwnerSummary {
     /// Revision that it applied last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Number of members.
     pub objects: usize,
     /// Number of members that the filter shows, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -72,7 +72,7 @@ pub struct OwnerLink {
 }
 
 impl InventoryReport<'_, '_> {
-    /// Explains an object.
+    /// Explains the status of an object: its claims, and the owners that recorded it.
     pub fn explain(&self, object: &ObjectMetadata) -> Explanation {
         let index = self.index;
         let status = index.status(object);

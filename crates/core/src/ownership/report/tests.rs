@@ -119,6 +119,11 @@ fn members_show_their_live_state() {
     );
 }
 
+fn missing_members(cluster: &Snapshot) -> usize {
+    let index = Index::build(cluster);
+    InventoryReport::new(&index, &[]).summary(index.owner(&ks("apps")).unwrap()).missing
+}
+
 #[test]
 fn what_was_not_read_is_not_called_missing() {
     let mut cluster = cluster();
@@ -127,21 +132,17 @@ fn what_was_not_read_is_not_called_missing() {
         resource_type("", "ConfigMap", "configmaps", true),
         resource_type("apps", "Deployment", "deployments", true),
     ];
-    let missing = |cluster: &Snapshot| {
-        let index = Index::build(cluster);
-        InventoryReport::new(&index, &[]).summary(index.owner(&ks("apps")).unwrap()).missing
-    };
-    assert_eq!(missing(&cluster), 1);
+    assert_eq!(missing_members(&cluster), 1);
     let gap =
         |kind, subject: &str| vec![Gap { kind, subject: subject.to_owned(), namespace: None, message: String::new() }];
     cluster.gaps = gap(GapKind::Forbidden, "secrets");
-    assert_eq!(missing(&cluster), 0);
+    assert_eq!(missing_members(&cluster), 0);
     cluster.gaps = gap(GapKind::StaleGroup, "v1");
-    assert_eq!(missing(&cluster), 0);
+    assert_eq!(missing_members(&cluster), 0);
     cluster.gaps = gap(GapKind::Forbidden, "pods");
-    assert_eq!(missing(&cluster), 1);
+    assert_eq!(missing_members(&cluster), 1);
     cluster.types.remove(0);
-    assert_eq!(missing(&cluster), 0, "a kind that was not looked for");
+    assert_eq!(missing_members(&cluster), 0, "a kind that was not looked for");
 }
 
 #[test]

@@ -10,7 +10,6 @@ use crate::kubernetes::object::ObjectMetadata;
 /// An object with a claim of the system that a report is about.
 #[derive(Clone, Debug)]
 pub struct LabelledObject<'a> {
-    /// The object.
     pub object: &'a ObjectMetadata,
     /// Its claim, resolved to a live owner where there is one.
     pub claim: Claim,

@@ -34,8 +34,8 @@ pub struct Scheme {
 
     /// Labels and annotations that members carry; `claim` is called for objects with at least one of them.
     pub member_keys: &'static [MetadataKey],
-    /// Label selectors that together match every object for which `claim` returns a claim. Empty where members are
-    /// recognised by annotations.
+    /// Label selectors that together match every object for which `claim` returns a claim. Empty if annotations
+    /// identify the members.
     pub selectors: &'static [&'static str],
     /// Further labels and annotations that the functions of the scheme read.
     pub other_keys: &'static [&'static str],
@@ -198,7 +198,7 @@ pub enum GcEligibility {
 pub enum MetadataKey {
     /// Label key; the server can select by it.
     Label(&'static str),
-    /// Annotation key.
+    /// Annotation key; the server cannot select by it.
     Annotation(&'static str),
 }
 
@@ -253,7 +253,6 @@ pub struct Record {
     pub is_unresolvable: bool,
     /// Argument of [`Scheme::verify`] for objects of this owner.
     pub verification_key: Option<String>,
-    /// Recorded members.
     pub members: Members,
     /// Members that the owner itself announces to prune.
     pub prunable: Vec<ObjectId>,

@@ -20,14 +20,12 @@ pub struct Protection {
 pub struct ProtectionKey {
     /// Label or annotation key.
     pub key: &'static str,
-    /// Values that protect.
     pub values: ProtectedValues,
 }
 
 /// Values of a key that protect an object. Values are compared without case and surrounding spaces.
 #[derive(Clone, Copy, Debug)]
 pub enum ProtectedValues {
-    /// Every value.
     Any,
     /// Every value but these.
     Except(&'static [&'static str]),

@@ -85,8 +85,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
 /// kubectl prunes by the label alone, also objects with a label that an operator copied. But an object of an operator
 /// outside of the parent's scope was never a member.
 fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
-    let owns_label = |writer: &&ManagedFieldsEntry| writer.labels.iter().any(|label| PART_OF.contains(&&**label));
-    let mut writers = object.managed_fields.iter().filter(owns_label).peekable();
+    let mut writers = object.managed_fields.iter().filter(|writer| owns_label(writer)).peekable();
     let is_by_others = writers.peek().is_some() && writers.all(|writer| !writer.manager.starts_with("kubectl"));
     if is_by_others && kubectl_names_object(object) != Some(true) {
         return GcEligibility::WrittenByOthers(
@@ -94,6 +93,10 @@ fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
         );
     }
     GcEligibility::Normal
+}
+
+fn owns_label(writer: &ManagedFieldsEntry) -> bool {
+    writer.labels.iter().any(|label| PART_OF.contains(&&**label))
 }
 
 fn has_id(object: &ObjectMetadata) -> bool {
@@ -115,15 +118,17 @@ fn owner(object: &ObjectMetadata, _: &Value) -> Option<Record> {
 
 /// Returns the scope in `contains-group-kinds` and `additional-namespaces`. Without a list of kinds, kubectl discovers them.
 fn scope(parent: &ObjectMetadata) -> Scope {
-    let items = |list: &'static [&'static str; 2]| {
-        annotation(parent, *list).map(|text| text.split(',').map(str::trim).filter(|item| !item.is_empty()))
-    };
-    let kinds = items(&KINDS).map(|kinds| kinds.map(group_kind).collect());
+    let kinds = items(parent, KINDS).map(|kinds| kinds.map(group_kind).collect());
     let namespaces = (!parent.id.namespace.is_empty()).then(|| {
         let own = ["", &*parent.id.namespace].into_iter().map(Into::into);
-        own.chain(items(&NAMESPACES).into_iter().flatten().map(Into::into)).collect()
+        own.chain(items(parent, NAMESPACES).into_iter().flatten().map(Into::into)).collect()
     });
     Scope(vec![Area { namespaces, kinds }])
+}
+
+/// Returns the items of a list that an annotation holds.
+fn items<'a>(parent: &'a ObjectMetadata, keys: [&str; 2]) -> Option<impl Iterator<Item = &'a str> + use<'a>> {
+    annotation(parent, keys).map(|text| text.split(',').map(str::trim).filter(|item| !item.is_empty()))
 }
 
 /// Parses `Deployment.apps`, split at the first dot; core kinds have none.
@@ -216,11 +221,11 @@ mod tests {
 
     #[test]
     fn the_tool_ends_at_the_last_slash() {
-        let parent = |tooling| object("", "Secret", "test", "my-set").annotation(TOOLING[0], tooling);
         for (tooling, expected) in
             [("kubectl/v1.36.3", "kubectl"), ("helm/v3", "helm"), ("example.com/tool/why", "example.com/tool")]
         {
-            assert_eq!(tool(&parent(tooling)), Some(expected));
+            let parent = object("", "Secret", "test", "my-set").annotation(TOOLING[0], tooling);
+            assert_eq!(tool(&parent), Some(expected));
         }
     }
 
@@ -231,21 +236,30 @@ mod tests {
         assert_eq!(claim(&member.referring_to("y")).unwrap().strength, Strength::Contradicted);
     }
 
+    fn member() -> ObjectMetadata {
+        object("", "ConfigMap", "test", "cm").label(PART_OF[0], "x")
+    }
+
+    fn applied_under_another_name(named: &str) -> ObjectMetadata {
+        member().writer("ci-bot", PART_OF[0]).annotation(KUBECTL, named)
+    }
+
     #[test]
     fn a_label_that_kubectl_did_not_write_is_not_normal() {
-        let member = || object("", "ConfigMap", "test", "cm").label(PART_OF[0], "x");
-        let applied = |named: &str| member().writer("ci-bot", PART_OF[0]).annotation(KUBECTL, named);
         let rows = [
             ("stripped", member(), true),
             ("kubectl", member().writer("kubectl-client-side-apply", PART_OF[0]), true),
             ("by hand", member().writer("kubectl-label", PART_OF[0]), true),
             ("operator", member().writer("shop-operator", PART_OF[0]), false),
-            ("kubectl under another name", applied("/ConfigMap/test/cm"), true),
+            ("kubectl under another name", applied_under_another_name("/ConfigMap/test/cm"), true),
         ];
         for (name, object, normal) in rows {
             assert_eq!(gc_eligibility(&object) == GcEligibility::Normal, normal, "{name}");
             assert_eq!(claim(&object).unwrap().strength, Strength::Bare, "{name}");
         }
-        assert_eq!(claim(&applied("/ConfigMap/test/other")).unwrap().strength, Strength::Contradicted);
+        assert_eq!(
+            claim(&applied_under_another_name("/ConfigMap/test/other")).unwrap().strength,
+            Strength::Contradicted
+        );
     }
 }

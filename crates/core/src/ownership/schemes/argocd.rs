@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::helm;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength, label_strength};
 use crate::ownership::scheme::hub::{HubRules, HubTarget};
@@ -88,10 +88,9 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
 
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let id = OwnerId::new(SCHEME.system, KIND, &object.id.namespace, &object.id.name);
-    let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let resources = content.pointer("/status/resources").and_then(Value::as_array);
     let listed: Result<Vec<(ObjectId, bool)>, String> = resources.into_iter().flatten().map(resource).collect();
-    let (server, name) = (text("/spec/destination/server"), text("/spec/destination/name"));
+    let (server, name) = (text_at(content, "/spec/destination/server"), text_at(content, "/spec/destination/name"));
     let here = is_in_cluster(server, name);
     let mut prunable = vec![];
     let members = match (listed, resources) {
@@ -103,11 +102,13 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
             if here { Members::Listed(ids) } else { Members::Remote(ids) }
         }
     };
-    let health = text("/status/health/status");
-    let status = match text("/status/operationState/phase") {
+    let health = text_at(content, "/status/health/status");
+    let status = match text_at(content, "/status/operationState/phase") {
         "Running" | "Terminating" => OwnerStatus::Reconciling,
         phase @ ("Failed" | "Error") => OwnerStatus::NotReady(format!("its last operation: {phase}")),
-        _ if text("/status/sync/status") == "Unknown" => OwnerStatus::NotReady("its sync status is Unknown".to_owned()),
+        _ if text_at(content, "/status/sync/status") == "Unknown" => {
+            OwnerStatus::NotReady("its sync status is Unknown".to_owned())
+        }
         _ if ["Degraded", "Missing", "Unknown"].contains(&health) => {
             OwnerStatus::NotReady(format!("its health is {health}"))
         }
@@ -119,13 +120,12 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
 }
 
 fn resource(entry: &Value) -> Result<(ObjectId, bool), String> {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (kind, name) = (text("kind"), text("name"));
+    let (kind, name) = (text_at(entry, "/kind"), text_at(entry, "/name"));
     if kind.is_empty() || name.is_empty() {
         return Err("an entry of status.resources has no kind or name".to_owned());
     }
     let prune = entry.get("requiresPruning").and_then(Value::as_bool).unwrap_or_default();
-    Ok((ObjectId::new(text("group"), kind, text("namespace"), name), prune))
+    Ok((ObjectId::new(text_at(entry, "/group"), kind, text_at(entry, "/namespace"), name), prune))
 }
 
 fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
@@ -166,31 +166,49 @@ mod tests {
     use super::*;
     use crate::testing::{Build, object};
 
+    fn web() -> ObjectMetadata {
+        object("apps", "Deployment", "prod", "web")
+    }
+
+    fn application_id(namespace: &str, name: &str) -> OwnerId {
+        OwnerId::new("argocd", "Application", namespace, name)
+    }
+
     #[test]
     fn every_tracking_id_of_the_reference() {
-        let web = || object("apps", "Deployment", "prod", "web");
         let role = object("rbac.authorization.k8s.io", "ClusterRole", "", "system:web");
-        let app = |ns, name| OwnerId::new("argocd", "Application", ns, name);
         let rows = [
-            (web(), "web:apps/Deployment:prod/web", Some((app("", "web"), Strength::Bound))),
-            (object("", "Service", "prod", "web"), "web:/Service:prod/web", Some((app("", "web"), Strength::Bound))),
-            (web(), "argocd-apps_web:apps/Deployment:prod/web", Some((app("argocd-apps", "web"), Strength::Bound))),
+            (web(), "web:apps/Deployment:prod/web", Some((application_id("", "web"), Strength::Bound))),
+            (
+                object("", "Service", "prod", "web"),
+                "web:/Service:prod/web",
+                Some((application_id("", "web"), Strength::Bound)),
+            ),
+            (
+                web(),
+                "argocd-apps_web:apps/Deployment:prod/web",
+                Some((application_id("argocd-apps", "web"), Strength::Bound)),
+            ),
             (
                 role,
                 "web:rbac.authorization.k8s.io/ClusterRole:prod/system:web",
-                Some((app("", "web"), Strength::Bound)),
+                Some((application_id("", "web"), Strength::Bound)),
             ),
             (
                 object("apps", "Deployment", "staging", "web"),
                 "web:apps/Deployment:prod/web",
-                Some((app("", "web"), Strength::Contradicted)),
+                Some((application_id("", "web"), Strength::Contradicted)),
             ),
             (web(), "web:apps/Deployment:prod", None),
             (web(), "web", None),
             (web(), "", None),
             (web(), "web:apps/x/Deployment:prod/web", None),
             (web(), "web:apps/Deployment:prod/web/x", None),
-            (web().referring_to("x"), "web:apps/Deployment:prod/web", Some((app("", "web"), Strength::Contradicted))),
+            (
+                web().referring_to("x"),
+                "web:apps/Deployment:prod/web",
+                Some((application_id("", "web"), Strength::Contradicted)),
+            ),
         ];
         for (object, tracking_id, expected) in rows {
             let found = claim(&object.annotation(TRACKING_ID, tracking_id)).map(|claim| (claim.owner, claim.strength));

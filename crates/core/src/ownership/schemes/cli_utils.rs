@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::inventory_id;
-use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, text_at};
 use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength, annotation_strength};
 use crate::ownership::scheme::last_applied::kubectl_names_object;
 use crate::ownership::scheme::members::Members;
@@ -80,12 +80,11 @@ enum Operation {
 /// kubectl calls itself `kubectl-client-side-apply`, and `kubectl` only for server-side apply. So an update by `kubectl`
 /// comes from cli-utils, and an apply by `kubectl` may come from a person with a copied manifest.
 fn is_written_by_kubectl(object: &ObjectMetadata, operation: Operation) -> bool {
-    let is_writer = |writer: &ManagedFieldsEntry| {
+    object.managed_fields.iter().any(|writer| {
         &*writer.manager == KUBECTL
             && writer.applies == (operation == Operation::Apply)
             && writer.annotations.iter().any(|key| **key == *OWNING)
-    };
-    object.managed_fields.iter().any(is_writer)
+    })
 }
 
 fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
@@ -128,10 +127,9 @@ fn strict(key: &str) -> Result<ObjectId, String> {
 }
 
 fn resource(entry: &Value) -> Result<ObjectId, String> {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-    match (text("kind"), text("name")) {
+    match (text_at(entry, "/kind"), text_at(entry, "/name")) {
         ("", _) | (_, "") => Err("an entry of spec.resources has no kind or name".to_owned()),
-        (kind, name) => Ok(ObjectId::new(text("group"), kind, text("namespace"), name)),
+        (kind, name) => Ok(ObjectId::new(text_at(entry, "/group"), kind, text_at(entry, "/namespace"), name)),
     }
 }
 
@@ -180,27 +178,41 @@ mod tests {
         assert!(matches!(owner(&group, &broken).unwrap().members, Members::Unreadable(_)));
     }
 
+    fn marked() -> ObjectMetadata {
+        object("", "ConfigMap", "prod", "cm").annotation(OWNING, "x-1")
+    }
+
+    fn with_own_last_applied(object: ObjectMetadata) -> ObjectMetadata {
+        object.annotation(last_applied::KUBECTL, "/ConfigMap/prod/cm")
+    }
+
+    fn updated_by_kubectl() -> ObjectMetadata {
+        marked().writer(KUBECTL, OWNING)
+    }
+
     #[test]
     fn an_update_by_kubectl_is_cli_utils_and_an_apply_may_be_anybodys() {
-        let marked = || object("", "ConfigMap", "prod", "cm").annotation(OWNING, "x-1");
-        let own = |object: ObjectMetadata| object.annotation(last_applied::KUBECTL, "/ConfigMap/prod/cm");
         let mut applied = marked().writer(KUBECTL, OWNING);
         applied.managed_fields[0].applies = true;
-        let updated = || marked().writer(KUBECTL, OWNING);
         let plain = GcEligibility::Normal;
         let rows = [
-            ("cli-utils", own(updated()), Strength::Corroborated, true),
-            ("without last-applied", updated(), Strength::Bare, true),
-            ("kubectl apply", own(marked().writer("kubectl-client-side-apply", OWNING)), Strength::Bare, true),
+            ("cli-utils", with_own_last_applied(updated_by_kubectl()), Strength::Corroborated, true),
+            ("without last-applied", updated_by_kubectl(), Strength::Bare, true),
+            (
+                "kubectl apply",
+                with_own_last_applied(marked().writer("kubectl-client-side-apply", OWNING)),
+                Strength::Bare,
+                true,
+            ),
             ("kubectl apply --server-side", applied.clone(), Strength::Bare, false),
             ("kpt under its own name", marked().writer("kpt", OWNING), Strength::Corroborated, true),
             (
                 "copy",
-                updated().annotation(last_applied::KUBECTL, "/ConfigMap/prod/other"),
+                updated_by_kubectl().annotation(last_applied::KUBECTL, "/ConfigMap/prod/other"),
                 Strength::Contradicted,
                 true,
             ),
-            ("child", own(updated()).controlled_by("x"), Strength::Contradicted, true),
+            ("child", with_own_last_applied(updated_by_kubectl()).controlled_by("x"), Strength::Contradicted, true),
         ];
         for (name, object, strength, normal) in rows {
             assert_eq!(claim(&object).unwrap().strength, strength, "{name}");

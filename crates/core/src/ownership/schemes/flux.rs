@@ -111,14 +111,15 @@ fn source(snapshot: &Snapshot, owner: &Resource) -> Option<SourceReference> {
         let is_source = id.group.starts_with("source.") && id.group.contains("fluxcd.io");
         is_source && &*id.kind == kind && &*id.namespace == namespace && &*id.name == name
     });
-    let text = |pointer: &str| found?.text(pointer).map(str::to_owned);
     Some(SourceReference {
         kind: kind.to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         path: owner.text("/spec/path").or_else(|| owner.text("/spec/chart/spec/chart")).map(str::to_owned),
-        url: text("/spec/url").or_else(|| text("/spec/endpoint")),
-        revision: text("/status/artifact/revision"),
+        url: found
+            .and_then(|found| found.text("/spec/url").or_else(|| found.text("/spec/endpoint")))
+            .map(str::to_owned),
+        revision: found.and_then(|found| found.text("/status/artifact/revision")).map(str::to_owned),
     })
 }
 
@@ -145,22 +146,33 @@ mod tests {
         assert_eq!(inventory_members(&Value::Null), Members::Unrecorded);
     }
 
+    fn ready_condition(status: &str) -> Value {
+        json!({"type": "Ready", "status": status, "message": "m"})
+    }
+
     #[test]
     fn an_owner_is_ready_only_when_nothing_is_going_on() {
-        let ready = |status: &str| json!({"type": "Ready", "status": status, "message": "m"});
         let no_condition = OwnerStatus::NotReady("it has no Ready condition yet".to_owned());
         let rows = [
-            ("ready", json!({"status": {"observedGeneration": 3, "conditions": [ready("True")]}}), OwnerStatus::Ready),
-            ("false", json!({"status": {"conditions": [ready("False")]}}), OwnerStatus::NotReady("m".to_owned())),
-            ("unknown", json!({"status": {"conditions": [ready("Unknown")]}}), OwnerStatus::Reconciling),
+            (
+                "ready",
+                json!({"status": {"observedGeneration": 3, "conditions": [ready_condition("True")]}}),
+                OwnerStatus::Ready,
+            ),
+            (
+                "false",
+                json!({"status": {"conditions": [ready_condition("False")]}}),
+                OwnerStatus::NotReady("m".to_owned()),
+            ),
+            ("unknown", json!({"status": {"conditions": [ready_condition("Unknown")]}}), OwnerStatus::Reconciling),
             (
                 "old",
-                json!({"status": {"observedGeneration": 2, "conditions": [ready("True")]}}),
+                json!({"status": {"observedGeneration": 2, "conditions": [ready_condition("True")]}}),
                 OwnerStatus::Reconciling,
             ),
             (
                 "reconciling",
-                json!({"status": {"conditions": [ready("True"), {"type": "Reconciling", "status": "True"}]}}),
+                json!({"status": {"conditions": [ready_condition("True"), {"type": "Reconciling", "status": "True"}]}}),
                 OwnerStatus::Reconciling,
             ),
             (
@@ -170,7 +182,7 @@ mod tests {
             ),
             (
                 "suspended",
-                json!({"spec": {"suspend": true}, "status": {"conditions": [ready("True")]}}),
+                json!({"spec": {"suspend": true}, "status": {"conditions": [ready_condition("True")]}}),
                 OwnerStatus::Suspended,
             ),
             ("new", json!({}), no_condition.clone()),
@@ -181,7 +193,7 @@ mod tests {
         for (name, content, expected) in rows {
             assert_eq!(status(&owner, &content, None), expected, "{name}");
         }
-        let settled = json!({"status": {"conditions": [ready("True")]}});
+        let settled = json!({"status": {"conditions": [ready_condition("True")]}});
         let annotated = owner.clone().annotation(SUSPENDED, "");
         assert_eq!(status(&annotated, &settled, None), OwnerStatus::Suspended);
         let switched = owner.annotation("example.com/reconcile", "Disabled");

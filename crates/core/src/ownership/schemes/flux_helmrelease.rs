@@ -76,26 +76,36 @@ pub fn helm_chart(content: &Value) -> Option<ObjectId> {
 
 /// Returns true if a Secret is one of the records that Helm keeps of this release, by name and namespace in the status.
 pub fn is_record(content: &Value, object: &ObjectMetadata) -> bool {
-    let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let (Some(name), Some(stored)) = (text("/status/history/0/name"), text("/status/storageNamespace")) else {
+    let (Some(name), Some(stored)) =
+        (text(content, "/status/history/0/name"), text(content, "/status/storageNamespace"))
+    else {
         return false;
     };
-    let labelled = |key: &str, value: &str| object.labels.get(key) == Some(value);
-    object.id.is("", "Secret") && *object.id.namespace == *stored && labelled("owner", "helm") && labelled("name", name)
+    let labels = &object.labels;
+    object.id.is("", "Secret")
+        && *object.id.namespace == *stored
+        && labels.get("owner") == Some("helm")
+        && labels.get("name") == Some(name)
+}
+
+/// Returns the non-empty text at a JSON pointer.
+fn text<'a>(content: &'a Value, pointer: &str) -> Option<&'a str> {
+    content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
 /// Returns the Helm release as Helm names it: in the namespace of its objects, and in the namespace of its record.
 fn releases(object: &ObjectMetadata, content: &Value) -> Vec<OwnerId> {
-    let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let target = text("/spec/targetNamespace");
-    let name = match (text("/status/history/0/name"), text("/spec/releaseName"), target) {
+    let target = text(content, "/spec/targetNamespace");
+    let name = match (text(content, "/status/history/0/name"), text(content, "/spec/releaseName"), target) {
         (Some(installed), ..) => installed.to_owned(),
         (None, Some(asked), _) => asked.to_owned(),
         (None, None, Some(target)) => shorten(&format!("{target}-{}", object.id.name)),
         (None, None, None) => shorten(&object.id.name),
     };
-    let installed = text("/status/history/0/namespace").or(target).unwrap_or(&object.id.namespace);
-    let stored = text("/status/storageNamespace").or(text("/spec/storageNamespace")).unwrap_or(&object.id.namespace);
+    let installed = text(content, "/status/history/0/namespace").or(target).unwrap_or(&object.id.namespace);
+    let stored = text(content, "/status/storageNamespace")
+        .or(text(content, "/spec/storageNamespace"))
+        .unwrap_or(&object.id.namespace);
     let mut namespaces = vec![installed, stored];
     namespaces.dedup();
     namespaces.into_iter().map(|namespace| helm::release(namespace, &name)).collect()

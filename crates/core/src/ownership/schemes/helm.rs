@@ -90,14 +90,13 @@ fn recorded(content: &Value) -> Members {
 
 /// Returns the record of one revision. Its data is read only if the user allowed to read Secrets.
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
-    let label = |key: &str| object.labels.get(key);
     let revision = object.id.name.strip_prefix(RECORD_PREFIX)?;
     let kind_fits = object.id.is("", "Secret") || object.id.is("", "ConfigMap");
-    if label("owner") != Some("helm") || !kind_fits {
+    if object.labels.get("owner") != Some("helm") || !kind_fits {
         return None;
     }
     let (name, number) = revision.rsplit_once(".v")?;
-    let status = match label("status").unwrap_or_default() {
+    let status = match object.labels.get("status").unwrap_or_default() {
         "deployed" | "superseded" | "" => OwnerStatus::Ready,
         status if status.starts_with("pending") => OwnerStatus::Reconciling,
         "uninstalling" => OwnerStatus::Terminating,

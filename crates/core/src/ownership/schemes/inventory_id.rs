@@ -5,10 +5,7 @@
 
 use crate::kubernetes::object::ObjectId;
 
-/// Parses an entry id.
-///
-/// # Errors
-/// If the id has fewer than three separators or an empty kind.
+/// Parses an entry id. Fails if it has fewer than three separators or an empty kind.
 pub fn parse(id: &str) -> Result<ObjectId, String> {
     let broken = || format!("inventory entry {id:?} is not <namespace>_<name>_<group>_<Kind>");
     let (namespace, rest) = id.split_once('_').ok_or_else(broken)?;

@@ -45,7 +45,7 @@ pub const SCHEME: Scheme = Scheme {
     ..Scheme::new("kapp", "kapp")
 };
 
-/// Returns `<namespace>/<group>/<Kind>/<name>`.
+/// Returns the name of an object in labels and annotations: `<namespace>/<group>/<Kind>/<name>`.
 fn key(id: &ObjectId) -> String {
     format!("{}/{}/{}/{}", id.namespace, id.group, id.kind, id.name)
 }
@@ -161,18 +161,21 @@ mod tests {
         }
     }
 
+    fn labelled_replica_set() -> ObjectMetadata {
+        object("apps", "ReplicaSet", "default", "web").label(APP, "1")
+    }
+
     #[test]
     fn without_its_own_identity_an_object_is_a_child_or_a_copy() {
-        let web = || object("apps", "ReplicaSet", "default", "web").label(APP, "1");
         let own = "v1;default/apps/ReplicaSet/web;apps/v1";
         let rows = [
-            ("child", web()),
-            ("copied", web().annotation(IDENTITY, "v1;default/apps/ReplicaSet/other;apps/v1")),
-            ("two fields", web().annotation(IDENTITY, "v1;default/apps/ReplicaSet/web")),
-            ("four fields", web().annotation(IDENTITY, &format!("{own};x"))),
-            ("other version", web().annotation(IDENTITY, &own.replace("v1;d", "v2;d"))),
-            ("association", web().annotation(IDENTITY, own).label(ASSOCIATION, "v1.0")),
-            ("controlled", web().annotation(IDENTITY, own).controlled_by("x")),
+            ("child", labelled_replica_set()),
+            ("copied", labelled_replica_set().annotation(IDENTITY, "v1;default/apps/ReplicaSet/other;apps/v1")),
+            ("two fields", labelled_replica_set().annotation(IDENTITY, "v1;default/apps/ReplicaSet/web")),
+            ("four fields", labelled_replica_set().annotation(IDENTITY, &format!("{own};x"))),
+            ("other version", labelled_replica_set().annotation(IDENTITY, &own.replace("v1;d", "v2;d"))),
+            ("association", labelled_replica_set().annotation(IDENTITY, own).label(ASSOCIATION, "v1.0")),
+            ("controlled", labelled_replica_set().annotation(IDENTITY, own).controlled_by("x")),
         ];
         for (name, object) in rows {
             assert_eq!(claim(&object).unwrap().strength, Strength::Contradicted, "{name}");

@@ -58,14 +58,17 @@ mod tests {
         object("", "ConfigMap", "shop", name).label(DISCRIMINATOR, "shop-prod")
     }
 
+    fn written_by_kluctl(name: &str) -> ObjectMetadata {
+        labelled(name).writer("kluctl", DISCRIMINATOR)
+    }
+
     #[test]
     fn the_discriminator_selects_what_kluctl_wrote() {
-        let written = |name| labelled(name).writer("kluctl", DISCRIMINATOR);
         let objects = vec![
-            written("a"),
+            written_by_kluctl("a"),
             labelled("b").writer("shop-operator", DISCRIMINATOR),
-            written("c").controlled_by("x"),
-            written("d").referring_to("x"),
+            written_by_kluctl("c").controlled_by("x"),
+            written_by_kluctl("d").referring_to("x"),
         ];
         let snapshot = snapshot(objects, vec![]);
         let index = Index::build(&snapshot);

@@ -49,17 +49,18 @@ fn the_reclaim_policy_and_the_volume_type_decide() {
     }
 }
 
+fn outcomes(uid: &str, policy: &str) -> Vec<ReclaimOutcome> {
+    let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+    let reference = json!({"namespace": "shop", "name": "data", "uid": uid});
+    let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": reference});
+    snapshot.full = vec![volume(spec, true)];
+    Volumes::new(&snapshot).of(&claim()).into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
+}
+
 #[test]
 fn a_volume_is_bound_by_uid_or_reserved_by_name() {
-    let reference = |uid: &str| json!({"namespace": "shop", "name": "data", "uid": uid});
-    let found = |uid: &str, policy: &str| {
-        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
-        let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": reference(uid)});
-        snapshot.full = vec![volume(spec, true)];
-        Volumes::new(&snapshot).of(&claim()).into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
-    };
-    assert_eq!(found("claim-uid", "Delete"), [ReclaimOutcome::Deleted]);
-    assert_eq!(found("an-earlier-claim", "Delete"), []);
-    assert_eq!(found("", "Delete"), [ReclaimOutcome::DependsOnBinding]);
-    assert_eq!(found("", "Retain"), []);
+    assert_eq!(outcomes("claim-uid", "Delete"), [ReclaimOutcome::Deleted]);
+    assert_eq!(outcomes("an-earlier-claim", "Delete"), []);
+    assert_eq!(outcomes("", "Delete"), [ReclaimOutcome::DependsOnBinding]);
+    assert_eq!(outcomes("", "Retain"), []);
 }

@@ -14,16 +14,13 @@ pub(crate) struct FluxdArgs(HashMap<String, Vec<String>>);
 const WANTED: [&str; 5] = ["git-url", "git-branch", "git-path", "k8s-allow-namespace", "k8s-namespace-whitelist"];
 
 impl FluxdArgs {
-    /// Returns the flags of the first container that has `--git-url`, or an error if they cannot be computed from the
-    /// Deployment alone.
+    /// Returns the flags of the first container that has `--git-url`, or an error if the Deployment alone does not
+    /// determine them.
     pub(crate) fn find(content: &Value) -> Option<Result<Self, String>> {
         let containers = content.pointer("/spec/template/spec/containers")?.as_array()?;
         containers.iter().find_map(|container| {
-            let texts = |key: &str| {
-                let list = container.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-                list.iter().filter_map(Value::as_str)
-            };
-            let args: Vec<&str> = texts("command").chain(texts("args")).collect();
+            let list = list(container, "command").iter().chain(list(container, "args"));
+            let args: Vec<&str> = list.filter_map(Value::as_str).collect();
             let is_fluxd = args.iter().any(|arg| *arg == "--git-url" || arg.starts_with("--git-url="));
             is_fluxd.then(|| Self::parse(&args, container))
         })
@@ -90,18 +87,21 @@ fn expand(text: &str, container: &Value) -> Result<String, String> {
 }
 
 fn variable(name: &str, container: &Value) -> Result<String, String> {
-    let list = |key: &str| container.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let entry = list("env").iter().rfind(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
-    let hidden = || format!("its arguments need the variable {name}, which is not a plain value");
+    let entry = list(container, "env").iter().rfind(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
+    let hidden = format!("its arguments need the variable {name}, which is not a plain value");
     match entry {
-        Some(entry) if entry.get("valueFrom").is_some() => Err(hidden()),
+        Some(entry) if entry.get("valueFrom").is_some() => Err(hidden),
         Some(entry) => match entry.get("value").and_then(Value::as_str).unwrap_or_default() {
-            nested if nested.contains("$(") => Err(hidden()),
+            nested if nested.contains("$(") => Err(hidden),
             plain => Ok(plain.to_owned()),
         },
-        None if !list("envFrom").is_empty() => Err(hidden()),
+        None if !list(container, "envFrom").is_empty() => Err(hidden),
         None => Ok(format!("$({name})")),
     }
+}
+
+fn list<'a>(container: &'a Value, key: &str) -> &'a [Value] {
+    container.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Parses one CSV record: `,` separates, double quotes quote, spaces stay; the empty text is the empty list.
@@ -188,19 +188,20 @@ mod tests {
         assert_eq!((&*defaults.url, &*defaults.branch), ("u", "master"));
     }
 
+    fn url_with(url: &str, extra: Value) -> Result<String, String> {
+        let mut container = json!({"args": [format!("--git-url={url}")]});
+        container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        source(container).unwrap().map(|source| source.url)
+    }
+
     #[test]
     fn variables_are_expanded_from_plain_values_only() {
-        let with = |url: &str, extra: Value| {
-            let mut container = json!({"args": [format!("--git-url={url}")]});
-            container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            source(container).unwrap().map(|source| source.url)
-        };
         let plain = json!({"env": [{"name": "U", "value": "me"}]});
-        assert_eq!(with("https://$(U)@h/r", plain.clone()).as_deref(), Ok("https://me@h/r"));
-        assert_eq!(with("$$(U)$x", plain).as_deref(), Ok("$(U)$x"));
-        assert_eq!(with("https://$(U)@h", json!({})).as_deref(), Ok("https://$(U)@h"));
+        assert_eq!(url_with("https://$(U)@h/r", plain.clone()).as_deref(), Ok("https://me@h/r"));
+        assert_eq!(url_with("$$(U)$x", plain).as_deref(), Ok("$(U)$x"));
+        assert_eq!(url_with("https://$(U)@h", json!({})).as_deref(), Ok("https://$(U)@h"));
         let secret = json!({"env": [{"name": "U", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]});
-        assert!(with("https://$(U)@h/r", secret).unwrap_err().contains('U'));
-        assert!(with("https://$(U)@h/r", json!({"envFrom": [{"secretRef": {"name": "s"}}]})).is_err());
+        assert!(url_with("https://$(U)@h/r", secret).unwrap_err().contains('U'));
+        assert!(url_with("https://$(U)@h/r", json!({"envFrom": [{"secretRef": {"name": "s"}}]})).is_err());
     }
 }

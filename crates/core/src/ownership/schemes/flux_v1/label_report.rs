@@ -115,10 +115,9 @@ struct KnownSources {
 
 impl KnownSources {
     fn new(sources: &[GitSource], labelled: &[LabelledObject<'_>]) -> Self {
-        let name_of = |source: &GitSource| source.record().id.name;
         let current: Vec<(String, String)> =
-            sources.iter().map(|source| (name_of(source), source.sync_set())).collect();
-        let earlier = sources.iter().flat_map(variants).map(|(source, set)| (name_of(&source), set));
+            sources.iter().map(|source| (source.record().id.name, source.sync_set())).collect();
+        let earlier = sources.iter().flat_map(variants).map(|(source, set)| (source.record().id.name, set));
         let earlier = earlier.filter(|(_, set)| !current.iter().any(|(_, other)| other == set)).collect();
         let marked = labelled.iter().map(|row| row.object).filter(|object| object.labels.get(MARK).is_some());
         let genuine =

@@ -61,7 +61,7 @@ pub const SCHEME: Scheme = Scheme {
 pub struct GitSource {
     pub url: String,
     pub branch: String,
-    /// `--git-path`, in order.
+    /// Values of `--git-path`, in order.
     pub paths: Vec<String>,
 }
 
@@ -157,10 +157,10 @@ fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let args = FluxdArgs::find(content)?;
     let id = OwnerId::new(SCHEME.system, &object.id.kind, &object.id.namespace, &object.id.name);
-    let number = |pointer: &str| content.pointer(pointer).and_then(Value::as_i64);
-    let status = match (number("/spec/replicas"), number("/status/availableReplicas")) {
-        (Some(0), _) => OwnerStatus::Suspended,
-        (_, Some(1..)) => OwnerStatus::Ready,
+    let replicas = ["/spec/replicas", "/status/availableReplicas"];
+    let status = match replicas.map(|pointer| content.pointer(pointer).and_then(Value::as_i64)) {
+        [Some(0), _] => OwnerStatus::Suspended,
+        [_, Some(1..)] => OwnerStatus::Ready,
         _ => OwnerStatus::NotReady("no fluxd pod is available".to_owned()),
     };
     Some(match args.and_then(|args| Ok((args.source()?, args))) {

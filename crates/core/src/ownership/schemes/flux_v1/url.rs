@@ -16,8 +16,8 @@ enum UrlPart {
     Fragment,
 }
 
-/// Returns the URL without its password, byte for byte as Flux v1 wrote it: as a transport URL, else in scp form, else as
-/// a local path.
+/// Returns the URL without its password, byte for byte as Flux v1 wrote it: as a transport URL, in scp form, or as a
+/// local path.
 pub fn safe_url(url: &str) -> String {
     transport(url).or_else(|| scp(url)).unwrap_or_else(|| {
         let slashes = if url.is_empty() { "" } else { "//" };
@@ -31,8 +31,8 @@ fn transport(url: &str) -> Option<String> {
     }
     let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
     let (scheme, rest) = url.split_once(':')?;
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-    let scheme_is_legal = scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(legal);
+    let scheme_is_legal =
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(is_legal_in_scheme);
     let scheme = scheme.to_ascii_lowercase();
     if !scheme_is_legal || !TRANSPORTS.contains(&&*scheme) {
         return None;
@@ -64,12 +64,27 @@ fn transport(url: &str) -> Option<String> {
     Some(out)
 }
 
+fn is_legal_in_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}
+
+fn is_legal_in_userinfo(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte)
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+fn is_legal_in_scp(byte: u8) -> bool {
+    is_word(byte) || byte == b'.' || byte == b'-'
+}
+
 fn safe_authority(authority: &str) -> Option<String> {
     let Some((userinfo, host)) = authority.rsplit_once('@') else {
         return safe_host(authority);
     };
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&byte);
-    if !userinfo.bytes().all(legal) {
+    if !userinfo.bytes().all(is_legal_in_userinfo) {
         return None;
     }
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
@@ -89,16 +104,14 @@ fn safe_host(host: &str) -> Option<String> {
 
 /// Parses `[user@]host:path[?rest]`; a number after the colon is part of the path, and one `?` after the path is dropped.
 fn scp(url: &str) -> Option<String> {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let (user, after) = match url.split_once('@') {
-        Some((user, after)) if !user.is_empty() && user.bytes().all(word) => (Some(user), after),
+        Some((user, after)) if !user.is_empty() && user.bytes().all(is_word) => (Some(user), after),
         _ => (None, url),
     };
     let (host, rest) = after.split_once(':')?;
-    let name = |byte: u8| word(byte) || byte == b'.' || byte == b'-';
-    let end = rest.bytes().position(|byte| !name(byte) && byte != b'/').unwrap_or(rest.len());
+    let end = rest.bytes().position(|byte| !is_legal_in_scp(byte) && byte != b'/').unwrap_or(rest.len());
     let (path, rest) = rest.split_at(end);
-    if host.is_empty() || !host.bytes().all(name) || path.is_empty() || rest.contains('\n') {
+    if host.is_empty() || !host.bytes().all(is_legal_in_scp) || path.is_empty() || rest.contains('\n') {
         return None;
     }
     let rest = rest.strip_prefix('?').unwrap_or(rest);
@@ -111,8 +124,8 @@ fn scp(url: &str) -> Option<String> {
 /// Returns a path or fragment as Go prints it: unchanged if it is a valid encoding, else decoded and encoded again.
 fn printed(text: &str, part: UrlPart) -> Option<String> {
     let decoded = unescape(text, part)?;
-    let kept = |byte: u8| b"!$&'()*+,;=:@[]%".contains(&byte) || !must_escape(byte, part);
-    Some(if text.bytes().all(kept) { text.to_owned() } else { escape(&decoded, part) })
+    let is_valid = text.bytes().all(|byte| b"!$&'()*+,;=:@[]%".contains(&byte) || !must_escape(byte, part));
+    Some(if is_valid { text.to_owned() } else { escape(&decoded, part) })
 }
 
 fn unescape(text: &str, part: UrlPart) -> Option<Vec<u8>> {

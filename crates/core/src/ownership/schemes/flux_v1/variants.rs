@@ -39,10 +39,13 @@ fn urls(url: &str) -> Vec<String> {
         let git = user.filter(|_| scheme == "ssh").unwrap_or("git");
         urls.extend([format!("ssh://{git}@{place}"), format!("https://{place}")]);
     }
-    let other = |url: &String| url.strip_suffix(".git").map_or_else(|| format!("{url}.git"), str::to_owned);
-    let others: Vec<_> = urls.iter().map(other).collect();
+    let others: Vec<_> = urls.iter().map(|url| toggle_git_suffix(url)).collect();
     urls.extend(others);
     urls
+}
+
+fn toggle_git_suffix(url: &str) -> String {
+    url.strip_suffix(".git").map_or_else(|| format!("{url}.git"), str::to_owned)
 }
 
 fn branches(branch: &str) -> Vec<String> {

@@ -80,9 +80,12 @@ impl Group {
             Some("") => "\"\"",
             Some(tag) => tag,
         };
-        let or_none = |text: &str| if text.is_empty() { NONE } else { text }.to_owned();
         vec![or_none(&self.application), or_none(&self.environment), tag.to_owned(), or_none(&self.component)]
     }
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { NONE } else { text }.to_owned()
 }
 
 /// Returns the report on all selected objects.
@@ -142,24 +145,26 @@ fn groups(labelled: &[LabelledObject<'_>]) -> Vec<Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::object::ObjectMetadata;
     use crate::ownership::index::Index;
     use crate::ownership::report::label_reports;
     use crate::ownership::schemes::qbec::{COMPONENT, LAST_APPLIED};
     use crate::testing::{Build, object, snapshot};
 
+    fn labelled(name: &str, environment: &str) -> ObjectMetadata {
+        let bare = object("", "ConfigMap", "shop", name).label(APPLICATION, "shop").label(ENVIRONMENT, environment);
+        bare.annotation(COMPONENT, "web").annotation(LAST_APPLIED, &format!("/ConfigMap/shop/{name}"))
+    }
+
     #[test]
     fn grouped_by_everything_and_judged_one_by_one() {
-        let of = |name: &str, environment: &str| {
-            let bare = object("", "ConfigMap", "shop", name).label(APPLICATION, "shop").label(ENVIRONMENT, environment);
-            bare.annotation(COMPONENT, "web").annotation(LAST_APPLIED, &format!("/ConfigMap/shop/{name}"))
-        };
         let objects = vec![
-            of("a", "dev"),
-            of("b", "dev").annotation(COMPONENT, "mail"),
-            of("c", "dev").label(TAG, "pr-1"),
-            of("d", "dev").label(TAG, ""),
-            of("e", "prod"),
-            of("copy", "dev").annotation(LAST_APPLIED, "/ConfigMap/shop/a"),
+            labelled("a", "dev"),
+            labelled("b", "dev").annotation(COMPONENT, "mail"),
+            labelled("c", "dev").label(TAG, "pr-1"),
+            labelled("d", "dev").label(TAG, ""),
+            labelled("e", "prod"),
+            labelled("copy", "dev").annotation(LAST_APPLIED, "/ConfigMap/shop/a"),
             object("", "ConfigMap", "shop", "labels").label(APPLICATION, "shop").label(ENVIRONMENT, "dev"),
             object("", "ConfigMap", "shop", "other"),
         ];

@@ -98,8 +98,7 @@ fn derive_annotation(key: &str, value: &str) -> Option<(&'static str, String)> {
 
 /// No run of qbec can select objects with these labels (docs/reference/qbec-and-flux-v1.md 11.1 and Q4).
 fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
-    let has_value = |key: &str| object.labels.get(key).is_some_and(|value| !value.is_empty());
-    if !has_value(APPLICATION) || !has_value(ENVIRONMENT) {
+    if [APPLICATION, ENVIRONMENT].iter().any(|key| object.labels.get(key).unwrap_or_default().is_empty()) {
         return GcEligibility::NeverCollected("qbec selects by application and environment, and one is missing");
     }
     if object.labels.get(TAG) == Some("") {

@@ -42,8 +42,8 @@ pub struct LocalManifest {
 }
 
 /// Returns the manifests of a document: the document, or the items of a List. A kind that ends in `List` but has no items
-/// is an object, although fluxd drops it (docs/reference/qbec-and-flux-v1.md, F18). The error names the missing field and
-/// not the origin.
+/// is an object, although fluxd drops it (docs/reference/qbec-and-flux-v1.md, F18). The error names the missing field but
+/// does not name the origin.
 pub fn read_manifests(document: &Value, origin: &ManifestOrigin) -> Result<Vec<LocalManifest>, String> {
     let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
     match document.get("items").and_then(Value::as_array) {
@@ -130,18 +130,25 @@ mod tests {
         }
     }
 
+    fn config_map(name: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+    }
+
+    fn ids_in(document: Value) -> Vec<String> {
+        let locals = read_manifests(&document, &ManifestOrigin::default()).unwrap();
+        locals.iter().map(|local| local.id.to_string()).collect()
+    }
+
     #[test]
     fn only_lists_with_items_are_unpacked() {
-        let item = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
-        let names = |document: Value| -> Vec<String> {
-            let locals = read_manifests(&document, &ManifestOrigin::default()).unwrap();
-            locals.iter().map(|local| local.id.to_string()).collect()
-        };
-        assert_eq!(names(json!({"kind": "List", "items": [item("a"), item("b")]})), ["configmap/a", "configmap/b"]);
-        assert_eq!(names(json!({"kind": "ConfigMapList", "items": [item("a")]})), ["configmap/a"]);
-        assert_eq!(names(json!({"kind": "List", "items": []})).len(), 0);
+        assert_eq!(
+            ids_in(json!({"kind": "List", "items": [config_map("a"), config_map("b")]})),
+            ["configmap/a", "configmap/b"]
+        );
+        assert_eq!(ids_in(json!({"kind": "ConfigMapList", "items": [config_map("a")]})), ["configmap/a"]);
+        assert_eq!(ids_in(json!({"kind": "List", "items": []})).len(), 0);
         let lookalike = json!({"apiVersion": "x.io/v1", "kind": "AllowList", "metadata": {"name": "a"}});
-        assert_eq!(names(lookalike), ["allowlist.x.io/a"]);
+        assert_eq!(ids_in(lookalike), ["allowlist.x.io/a"]);
     }
 
     #[test]
@@ -151,17 +158,22 @@ mod tests {
         assert_eq!((&*job.id.name, job.generate_name.as_deref()), ("", Some("job-")));
     }
 
-    #[test]
-    fn duplicates_are_refused_with_both_origins() {
-        let local = |file: &str| LocalManifest {
+    fn manifest_from(file: &str) -> LocalManifest {
+        LocalManifest {
             id: ObjectId::new("", "ConfigMap", "a", "b"),
             version: "v1".to_owned(),
             generate_name: None,
             component: None,
             exported_mark: None,
             origin: ManifestOrigin { file: file.to_owned(), document: 1 },
-        };
-        let error = refuse_duplicates(&[local("a.yaml"), local("b.yaml")], |local| Some(local.id.clone())).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn duplicates_are_refused_with_both_origins() {
+        let error =
+            refuse_duplicates(&[manifest_from("a.yaml"), manifest_from("b.yaml")], |local| Some(local.id.clone()))
+                .unwrap_err();
         assert_eq!(
             error,
             "configmap/b -n a is in the manifests twice: in a.yaml, document 1 and in b.yaml, document 1"

@@ -45,8 +45,8 @@ impl<'a> ServedKinds<'a> {
         Self { exact, canonical, other_versions: &snapshot.other_versions }
     }
 
-    /// Returns true if the objects of a manifest are namespaced; `None` if the cluster does not serve its version of the
-    /// kind.
+    /// Returns true if the objects of a manifest are namespaced, or `None` if the cluster does not serve this version of
+    /// their kind.
     pub(crate) fn is_namespaced_manifest(&self, local: &LocalManifest) -> Option<bool> {
         let what = local.id.group_kind();
         let served = self.exact.get(&what)?;
@@ -91,9 +91,8 @@ mod tests {
     use super::*;
     use crate::prune::collectors::collector::manifest::read_manifests;
 
-    #[test]
-    fn versions_count_once_they_are_read() {
-        let served = |version: &str| ResourceType {
+    fn served_deployment(version: &str) -> ResourceType {
+        ResourceType {
             group: "apps".into(),
             version: version.into(),
             kind: "Deployment".into(),
@@ -101,14 +100,19 @@ mod tests {
             singular: "".into(),
             short_names: vec![],
             namespaced: true,
-        };
+        }
+    }
+
+    fn local_manifest(api: &str, kind: &str) -> LocalManifest {
+        let manifest = serde_json::json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x"}});
+        read_manifests(&manifest, &Default::default()).unwrap().remove(0)
+    }
+
+    #[test]
+    fn versions_count_once_they_are_read() {
         let mut snapshot = Snapshot::new(Default::default(), Default::default());
-        snapshot.types = vec![served("v1")];
-        let local = |api: &str, kind: &str| {
-            let manifest = serde_json::json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x"}});
-            read_manifests(&manifest, &Default::default()).unwrap().remove(0)
-        };
-        let locals = ["apps/v1", "apps/v1beta2", "apps/v1beta1"].map(|api| local(api, "Deployment"));
+        snapshot.types = vec![served_deployment("v1")];
+        let locals = ["apps/v1", "apps/v1beta2", "apps/v1beta1"].map(|api| local_manifest(api, "Deployment"));
         assert!(ServedKinds::of(&snapshot).unserved(&locals).is_empty(), "other versions were not read");
         let what = GroupKind::new("apps", "Deployment");
         snapshot.other_versions = vec![OtherVersion { what, version: "v1beta2".into() }];
@@ -116,7 +120,7 @@ mod tests {
         assert_eq!(kinds.unserved(&locals).into_iter().collect::<Vec<_>>(), ["deployment.apps in version v1beta1"]);
         let namespaced = [&locals[1], &locals[2]].map(|local| kinds.is_namespaced_manifest(local));
         assert_eq!(namespaced, [Some(true), None]);
-        assert_eq!(kinds.unserved(&[local("x.io/v1", "New")]).into_iter().collect::<Vec<_>>(), ["new.x.io"]);
+        assert_eq!(kinds.unserved(&[local_manifest("x.io/v1", "New")]).into_iter().collect::<Vec<_>>(), ["new.x.io"]);
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub enum SyncEffect {
     Deleted,
     /// It has the label of the new source and is not in the manifests, but fluxd's rules keep it.
     Spared,
-    /// It has the label of the old source and is in the manifests, but fluxd does not apply it because of its live
-    /// `ignore` annotation.
+    /// It has the label of the old source and is in the manifests, but its live `ignore` annotation keeps fluxd from
+    /// applying it.
     NotApplied,
     /// It has the label of the old source and is not in the new manifests: fluxd never lists it again.
     LeftBehind,

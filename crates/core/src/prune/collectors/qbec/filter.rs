@@ -47,9 +47,12 @@ impl NameFilter {
     }
 
     fn to_lowercase(&self) -> Self {
-        let lowercase = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
         Self { include: lowercase(&self.include), exclude: lowercase(&self.exclude) }
     }
+}
+
+fn lowercase(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| name.to_lowercase()).collect()
 }
 
 /// Filters of a qbec command.
@@ -156,24 +159,28 @@ mod tests {
         }
     }
 
+    fn owned(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    }
+
     fn filter(include: &[&str], exclude: &[&str]) -> NameFilter {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         NameFilter::new("things", &owned(include), &owned(exclude)).unwrap()
+    }
+
+    fn kind_filters(include: &[&str], exclude: &[&str]) -> QbecFilters {
+        QbecFilters::new(NameFilter::default(), filter(include, exclude), NameFilter::default(), None)
     }
 
     #[test]
     fn kinds_match_by_name_and_plural_but_not_by_short_name() {
-        let kinds = |include: &[&str], exclude: &[&str]| {
-            QbecFilters::new(NameFilter::default(), filter(include, exclude), NameFilter::default(), None)
-        };
         for (name, filters, passes) in [
-            ("Q10: a plural in mixed case", kinds(&["ConfigMaps"], &[]), true),
-            ("the kind itself", kinds(&["configmap"], &[]), true),
-            ("Q10: a short name", kinds(&["cm"], &[]), false),
-            ("another kind", kinds(&["Secret"], &[]), false),
-            ("excluded by plural", kinds(&[], &["CONFIGMAPS"]), false),
-            ("another is excluded", kinds(&[], &["secrets"]), true),
-            ("no filter", kinds(&[], &[]), true),
+            ("Q10: a plural in mixed case", kind_filters(&["ConfigMaps"], &[]), true),
+            ("the kind itself", kind_filters(&["configmap"], &[]), true),
+            ("Q10: a short name", kind_filters(&["cm"], &[]), false),
+            ("another kind", kind_filters(&["Secret"], &[]), false),
+            ("excluded by plural", kind_filters(&[], &["CONFIGMAPS"]), false),
+            ("another is excluded", kind_filters(&[], &["secrets"]), true),
+            ("no filter", kind_filters(&[], &[]), true),
         ] {
             assert_eq!(filters.admits_kind("ConfigMap"), passes, "{name}");
         }

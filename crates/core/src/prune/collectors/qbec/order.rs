@@ -55,8 +55,7 @@ fn position_of_kind(what: &GroupKind, kinds: &ServedKinds<'_>) -> i64 {
     }
 }
 
-/// Compares live objects in qbec's order of deletion. qbec does not compare groups; here the group makes
-/// plans reproducible.
+/// Compares live objects in qbec's order of deletion. qbec does not compare groups; here they make plans reproducible.
 pub(super) fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata, kinds: &ServedKinds<'_>) -> Ordering {
     position(right, kinds)
         .cmp(&position(left, kinds))
