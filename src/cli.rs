@@ -50,7 +50,7 @@ pub enum Command {
     Man(commands::man::ManArgs),
     /// Print the connection options, which all commands take
     Options,
-    /// Print the version
+    /// Print the version of the plugin
     Version,
     /// Print candidates for a word, in the protocol of kubectl's plugin completion
     #[command(name = "__complete", hide = true)]

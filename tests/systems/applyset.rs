@@ -159,7 +159,9 @@ fn the_plan_equals_what_kubectl_prunes() {
         .kubectl(&["label", "configmap", "lost", "-n", "third", &format!("applyset.kubernetes.io/part-of={id}")])
         .unwrap();
     let missed = set.plan(&[]);
-    assert!(missed.stdout.contains("left-behind: the parent does not list the namespace third"), "{}", missed.stdout);
+    for part in ["\"code\": \"left-behind\"", "\"detail\": \"the parent does not list the namespace third"] {
+        assert!(missed.stdout.contains(part), "{}", missed.stdout);
+    }
     case("a member that kubectl never finds", set.compare(), 0, &[]);
     let included = set.plan(&["--include", "missed"]);
     assert!(included.stdout.contains("\"delete\": 1"), "{}", included.stdout);

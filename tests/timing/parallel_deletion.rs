@@ -188,42 +188,37 @@ fn absurd_numbers_are_usage_errors() {
         assert_eq!(run.code, 2, "{number}: {run}");
         transcript.add(&format!("--parallel={number}"), &run);
     }
-    assert_snapshot!(transcript, @"
+    assert_snapshot!(transcript, @r#"
     === --parallel=0
     exit code 2
     --- stderr
-    error: invalid value '0' for '--parallel <N>': give a number from 1 to 32
-
-    For more information, try '--help'.
+    error: invalid value "0" for --parallel <N>: it must be a number from 1 to 32
+    hint: `kubectl gitops prune -h` shows its usage
 
     === --parallel=-1
     exit code 2
     --- stderr
-    error: invalid value '-1' for '--parallel <N>': give a number from 1 to 32
-
-    For more information, try '--help'.
+    error: invalid value "-1" for --parallel <N>: it must be a number from 1 to 32
+    hint: `kubectl gitops prune -h` shows its usage
 
     === --parallel=33
     exit code 2
     --- stderr
-    error: invalid value '33' for '--parallel <N>': give a number from 1 to 32
-
-    For more information, try '--help'.
+    error: invalid value "33" for --parallel <N>: it must be a number from 1 to 32
+    hint: `kubectl gitops prune -h` shows its usage
 
     === --parallel=many
     exit code 2
     --- stderr
-    error: invalid value 'many' for '--parallel <N>': give a number from 1 to 32
-
-    For more information, try '--help'.
+    error: invalid value "many" for --parallel <N>: it must be a number from 1 to 32
+    hint: `kubectl gitops prune -h` shows its usage
 
     === --parallel=
     exit code 2
     --- stderr
-    error: invalid value '' for '--parallel <N>': give a number from 1 to 32
-
-    For more information, try '--help'.
-    ");
+    error: invalid value "" for --parallel <N>: it must be a number from 1 to 32
+    hint: `kubectl gitops prune -h` shows its usage
+    "#);
     assert!(api.requests().is_empty());
 }
 

@@ -66,7 +66,7 @@ pub struct PruneArgs {
     pub system: Option<System>,
 }
 
-/// Systems whose objects can only be told apart by manifests.
+/// Systems without an inventory: only the manifests show which objects are still wanted.
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "a doc comment here would hide the long help of the arguments")]
 pub enum System {
@@ -76,7 +76,6 @@ pub enum System {
     ApplySet(Box<ApplySetArgs>),
 }
 
-/// Values of `--include`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Include {
     Orphaned,
@@ -116,7 +115,7 @@ pub struct ExecutionArgs {
     /// Number of deletions at the same time, kind by kind
     #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = parallel, hide_short_help = true)]
     pub parallel: usize,
-    /// Delete without asking
+    /// Delete the objects without asking for confirmation
     #[arg(short, long, global = true)]
     pub yes: bool,
     /// Exit with code 3 if the plan deletes something
@@ -125,7 +124,7 @@ pub struct ExecutionArgs {
     /// Read a recorded cluster from FILE
     #[arg(long, global = true, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
-    /// Output format
+    /// Format of the plan
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Plan::PARTS))]
     pub output: Format,
     /// Omit the header line of tables

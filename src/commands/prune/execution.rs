@@ -26,7 +26,6 @@ use gitops_core::text::pluralize;
 
 /// Source of a plan that this tool can execute.
 pub(super) enum PlanSource {
-    /// The cluster alone.
     Cluster(PruneOptions),
     /// The cluster and the manifests of a system that keeps no inventory.
     Manifests(Box<dyn CollectorRequest>),

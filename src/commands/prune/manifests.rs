@@ -36,7 +36,7 @@ pub enum ManifestInclude {
 }
 
 impl ManifestArgs {
-    /// Reads the manifests.
+    /// Reads the manifests of `-f` in the way of a system's own loader.
     pub(super) fn read(
         &self,
         loader: Loader,

@@ -48,22 +48,22 @@ pub struct QbecArgs {
     /// Set clusterScopedLists as in qbec.yaml
     #[arg(long)]
     pub cluster_scoped_lists: bool,
-    /// Component to include
+    /// Limit the plan to this component
     #[arg(long, value_name = "NAME")]
     pub component: Vec<String>,
-    /// Component to exclude
+    /// Omit this component from the plan
     #[arg(long, value_name = "NAME")]
     pub exclude_component: Vec<String>,
-    /// Kind to include, in full, singular or plural
+    /// Limit the plan to this kind: full, singular or plural
     #[arg(long, value_name = "KIND")]
     pub kind: Vec<String>,
-    /// Kind to exclude
+    /// Omit this kind from the plan
     #[arg(long, value_name = "KIND")]
     pub exclude_kind: Vec<String>,
-    /// Namespace to include
+    /// Limit the plan to this namespace
     #[arg(long, value_name = "NAMESPACE")]
     pub include_namespace: Vec<String>,
-    /// Namespace to exclude
+    /// Omit this namespace from the plan
     #[arg(long, value_name = "NAMESPACE")]
     pub exclude_namespace: Vec<String>,
     /// Include cluster-scoped objects; default: no namespace filter

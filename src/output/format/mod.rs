@@ -12,13 +12,12 @@ use crate::error::Result;
 /// Part of an answer that a format can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Text for people.
+    /// Tables and lines for people.
     Text,
-    /// Rows of cells.
+    /// Records with the same columns, for programs.
     Rows,
     /// A document for programs.
     Document,
-    /// Names of objects.
     Names,
     /// Owners, their objects and dependents, nested.
     Tree,

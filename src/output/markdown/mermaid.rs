@@ -1,4 +1,4 @@
-//! The blast radius as a tree: who deletes what, and what goes along with that.
+//! The tree of deletions: owners, the objects they delete, and the cascades of these.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
@@ -8,9 +8,9 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::{Change, Plan};
 
-/// How many nodes are drawn; a tree with more tells nobody anything.
+/// Maximum number of nodes: nobody reads a larger tree.
 const NODES: usize = 60;
-/// How many kinds a leaf names.
+/// Maximum number of kinds in a leaf.
 const KINDS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ enum Place<'a> {
     Object(&'a ObjectId),
     /// An owner in whose name something is deleted in its own right.
     Owner(&'a OwnerId),
-    /// What is deleted in nobody's name.
+    /// Objects that are deleted without an owner.
     Nobody,
 }
 

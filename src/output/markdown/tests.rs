@@ -97,7 +97,7 @@ fn five_thousand_rows_stay_below_the_limit_and_what_is_left_out_is_counted() {
         assert!(comment.contains(&left), "{owners} owners: {shown} rows shown, no {left}");
         let creations = comment.lines().filter(|line| line.starts_with("| create")).count();
         let deletions = shown - creations;
-        assert!(creations == 0 || deletions == 1000, "what goes is shown before what comes");
+        assert!(creations == 0 || deletions == 1000, "deletions are shown before creations");
     }
     assert!(!render(&plan(rows(50, 3))).contains("left out"));
 }

@@ -79,7 +79,7 @@ fn marks_are_told_apart(repository: &Repository, config: &Config, url: &str) {
     };
     let without = say("table");
     assert!(
-        without.stderr.contains("no fluxd runs in this cluster to collect 6 marked objects (orphaned)"),
+        without.stderr.contains("no fluxd runs in this cluster: nothing will collect 6 marked objects"),
         "{without:?}"
     );
     let rows = |run: &Run| -> Vec<String> {
@@ -89,10 +89,10 @@ fn marks_are_told_apart(repository: &Repository, config: &Config, url: &str) {
     };
     let orphan = |words: &str| words.replace("<none>|", "<none>|orphan: ");
     let expected = [
-        "copied|1|<none>|the mark of another object: no fluxd collects it",
-        "malformed|1|<none>|no mark that Flux v1 can have written",
-        "unknown source|3|<none>|of no source that is known here",
-        "legacy key|1|<none>|marked by Flux 1.13 or earlier: no later fluxd collects it",
+        "copied|1|<none>|the mark of another object: no fluxd collects the object",
+        "malformed|1|<none>|not a mark of Flux v1",
+        "unknown source|3|<none>|from a source that is not known here",
+        "legacy key|1|<none>|written by Flux 1.13 or earlier: no later fluxd collects the object",
     ];
     assert_eq!(rows(&without), expected.map(orphan));
 
