@@ -113,7 +113,7 @@ fn owners_of_a_hub_own_what_they_apply_here_and_nothing_is_deleted_on_their_word
     assert_eq!(ask(&["prune", "--plan", "--owner-context", "hub"]).code, 2);
     // Bad contexts.
     let same = ask(&["inventory", "--owner-context", "spoke"]);
-    assert!(same.code == 2 && same.stderr.contains("--owner-context spoke is this cluster itself"), "{same:?}");
+    assert!(same.code == 2 && same.stderr.contains("--owner-context spoke is the cluster itself"), "{same:?}");
     let gone = ask(&["inventory", "--owner-context", "hubb"]);
     assert!(gone.code == 1 && gone.stderr.contains("context was not found") && gone.stderr.contains("hub"), "{gone:?}");
     // A hub that is down is no empty hub.

@@ -328,5 +328,5 @@ fn diff_needs_a_live_cluster_and_a_tree() {
     assert_eq!(run.code, 2, "{run:?}");
     let run = gitops(cluster, &["prune", "--plan", "--diff"]);
     assert_eq!(run.code, 2, "{run:?}");
-    assert!(run.stderr.contains("hint: name it with --repo or --source"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: name the tree with --repo or --source"), "{}", run.stderr);
 }

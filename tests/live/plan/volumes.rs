@@ -244,7 +244,7 @@ fn recordings_tell_the_same(cluster: &Cluster, namespace: &str, tree: &Path, liv
     std::fs::write(&file, old.to_string()).unwrap();
     let run = plan(cluster, namespace, tree, &["--snapshot", name]);
     let gaps = document(&run)["gaps"].to_string();
-    assert!(gaps.contains("what becomes of them is unknown; record it again"), "{gaps}");
+    assert!(gaps.contains("so the effect on them is unknown; record it again"), "{gaps}");
     assert!(!rows(&run).keys().any(|row| row.contains(" PersistentVolume/")));
 }
 

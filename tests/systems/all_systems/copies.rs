@@ -69,10 +69,10 @@ pub(crate) fn explain(truth: &[Row]) {
     let mut writers = BTreeSet::new();
     for row in copied {
         let text = why(row);
-        let written = text.split_once("its mark was written by ").and_then(|(_, rest)| rest.split_once(", not by "));
+        let written = text.split_once("its labels were written by ").and_then(|(_, rest)| rest.split_once(", not by "));
         match written {
             Some((writer, _)) => _ = writers.insert(writer.to_owned()),
-            None => assert!(text.contains("its mark belongs to another object"), "{text}"),
+            None => assert!(text.contains("its labels or annotations belong to another object"), "{text}"),
         }
     }
     let pruned = gitops(&cluster(), &["inventory", "-n", "applyset", "--why", "configmap/child"]);

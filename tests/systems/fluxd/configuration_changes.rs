@@ -11,9 +11,9 @@ use super::repository::{Collection, Config, Repository, paths};
 use super::{cluster, repository};
 
 const NEW: &str = "git@new.example.com:shop/deploy";
-const RELABELLED: &str = "in the new manifests, gets the mark of the new source";
-const MISSED: &str = "in no new manifest, and keeps the mark of the old source";
-const CREATED: &str = "in the new manifests and not in the cluster";
+const RELABELLED: &str = "it is in the new manifests";
+const MISSED: &str = "it is in no new manifest and keeps the label of the old source, so fluxd never finds it again";
+const CREATED: &str = "it is in the new manifests and not in the cluster";
 const DELETED: &str = "in no new manifest, and has the mark of the new source";
 
 /// What the tool prints for one change: fate, kind, name and why of each object.
@@ -93,12 +93,12 @@ fn the_table_of_configuration_changes() {
     let expected = Expected {
         title: "fluxd's source changes: branch master -> main\n",
         lines: &[
-            ("missed for ever", "ConfigMap", "mail", MISSED),
+            ("never found again", "ConfigMap", "mail", MISSED),
             ("created", "ConfigMap", "post", CREATED),
             web,
             shop,
         ],
-        summary: "1 missed for ever, 1 created, 2 relabelled",
+        summary: "1 never found again, 1 created, 2 relabelled",
     };
     printed.row("branch changed, other manifests", &url, &main, &["--new-git-branch", "main"], &expected);
 
@@ -114,8 +114,8 @@ fn the_table_of_configuration_changes() {
     let removed = at(&["base", "extra"]);
     let expected = Expected {
         title: "fluxd's source changes: paths base, jobs, extra -> base, extra\n",
-        lines: &[("missed for ever", "ConfigMap", "post", MISSED), faq, web, shop],
-        summary: "1 missed for ever, 3 relabelled",
+        lines: &[("never found again", "ConfigMap", "post", MISSED), faq, web, shop],
+        summary: "1 never found again, 3 relabelled",
     };
     printed.row("path removed", &added, &removed, &["--new-git-path", "base,extra"], &expected);
 
