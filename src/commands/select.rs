@@ -90,7 +90,7 @@ impl Selection<'_> {
     pub(crate) fn read_snapshot(self, snapshot: &Snapshot, namespace: Option<&str>) -> Result<SelectedObjects> {
         let namespace = namespace.filter(|_| !self.all_namespaces);
         let selector = self.selector.map(parse_selector).transpose()?.unwrap_or_default();
-        let mut candidates: Vec<&Resource> = snapshot.full.iter().collect();
+        let mut candidates: Vec<&Resource> = snapshot.resources.iter().collect();
         candidates.retain(|full| namespace.is_none_or(|namespace| *full.object.id.namespace == *namespace));
         candidates.retain(|full| selector.matches(&full.object.labels));
         let mut selected = SelectedObjects { gaps: snapshot.gaps.clone(), ..SelectedObjects::default() };

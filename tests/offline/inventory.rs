@@ -129,7 +129,7 @@ fn record(name: &str, owners: Vec<Resource>, objects: Vec<ObjectMetadata>) -> St
     ];
     let owned = owners.iter().map(|full| full.object.clone());
     let mut snapshot = snapshot(&types, objects.into_iter().chain(owned).collect());
-    snapshot.full = owners;
+    snapshot.resources = owners;
     snapshot.normalise();
     let file = folder(name).join("cluster.json");
     snapshot_file::write(&file, &snapshot).unwrap();

@@ -32,7 +32,7 @@ pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectMet
         uid: format!("uid:{group}/{kind}/{namespace}/{name}").into(),
         resource_version: "1".into(),
         generation: 1,
-        created: None,
+        creation_timestamp: None,
         deletion_timestamp: None,
         finalizers: vec![],
         labels: KeyValues::default(),
@@ -48,9 +48,7 @@ fn with(map: &KeyValues, key: &str, value: &str) -> KeyValues {
 
 /// Changes an object, step by step.
 pub trait Build: Sized {
-    /// Sets a label.
     fn label(self, key: &str, value: &str) -> Self;
-    /// Sets an annotation.
     fn annotation(self, key: &str, value: &str) -> Self;
     /// Adds a managedFields entry that owns this label or annotation.
     fn writer(self, manager: &str, key: &str) -> Self;
@@ -131,7 +129,7 @@ impl Build for ObjectMetadata {
     }
 
     fn created(mut self, seconds: i64) -> Self {
-        self.created = DateTime::from_timestamp(seconds, 0);
+        self.creation_timestamp = DateTime::from_timestamp(seconds, 0);
         self
     }
 
@@ -164,7 +162,7 @@ pub fn snapshot(objects: Vec<ObjectMetadata>, full: Vec<Resource>) -> Snapshot {
     let taken = parse_time("2026-12-31T00:00:00Z").expect("a time");
     let mut snapshot = Snapshot::new(taken, ClusterIdentity::default());
     snapshot.objects = objects;
-    snapshot.full = full;
+    snapshot.resources = full;
     snapshot.normalise();
     snapshot
 }
@@ -181,7 +179,7 @@ pub fn flux_object(kind: &str, content: Value, annotations: &[(&str, &str)]) -> 
         uid: "u".into(),
         resource_version: "7".into(),
         generation: 3,
-        created: Some(noon()),
+        creation_timestamp: Some(noon()),
         annotations: annotations.iter().copied().collect(),
         ..object(group, kind, "shop", "apps")
     };

@@ -151,7 +151,7 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
         uid: (&*metadata.uid).into(),
         resource_version: (&*metadata.resource_version).into(),
         generation: metadata.generation,
-        created: metadata.creation_timestamp,
+        creation_timestamp: metadata.creation_timestamp,
         deletion_timestamp: metadata.deletion_timestamp,
         finalizers: metadata.finalizers.iter().map(|finalizer| (&**finalizer).into()).collect(),
         labels: metadata.labels.iter().map(|(key, value)| (interner.intern(key), interner.intern(value))).collect(),

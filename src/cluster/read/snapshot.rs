@@ -55,9 +55,9 @@ impl Cluster {
             return Ok((self.read_snapshot(discovered, now, None, None).await, None));
         }
         let mut owners_only = Snapshot::new(now, ClusterIdentity::default());
-        owners_only.full = owners;
+        owners_only.resources = owners;
         let scope = choose(&owners_only);
-        let snapshot = self.read_snapshot(discovered, now, scope.as_ref(), Some(owners_only.full)).await;
+        let snapshot = self.read_snapshot(discovered, now, scope.as_ref(), Some(owners_only.resources)).await;
         Ok((snapshot, scope))
     }
 
@@ -87,7 +87,7 @@ impl Cluster {
         let volumes = self.read_full(&with_content, Query::default());
         let ((), (contents, gaps)) = futures::join!(self.add_metadata(metadata_only, scope, &mut snapshot), volumes);
         snapshot.objects.extend(contents.iter().map(|full| full.object.clone()));
-        snapshot.full.extend(contents);
+        snapshot.resources.extend(contents);
         snapshot.gaps.extend(gaps);
         self.add_metadata_by_namespace(&others, &namespaces, &mut snapshot).await;
 
@@ -117,13 +117,14 @@ impl Cluster {
 
     /// Adds the content of the Flux kinds that `get` shows and no plan needs.
     pub async fn add_suspendable(&self, snapshot: &mut Snapshot) {
-        let has_content =
-            |kind: &ResourceType| snapshot.full.iter().any(|full| kind.is(&full.object.id.group, &full.object.id.kind));
+        let has_content = |kind: &ResourceType| {
+            snapshot.resources.iter().any(|full| kind.is(&full.object.id.group, &full.object.id.kind))
+        };
         let flux_kinds = snapshot.types.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some());
         let missing: Vec<_> = flux_kinds.filter(|kind| !has_content(kind)).cloned().collect();
         let namespaces = Namespaces::to_read(self, &snapshot.objects);
         let (contents, gaps) = self.read_content(&missing, None, &namespaces).await;
-        snapshot.full.extend(contents);
+        snapshot.resources.extend(contents);
         snapshot.gaps.extend(gaps);
         snapshot.normalise();
     }

@@ -58,7 +58,7 @@ impl FreshState<'_> {
 
     /// Replaces an owner, or removes it if `fresh` is `None`.
     fn update_owner(&mut self, id: &ObjectId, fresh: Option<Resource>) {
-        let known = self.snapshot.full.iter().find(|full| full.object.id == *id);
+        let known = self.snapshot.resources.iter().find(|full| full.object.id == *id);
         let is_same_content = known.map(|full| &full.content) == fresh.as_ref().map(|full| &full.content);
         if !is_same_content || !is_equal(self.snapshot.object(id), fresh.as_ref().map(|full| &full.object)) {
             self.reasons.clear();
@@ -238,6 +238,6 @@ fn owner_to_read(snapshot: &Snapshot, owner: &OwnerId) -> Option<(ResourceType, 
         let id = &full.object.id;
         *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
     };
-    let id = &snapshot.full.iter().find(same)?.object.id;
+    let id = &snapshot.resources.iter().find(same)?.object.id;
     Some((kind_of(snapshot, id)?.clone(), id.clone()))
 }

@@ -35,7 +35,7 @@ impl GetData {
 
     pub(super) fn read_snapshot(snapshot: Snapshot, selection: Selection<'_>, namespace: Option<&str>) -> Result<Self> {
         let selected = selection.read_snapshot(&snapshot, namespace)?;
-        Ok(Self { selected, related: snapshot.full, events: vec![] })
+        Ok(Self { selected, related: snapshot.resources, events: vec![] })
     }
 
     /// Returns the selected objects.

@@ -177,8 +177,10 @@ async fn verify_last_applied(
     let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
     loop {
         let mut needs = Needs::default();
-        for full in
-            snapshot.full.iter().filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
+        for full in snapshot
+            .resources
+            .iter()
+            .filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
         {
             let Some(recorded) = RecordedBuild::read(full) else { continue };
             let Some(folder) = folders.get(&recorded.source) else { continue };

@@ -473,7 +473,7 @@ fn differences_from_qbec_give_notes() {
 
 fn judged(objects: Vec<ObjectMetadata>, full: Option<Resource>, allow: Allow) -> Vec<String> {
     let mut snapshot = snapshot(objects);
-    snapshot.full.extend(full);
+    snapshot.resources.extend(full);
     let index = Index::build(&snapshot);
     let locals = common();
     let input = QbecInput {

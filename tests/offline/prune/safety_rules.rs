@@ -47,7 +47,7 @@ fn add_owner(snapshot: &mut Snapshot, name: &str, ids: &[String]) {
             "inventory": {"entries": entries},
         },
     });
-    snapshot.full.push(Resource { object, content });
+    snapshot.resources.push(Resource { object, content });
     snapshot.normalise();
 }
 
@@ -219,7 +219,7 @@ fn rule_2_a_claim_is_kept_for_a_volume_that_its_policy_deletes() {
         volume.annotations = std::iter::once(provisioned).chain(mark).collect();
         let reference = json!({"namespace": "shop", "name": "ledger", "uid": claim.uid});
         let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": reference});
-        snapshot.full.push(Resource { object: volume.clone(), content: json!({"spec": spec}) });
+        snapshot.resources.push(Resource { object: volume.clone(), content: json!({"spec": spec}) });
         snapshot.objects.extend([claim, volume]);
         snapshot.normalise();
         let plan = leaked::plan(&Index::build(&snapshot), &PruneOptions::default());
@@ -257,7 +257,7 @@ fn rule_4_orphaned_objects_need_a_wish_and_an_owner_of_their_system() {
     assert_eq!(row(&snapshot, &PruneOptions::default()), keep("orphaned"));
     assert_eq!(row(&snapshot, &asked), delete("orphaned"));
     let mut hub = with_leaked(orphan);
-    hub.full.clear();
+    hub.resources.clear();
     assert_eq!(row(&hub, &asked), keep("owner-elsewhere"), "owners may live in another cluster");
     let sure = PruneOptions { assume_no_hub: true, ..asked };
     assert_eq!(row(&hub, &sure), delete("orphaned"));
@@ -267,20 +267,22 @@ fn rule_4_orphaned_objects_need_a_wish_and_an_owner_of_their_system() {
 fn rule_5_an_owner_that_is_not_settled_keeps_its_leaked_objects() {
     type Change = fn(&mut Snapshot);
     let cases: [(&str, Change); 7] = [
-        ("not ready", |s| s.full[0].content["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}])),
+        ("not ready", |s| {
+            s.resources[0].content["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}])
+        }),
         ("mid-reconcile", |s| {
-            s.full[0].content["status"]["conditions"] = json!([{"type": "Ready", "status": "Unknown"}])
+            s.resources[0].content["status"]["conditions"] = json!([{"type": "Ready", "status": "Unknown"}])
         }),
         ("reconciling", |s| {
-            s.full[0].content["status"]["conditions"]
+            s.resources[0].content["status"]["conditions"]
                 .as_array_mut()
                 .unwrap()
                 .push(json!({"type": "Reconciling", "status": "True"}));
         }),
-        ("no status yet", |s| s.full[0].content["status"]["conditions"] = json!([])),
-        ("not observed", |s| s.full[0].object.generation = 2),
-        ("suspended", |s| s.full[0].content["spec"]["suspend"] = json!(true)),
-        ("changed during the scan", |s| s.moved.push(s.full[0].object.uid.clone())),
+        ("no status yet", |s| s.resources[0].content["status"]["conditions"] = json!([])),
+        ("not observed", |s| s.resources[0].object.generation = 2),
+        ("suspended", |s| s.resources[0].content["spec"]["suspend"] = json!(true)),
+        ("changed during the scan", |s| s.changed_during_read.push(s.resources[0].object.uid.clone())),
     ];
     for (what, change) in cases {
         let mut snapshot = with_leaked(|_| ());
@@ -345,7 +347,7 @@ fn plans_of_the_same_cluster_are_equal_to_the_byte() {
     let snapshot = with_leaked(|_| ());
     let mut shuffled = snapshot.clone();
     shuffled.objects.reverse();
-    shuffled.full.reverse();
+    shuffled.resources.reverse();
     shuffled.normalise();
     let text = |snapshot: &Snapshot| {
         serde_json::to_string(&leaked::plan(&Index::build(snapshot), &PruneOptions::default())).unwrap()

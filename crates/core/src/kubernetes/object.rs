@@ -186,8 +186,8 @@ pub struct ObjectMetadata {
     /// Generation, 0 for kinds that have none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created: Option<DateTime<Utc>>,
+    #[serde(rename = "created", default, skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<DateTime<Utc>>,
     /// Deletion timestamp of an object that is terminating.
     #[serde(rename = "deleting", default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<DateTime<Utc>>,

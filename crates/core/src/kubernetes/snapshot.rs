@@ -48,13 +48,14 @@ pub struct Snapshot {
     pub other_versions: Vec<OtherVersion>,
     /// Metadata of every object, sorted by identity.
     pub objects: Vec<ObjectMetadata>,
-    /// Objects with content, sorted by identity: volumes, and, read after `objects`, owners, sources and objects that can
-    /// be suspended.
-    pub full: Vec<Resource>,
-    /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `full`. Their
-    /// inventory cannot be compared with the objects.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub moved: Vec<Box<str>>,
+    /// Objects with content, sorted by identity: volumes, and, read after `objects`, owners, sources and
+    /// objects that can be suspended.
+    #[serde(rename = "full")]
+    pub resources: Vec<Resource>,
+    /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `resources`.
+    /// Their inventory cannot be compared with the objects.
+    #[serde(rename = "moved", default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_during_read: Vec<Box<str>>,
     pub gaps: Vec<Gap>,
 }
 
@@ -69,8 +70,8 @@ impl Snapshot {
             types: vec![],
             other_versions: vec![],
             objects: vec![],
-            full: vec![],
-            moved: vec![],
+            resources: vec![],
+            changed_during_read: vec![],
             gaps: vec![],
         }
     }
@@ -85,8 +86,8 @@ impl Snapshot {
         let mut seen = std::collections::HashSet::with_capacity(self.objects.len());
         let mut first = self.objects.iter().map(|object| seen.insert(&*object.uid)).collect::<Vec<_>>().into_iter();
         self.objects.retain(|_| first.next().unwrap_or(true));
-        self.full.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-        self.full.dedup_by(|a, b| a.object.id == b.object.id);
+        self.resources.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        self.resources.dedup_by(|a, b| a.object.id == b.object.id);
         self.gaps.sort();
         self.gaps.dedup();
     }
@@ -96,7 +97,7 @@ impl Snapshot {
     pub fn add_resources(&mut self, contents: Vec<Resource>, read_whole: impl Fn(&ObjectId) -> bool) {
         let mut newer: HashMap<Box<str>, ObjectMetadata> = HashMap::with_capacity(contents.len());
         newer.extend(contents.iter().map(|full| (full.object.uid.clone(), full.object.clone())));
-        let changed = &mut self.moved;
+        let changed = &mut self.changed_during_read;
         self.objects.retain_mut(|object| match newer.remove(&object.uid) {
             Some(newer) => {
                 if newer.resource_version != object.resource_version {
@@ -108,13 +109,13 @@ impl Snapshot {
             None => !read_whole(&object.id),
         });
         self.objects.extend(newer.into_values());
-        self.full.extend(contents);
-        self.moved.sort();
+        self.resources.extend(contents);
+        self.changed_during_read.sort();
     }
 
     /// Returns true if an owner changed while the objects were read.
     pub fn changed_while_reading(&self, owner: &ObjectMetadata) -> bool {
-        self.moved.binary_search(&owner.uid).is_ok()
+        self.changed_during_read.binary_search(&owner.uid).is_ok()
     }
 
     /// Returns the metadata of an object.
@@ -124,9 +125,9 @@ impl Snapshot {
     }
 
     /// Returns an object with content.
-    pub fn full(&self, id: &ObjectId) -> Option<&Resource> {
-        let found = self.full.binary_search_by(|full| full.object.id.cmp(id)).ok()?;
-        Some(&self.full[found])
+    pub fn resource(&self, id: &ObjectId) -> Option<&Resource> {
+        let found = self.resources.binary_search_by(|full| full.object.id.cmp(id)).ok()?;
+        Some(&self.resources[found])
     }
 
     /// Returns the type of a group and kind.
@@ -152,10 +153,10 @@ impl Snapshot {
     /// Replaces an object with content, or removes it if `newer` is `None`.
     pub fn replace_resource(&mut self, id: &ObjectId, newer: Option<Resource>) {
         self.replace_object(id, newer.as_ref().map(|full| full.object.clone()));
-        match (self.full.binary_search_by(|full| full.object.id.cmp(id)), newer) {
-            (Ok(at), Some(newer)) => self.full[at] = newer,
-            (Ok(at), None) => drop(self.full.remove(at)),
-            (Err(at), Some(newer)) => self.full.insert(at, newer),
+        match (self.resources.binary_search_by(|full| full.object.id.cmp(id)), newer) {
+            (Ok(at), Some(newer)) => self.resources[at] = newer,
+            (Ok(at), None) => drop(self.resources.remove(at)),
+            (Err(at), Some(newer)) => self.resources.insert(at, newer),
             (Err(_), None) => {}
         }
     }
@@ -164,7 +165,7 @@ impl Snapshot {
     /// read (such as the address of a Provider), and the settings of volume types, except the path of `hostPath`, which
     /// decides whether the data is deleted.
     pub fn redact(&mut self) {
-        for full in &mut self.full {
+        for full in &mut self.resources {
             let get_only = GET_ONLY_GROUPS.contains(&&*full.object.id.group) && &*full.object.id.kind != "ResourceSet";
             if let Some(spec) = full.content.get_mut("spec").and_then(serde_json::Value::as_object_mut) {
                 spec.remove("values");
@@ -199,8 +200,8 @@ mod tests {
         let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let provider =
             json!({"spec": {"suspend": true, "address": "https://example.invalid/hook/SECRET", "proxy": "SECRET"}});
-        snapshot.full.push(flux_object("Provider", provider, &[]));
-        snapshot.full.push(flux_object(
+        snapshot.resources.push(flux_object("Provider", provider, &[]));
+        snapshot.resources.push(flux_object(
             "HelmRelease",
             json!({"spec": {"suspend": true, "values": {"password": "SECRET"}}}),
             &[],
@@ -208,6 +209,6 @@ mod tests {
         snapshot.redact();
         let text = serde_json::to_string(&snapshot).unwrap();
         assert!(!text.contains("SECRET"), "{text}");
-        assert!(snapshot.full.iter().all(|full| full.flag("/spec/suspend")));
+        assert!(snapshot.resources.iter().all(|full| full.flag("/spec/suspend")));
     }
 }

@@ -230,7 +230,7 @@ mod tests {
             (0..10).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
         let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
         let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
-        snapshot.full.push(Resource { object, content });
+        snapshot.resources.push(Resource { object, content });
         let change = |n: usize| {
             let id = ObjectId::new("", "ConfigMap", "n", &format!("o{n}"));
             let object = PinnedObject { id, uid: n.to_string(), resource_version: "1".to_owned() };
@@ -239,7 +239,7 @@ mod tests {
         };
         let mut changes: Vec<Change> = (0..lost).map(change).collect();
         if owner_is_deleted {
-            let own = PinnedObject { id: snapshot.full[0].object.id.clone(), ..changes[0].object.clone() };
+            let own = PinnedObject { id: snapshot.resources[0].object.id.clone(), ..changes[0].object.clone() };
             changes.push(Change { object: own, owner: None, ..changes[0].clone() });
         }
         let mut plan = Plan::new(ClusterIdentity::default());

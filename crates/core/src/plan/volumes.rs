@@ -39,7 +39,8 @@ pub fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
         }
     });
     plan.add_changes(staying);
-    let unread = snapshot.objects.iter().any(|object| object.id.is("", KIND) && snapshot.full(&object.id).is_none());
+    let unread =
+        snapshot.objects.iter().any(|object| object.id.is("", KIND) && snapshot.resource(&object.id).is_none());
     if deletes_claim && unread && !plan.gaps().iter().any(|gap| gap.subject == RESOURCE) {
         plan.add_gaps([Gap {
             kind: GapKind::Failed,
@@ -76,7 +77,7 @@ mod tests {
     fn rows(action: Action, volumes: Vec<Resource>) -> (Vec<String>, usize) {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.objects = volumes.iter().map(|full| full.object.clone()).chain([claim()]).collect();
-        snapshot.full = volumes.into_iter().filter(|full| full.at("/spec").is_some()).collect();
+        snapshot.resources = volumes.into_iter().filter(|full| full.at("/spec").is_some()).collect();
         snapshot.normalise();
         let mut plan = Plan::new(ClusterIdentity::default());
         plan.add_changes([Change::new(action, &claim(), None, Actor::KustomizeController, ReasonCode::Moved)]);

@@ -54,7 +54,7 @@ impl<'a> FluxControllers<'a> {
     /// Returns true if a controller wrote the status of an object of such a kind within two of its intervals.
     fn wrote_recently(&self, wanted: impl Fn(&FluxKind) -> bool) -> bool {
         self.snapshot
-            .full
+            .resources
             .iter()
             .any(|full| FluxKind::of(full).is_some_and(|kind| wanted(kind) && self.is_recent(full, kind.controller)))
     }

@@ -49,7 +49,7 @@ fn release(deployments: &[&str], written: i64) -> Snapshot {
         ..crate::kubernetes::object::ManagedFieldsEntry::default()
     }];
     let content = serde_json::json!({"spec": {"interval": "1m"}});
-    snapshot.full = vec![crate::kubernetes::object::Resource { object: kustomization, content }];
+    snapshot.resources = vec![crate::kubernetes::object::Resource { object: kustomization, content }];
     snapshot.types = vec![testing::resource_type("apps", "Deployment", "deployments", true)];
     snapshot
 }
@@ -111,7 +111,7 @@ fn blocked_volumes(kept: &str) -> Vec<String> {
     let volume = with(testing::object("", "PersistentVolume", "", "pv"), &["kubernetes.io/pv-protection"]);
     let claim = testing::object("", "PersistentVolumeClaim", "n", "data");
     let content = serde_json::json!({"spec": {"claimRef": {"namespace": "n", "name": "data", "uid": claim.uid}}});
-    snapshot.full = vec![crate::kubernetes::object::Resource { object: volume.clone(), content }];
+    snapshot.resources = vec![crate::kubernetes::object::Resource { object: volume.clone(), content }];
     snapshot.objects = vec![volume, claim];
     blocked_in(snapshot, kept)
 }

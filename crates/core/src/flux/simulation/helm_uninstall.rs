@@ -19,7 +19,7 @@ impl<'a> Preview<'a> {
         consequences: &Consequences<'a>,
     ) -> BTreeMap<ObjectId, CascadedObject<'a>> {
         let mut uninstalled = BTreeMap::new();
-        for release in self.input.snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND)) {
+        for release in self.input.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND)) {
             let cause = &release.object.id;
             if !consequences.may_be_deleted(cause) || release.flag("/spec/suspend") {
                 continue;

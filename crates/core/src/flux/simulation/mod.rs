@@ -132,7 +132,7 @@ impl<'a> Preview<'a> {
     /// Starts with every live Kustomization and its live spec.
     pub fn new(input: PreviewInput<'a>) -> Self {
         let snapshot = input.snapshot;
-        let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
+        let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
         Self { cascade: Cascade::new(snapshot), input, live, nodes: Vec::new(), refusals: Vec::new() }
     }

@@ -35,7 +35,7 @@ impl CheckoutSources {
     /// Finds the sources of a checkout with these remotes that is merged into `branch`.
     pub fn find(snapshot: &Snapshot, remotes: &[String], branch: &str) -> Self {
         let mut found = Self::default();
-        for repository in snapshot.full.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "GitRepository")) {
+        for repository in snapshot.resources.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "GitRepository")) {
             let id = SourceId::of(&repository.object.id);
             match match_checkout(repository, remotes, branch) {
                 CheckoutMatch::Same => drop(found.same.insert(id)),
@@ -49,12 +49,12 @@ impl CheckoutSources {
 
 /// Returns a source of the cluster.
 pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource> {
-    snapshot.full.iter().find(|full| SourceId::of(&full.object.id) == *id)
+    snapshot.resources.iter().find(|full| SourceId::of(&full.object.id) == *id)
 }
 
 /// Returns the sources that the Kustomizations of a cluster use.
 pub fn sources_in_use(snapshot: &Snapshot) -> BTreeSet<SourceId> {
-    let kustomizations = snapshot.full.iter().filter(|full| full.object.id.is(GROUP, KIND));
+    let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
     kustomizations.map(|full| KustomizationSpec::of(full).source(&full.object.id.namespace)).collect()
 }
 

@@ -150,7 +150,7 @@ impl<'a> FluxObject<'a> {
             message: ready.map(|ready| ready.message).unwrap_or_default(),
             last_reconciled: last_reconciled(full),
             sources: sources(full),
-            created: full.object.created,
+            created: full.object.creation_timestamp,
             deleting: full.object.deletion_timestamp,
             deleted: false,
         }

@@ -567,7 +567,7 @@ fn an_owner_with_another_version_in_its_second_reading_changed() {
     snapshot.add_resources(vec![owner], |_| true);
     snapshot.normalise();
     assert_eq!(
-        snapshot.objects[0].resource_version, snapshot.full[0].object.resource_version,
+        snapshot.objects[0].resource_version, snapshot.resources[0].object.resource_version,
         "the second reading counts"
     );
     assert_eq!(Index::build(&snapshot).owner(&ks("apps")).unwrap().status, OwnerStatus::Changed);

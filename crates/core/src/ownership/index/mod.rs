@@ -159,7 +159,7 @@ impl<'a> Index<'a> {
 impl<'a> Index<'a> {
     /// Adds the owners that were read in full.
     fn add_full_owners(&mut self) {
-        for full in &self.snapshot.full {
+        for full in &self.snapshot.resources {
             for (n, scheme) in SCHEMES.iter().enumerate().filter(|(_, scheme)| scheme.reads_as_owner(&full.object)) {
                 if let Some(record) = (scheme.owner)(&full.object, &full.content) {
                     self.add(n, record, Some(&full.object), Some(full));
@@ -176,7 +176,7 @@ impl<'a> Index<'a> {
         for object in &snapshot.objects {
             let schemes = schemes_of(object);
             for n in bits(schemes.owner) {
-                if snapshot.full(&object.id).is_none()
+                if snapshot.resource(&object.id).is_none()
                     && let Some(record) = (SCHEMES[n].owner)(object, &Value::Null)
                 {
                     self.add(n, record, Some(object), None);

@@ -136,7 +136,7 @@ fn read_sources(made: &mut Snapshot) {
     let sources = sources_to_read(made);
     let source = |id: &ObjectId| sources.iter().any(|source| id.is(source.group, source.kind));
     let there: BTreeSet<ObjectId> = made.objects.iter().map(|object| object.id.clone()).collect();
-    made.full.retain(|full| there.contains(&full.object.id) && (owns(&full.object.id) || source(&full.object.id)));
+    made.resources.retain(|full| there.contains(&full.object.id) && (owns(&full.object.id) || source(&full.object.id)));
 }
 
 /// Every row of the answers about the owners in question.

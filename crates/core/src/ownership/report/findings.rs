@@ -66,7 +66,7 @@ impl<'a> InventoryReport<'_, 'a> {
         Some(Finding {
             object: object.id.clone(),
             uid: object.uid.to_string(),
-            created: object.created,
+            created: object.creation_timestamp,
             status: status.as_str(),
             owners,
             strength: claim.map(|claim| claim.strength),

@@ -74,7 +74,7 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
             }
         }
         let mut content_at = vec![None; snapshot.objects.len()];
-        for full in snapshot.full.iter().chain(contents) {
+        for full in snapshot.resources.iter().chain(contents) {
             if let Some(at) = index.position(&full.object.id) {
                 content_at[at] = Some(full);
             }

@@ -163,7 +163,7 @@ fn findings_answer_one_question_each() {
 #[test]
 fn a_leak_that_cannot_be_trusted_is_unknown() {
     let mut cluster = cluster();
-    let apps = cluster.full.iter_mut().find(|full| &*full.object.id.name == "apps").unwrap();
+    let apps = cluster.resources.iter_mut().find(|full| &*full.object.id.name == "apps").unwrap();
     apps.content["spec"]["suspend"] = json!(true);
     let index = Index::build(&cluster);
     let views = InventoryReport::new(&index, &[]);

@@ -41,8 +41,8 @@ struct ManifestMetadata<'a> {
     namespace: Cow<'a, str>,
 }
 
-/// Returns `group/Kind/namespace/name` of a JSON manifest, or `None` if it cannot be read. A name that ends in `*` is a
-/// generateName.
+/// Returns `group/Kind/namespace/name` of a JSON manifest, or `None` if it cannot be read. A name that ends in
+/// `*` is a generateName.
 pub(crate) fn identity(manifest: &[u8]) -> Option<String> {
     let Manifest { api_version, kind, metadata } = serde_json::from_slice(manifest).ok()?;
     let group = api_version.split_once('/').map_or("", |(group, _)| group);

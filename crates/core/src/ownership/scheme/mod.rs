@@ -34,8 +34,8 @@ pub struct Scheme {
 
     /// Labels and annotations that members carry; `claim` is called for objects with at least one of them.
     pub member_keys: &'static [MetadataKey],
-    /// Label selectors that together match every object for which `claim` returns a claim. Empty if annotations
-    /// identify the members.
+    /// Label selectors that together match every object for which `claim` returns a claim. Empty if
+    /// annotations identify the members.
     pub selectors: &'static [&'static str],
     /// Further labels and annotations that the functions of the scheme read.
     pub other_keys: &'static [&'static str],

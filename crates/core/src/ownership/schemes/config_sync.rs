@@ -53,8 +53,8 @@ fn resource_id(id: &ObjectId) -> String {
     }
 }
 
-/// Parses a manager: `:root` is RootSync root-sync, `:root_<name>` another; `<ns>` is RepoSync repo-sync in a namespace,
-/// `<ns>_<name>` another.
+/// Parses a manager: `:root` is RootSync root-sync, `:root_<name>` another; `<ns>` is RepoSync repo-sync in a
+/// namespace, `<ns>_<name>` another.
 fn manager(text: &str) -> OwnerId {
     let (scope, name) = text.split_once('_').map_or((text, None), |(scope, name)| (scope, Some(name)));
     match scope {

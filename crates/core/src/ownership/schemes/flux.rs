@@ -106,7 +106,7 @@ fn source(snapshot: &Snapshot, owner: &Resource) -> Option<SourceReference> {
     let kind = reference.get("kind")?.as_str()?;
     let name = reference.get("name")?.as_str()?;
     let namespace = reference.get("namespace").and_then(Value::as_str).unwrap_or(&owner.object.id.namespace);
-    let found = snapshot.full.iter().find(|candidate| {
+    let found = snapshot.resources.iter().find(|candidate| {
         let id = &candidate.object.id;
         let is_source = id.group.starts_with("source.") && id.group.contains("fluxcd.io");
         is_source && &*id.kind == kind && &*id.namespace == namespace && &*id.name == name

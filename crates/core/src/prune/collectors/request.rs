@@ -54,8 +54,8 @@ pub trait CollectorRequest {
         Ok(None)
     }
 
-    /// Plans the deletions. Fails if the manifests contain an object twice, if a filter matches nothing, or if the system
-    /// itself would refuse.
+    /// Plans the deletions. Fails if the manifests contain an object twice, if a filter matches nothing, or if the
+    /// system itself would refuse.
     fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         let snapshot = index.snapshot();
         let Manifests { locals, default_namespace, .. } = self.manifests();

@@ -160,7 +160,7 @@ impl TestCluster {
         let content = json!({"spec": manifest["spec"], "status": {"inventory": {"entries": entries},
             "conditions": [{"type": "Ready", "status": "True"}]}});
         let object = self.snapshot.objects.iter().find(|object| object.id == id).cloned().unwrap();
-        self.snapshot.full.push(Resource { object, content });
+        self.snapshot.resources.push(Resource { object, content });
     }
 
     pub(crate) fn object(&mut self, name: &str) -> &mut ObjectMetadata {
@@ -168,7 +168,7 @@ impl TestCluster {
     }
 
     pub(crate) fn kustomization(&mut self, name: &str) -> &mut Resource {
-        self.snapshot.full.iter_mut().find(|full| &*full.object.id.name == name).unwrap()
+        self.snapshot.resources.iter_mut().find(|full| &*full.object.id.name == name).unwrap()
     }
 
     pub(crate) fn plan(&self, files: &Files) -> Plan {

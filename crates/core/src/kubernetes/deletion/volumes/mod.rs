@@ -76,7 +76,7 @@ impl<'a> Volumes<'a> {
     /// Reads the content of volumes in a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let mut volumes = Self::default();
-        for volume in snapshot.full.iter().filter(|full| full.object.id.is("", KIND)) {
+        for volume in snapshot.resources.iter().filter(|full| full.object.id.is("", KIND)) {
             let text = |key: &str| volume.text(&format!("/spec/claimRef/{key}")).unwrap_or_default();
             match (text("uid"), text("namespace"), text("name")) {
                 ("", _, "") => {}
@@ -112,7 +112,7 @@ impl<'a> Volumes<'a> {
 
 /// Returns the live claim that a volume is bound to. Objects of other kinds have none.
 pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
-    let full = snapshot.full(&volume.id).filter(|full| full.object.id.is("", KIND))?;
+    let full = snapshot.resource(&volume.id).filter(|full| full.object.id.is("", KIND))?;
     let text = |key: &str| full.text(&format!("/spec/claimRef/{key}"));
     let claim = snapshot.object(&ObjectId::new("", CLAIM, text("namespace")?, text("name")?))?;
     (text("uid") == Some(&*claim.uid)).then_some(claim)

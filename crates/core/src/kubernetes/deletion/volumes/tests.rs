@@ -53,7 +53,7 @@ fn outcomes(uid: &str, policy: &str) -> Vec<ReclaimOutcome> {
     let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
     let reference = json!({"namespace": "shop", "name": "data", "uid": uid});
     let spec = json!({"persistentVolumeReclaimPolicy": policy, "claimRef": reference});
-    snapshot.full = vec![volume(spec, true)];
+    snapshot.resources = vec![volume(spec, true)];
     Volumes::new(&snapshot).of(&claim()).into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>()
 }
 

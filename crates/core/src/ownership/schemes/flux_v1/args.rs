@@ -14,8 +14,8 @@ pub(crate) struct FluxdArgs(HashMap<String, Vec<String>>);
 const WANTED: [&str; 5] = ["git-url", "git-branch", "git-path", "k8s-allow-namespace", "k8s-namespace-whitelist"];
 
 impl FluxdArgs {
-    /// Returns the flags of the first container that has `--git-url`, or an error if the Deployment alone does not
-    /// determine them.
+    /// Returns the flags of the first container that has `--git-url`, or an error if the Deployment alone
+    /// does not determine them.
     pub(crate) fn find(content: &Value) -> Option<Result<Self, String>> {
         let containers = content.pointer("/spec/template/spec/containers")?.as_array()?;
         containers.iter().find_map(|container| {

@@ -81,7 +81,7 @@ impl MarkedObject {
 pub(super) fn report(snapshot: &Snapshot, labelled: &[LabelledObject<'_>]) -> LabelReport {
     let mut unreadable = vec![];
     let mut sources: Vec<GitSource> = vec![];
-    for full in &snapshot.full {
+    for full in &snapshot.resources {
         match FluxdArgs::find(&full.content).map(|args| args.and_then(|args| args.source())) {
             Some(Ok(source)) => sources.push(source),
             Some(Err(reason)) => unreadable.push(format!("{}: {reason}", full.object.id)),

@@ -16,8 +16,8 @@ enum UrlPart {
     Fragment,
 }
 
-/// Returns the URL without its password, byte for byte as Flux v1 wrote it: as a transport URL, in scp form, or as a
-/// local path.
+/// Returns the URL without its password, byte for byte as Flux v1 wrote it: as a transport URL, in scp form, or
+/// as a local path.
 pub fn safe_url(url: &str) -> String {
     transport(url).or_else(|| scp(url)).unwrap_or_else(|| {
         let slashes = if url.is_empty() { "" } else { "//" };

@@ -45,8 +45,8 @@ impl<'a> ServedKinds<'a> {
         Self { exact, canonical, other_versions: &snapshot.other_versions }
     }
 
-    /// Returns true if the objects of a manifest are namespaced, or `None` if the cluster does not serve this version of
-    /// their kind.
+    /// Returns true if the objects of a manifest are namespaced, or `None` if the cluster does not serve this
+    /// version of their kind.
     pub(crate) fn is_namespaced_manifest(&self, local: &LocalManifest) -> Option<bool> {
         let what = local.id.group_kind();
         let served = self.exact.get(&what)?;

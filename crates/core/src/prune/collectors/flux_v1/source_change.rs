@@ -32,8 +32,8 @@ pub enum SyncEffect {
     Deleted,
     /// It has the label of the new source and is not in the manifests, but fluxd's rules keep it.
     Spared,
-    /// It has the label of the old source and is in the manifests, but its live `ignore` annotation keeps fluxd from
-    /// applying it.
+    /// It has the label of the old source and is in the manifests, but its live `ignore` annotation keeps
+    /// fluxd from applying it.
     NotApplied,
     /// It has the label of the old source and is not in the new manifests: fluxd never lists it again.
     LeftBehind,
@@ -45,7 +45,7 @@ pub(crate) fn current_source(named: Option<&GitSource>, snapshot: &Snapshot) -> 
     if let Some(source) = named {
         return Ok((source.clone(), vec![]));
     }
-    let fluxds = snapshot.full.iter().filter_map(|full| Some((&full.object.id, FluxdArgs::find(&full.content)?)));
+    let fluxds = snapshot.resources.iter().filter_map(|full| Some((&full.object.id, FluxdArgs::find(&full.content)?)));
     match &fluxds.collect::<Vec<_>>()[..] {
         [] => Err(Error::invalid("the cluster runs no fluxd, so its source is not known").hint(Hint::FluxV1Source)),
         [(id, args)] => args.as_ref().map_err(Clone::clone).and_then(read_source).map_err(|why| {

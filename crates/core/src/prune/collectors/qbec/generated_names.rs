@@ -22,7 +22,7 @@ pub(super) fn newest_objects<'a>(collector: &QbecCollector<'a>) -> HashSet<&'a s
     }
     let mut newest = HashSet::new();
     for (prefix, mut objects) in generations {
-        objects.sort_by_key(|object| Reverse((object.created, &object.id.name)));
+        objects.sort_by_key(|object| Reverse((object.creation_timestamp, &object.id.name)));
         let locals = collector.input.locals.iter();
         let manifests = locals.filter(|local| {
             local.generate_name.as_deref() == Some(&*prefix.name)
