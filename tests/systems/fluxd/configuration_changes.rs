@@ -14,7 +14,7 @@ const NEW: &str = "git@new.example.com:shop/deploy";
 const RELABELLED: &str = "it is in the new manifests";
 const MISSED: &str = "it is in no new manifest and keeps the label of the old source, so fluxd never finds it again";
 const CREATED: &str = "it is in the new manifests and not in the cluster";
-const DELETED: &str = "in no new manifest, and has the mark of the new source";
+const DELETED: &str = "it carries the label of the new source and is in no manifest";
 
 /// What the tool prints for one change: fate, kind, name and why of each object.
 struct Expected<'a> {

@@ -207,9 +207,12 @@ fn a_program_that_is_missing_too_old_or_silent_is_named() {
     let other = recording.run(&recording.folder.script("other", other), &[&source, "-o", "wide"]);
     assert_snapshot!(other, @"
     exit code 0
+    --- stdout
+    ACTION    NAMESPACE     KIND            NAME   OWNER   REASON                        BY   CAUSE   UID
+    blocked   flux-system   Kustomization   apps           build-failed: no such thing
     --- stderr
     warning: kustomize v5.4.2 builds here, and Flux links 5.8.x: builds may differ
-    nothing to prune
+    no deletions; 1 owner blocked: kustomization/apps -n flux-system: no such thing
     ");
 }
 
@@ -452,7 +455,7 @@ fn a_recording_that_is_old_or_of_another_cluster_says_so() {
     ACTION   NAMESPACE     KIND        NAME   OWNER                            REASON
     delete   flux-system   ConfigMap   b      flux-system/kustomization/apps   not-in-build
     --- stderr
-    warning: the snapshot is 2d1h old: what was created since is not in the plan
+    warning: the snapshot is 2d1h old; the plan ignores later changes
     hint: record a new one with `kubectl gitops snapshot FILE`
     1 to delete
     ");

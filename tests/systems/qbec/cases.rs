@@ -304,7 +304,10 @@ fn deleting_whole_applications_and_namespaces() {
         "Q16",
         &difference,
         0,
-        &[("Namespace/q16", "cascade: would take configmap/keep -n q16 along, protected by")],
+        &[(
+            "Namespace/q16",
+            "cascade: it would also delete configmap/keep -n q16, which directives.qbec.io/delete-policy=never protects",
+        )],
     );
     table.add("Q16 protection comes after its namespace", &difference);
 
@@ -321,7 +324,7 @@ fn deleting_whole_applications_and_namespaces() {
     q20.remove("web").remove("ns");
     let refused = q20.plan(&[]);
     assert_eq!(refused.code, 6, "{refused:?}");
-    assert!(refused.stderr.contains("the manifests hold no object"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the manifests contain no object"), "{}", refused.stderr);
     let difference = q20.compare(&[], &["--allow-empty"]);
     expect("Q20", &difference, 1, &[]);
     table.add("Q20 no manifest left: refused without --allow-empty", &difference);
