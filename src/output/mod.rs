@@ -1,4 +1,4 @@
-//! How answers look: tables as kubectl prints them, documents for programs, and the guard against terminal escapes.
+//! Output: tables as kubectl prints them, documents for programs, and the guard against terminal escapes.
 //!
 //! Every function here gives back text; [`terminal::Terminal`] alone writes it.
 

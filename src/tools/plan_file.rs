@@ -1,5 +1,6 @@
 //! Plans as files: what was reviewed is what is deleted.
 
+use std::io::Write;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -9,14 +10,15 @@ use gitops_core::plan::{Plan, SCHEMA};
 #[derive(Debug)]
 pub struct ReviewedPlan(Plan);
 
-/// Writes a plan to a file.
+/// Writes a plan to a file atomically, with permissions for this user only.
 ///
 /// Fails when the file cannot be written.
 pub fn write(path: &Path, plan: &Plan) -> Result<()> {
     let failed = |error: std::io::Error| Error::failed(format!("cannot write plan {}: {error}", path.display()));
     let mut text = serde_json::to_string_pretty(plan).map_err(|error| failed(error.into()))?;
     text.push('\n');
-    std::fs::write(path, text).map_err(failed)
+    super::write_private(path, |file| file.write_all(text.as_bytes())).map_err(failed)?;
+    Ok(())
 }
 
 /// Reads a plan from a file.

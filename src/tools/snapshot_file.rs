@@ -55,24 +55,20 @@ fn other_schema(path: &Path, found: &str) -> Error {
 ///
 /// Fails when the file cannot be written.
 pub fn write(path: &Path, snapshot: &Snapshot) -> Result<u64> {
-    write_atomically(path, snapshot)
+    super::write_private(path, |file| write_json(file, is_gzip(path), snapshot))
         .map_err(|error| Error::failed(format!("cannot write snapshot {}: {error}", path.display())))
 }
 
-fn write_atomically(path: &Path, snapshot: &Snapshot) -> io::Result<u64> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = NamedTempFile::new_in(directory)?;
-    let mut file = BufWriter::new(&mut temporary);
-    if is_gzip(path) {
+fn write_json(file: &mut NamedTempFile, gzip: bool, snapshot: &Snapshot) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
+    if gzip {
         let mut compressed = GzEncoder::new(file, flate2::Compression::default());
         serde_json::to_writer(&mut compressed, snapshot)?;
         file = compressed.finish()?;
     } else {
         serde_json::to_writer(&mut file, snapshot)?;
     }
-    file.flush()?;
-    drop(file);
-    Ok(temporary.persist(path)?.metadata()?.len())
+    file.flush()
 }
 
 fn is_gzip(path: &Path) -> bool {

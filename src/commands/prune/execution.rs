@@ -49,14 +49,15 @@ impl PlanSource {
     }
 }
 
-/// Plans, shows the plan and, unless `--plan` is given, asks and deletes.
+/// Plans, shows the plan and, unless `--plan` is given, asks and deletes. `source` gets the one index of the snapshot.
 pub(super) async fn run(
-    source: PlanSource,
+    source: impl FnOnce(&Session, &Index<'_>) -> Result<PlanSource>,
     args: &ExecutionArgs,
     mut snapshot: Snapshot,
     session: &mut Session,
 ) -> Result<ExitCode> {
     let index = Index::build(&snapshot);
+    let source = source(session, &index)?;
     let CollectorPlan { mut plan, waves, retained, source_change: change, warnings } = source.plan(&index)?;
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&warning));

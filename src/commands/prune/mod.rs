@@ -41,14 +41,15 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
             System::ApplySet(args) => Box::new(args.request(execution, session)?),
         };
         let snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
-        return execution::run(PlanSource::Manifests(request), execution, snapshot, session).await;
+        return execution::run(|_, _| Ok(PlanSource::Manifests(request)), execution, snapshot, session).await;
     }
     args.check()?;
     let now = session.now;
     let snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
     if !args.tree.is_given() {
-        let options = leaked::options(args, session, &Index::build(&snapshot))?;
-        return execution::run(PlanSource::Cluster(options), execution, snapshot, session).await;
+        let source =
+            |session: &Session, index: &Index<'_>| Ok(PlanSource::Cluster(leaked::options(args, session, index)?));
+        return execution::run(source, execution, snapshot, session).await;
     }
     if execution.snapshot.is_some() {
         check_cluster_flags(session, &snapshot).await?;
