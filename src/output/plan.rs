@@ -159,7 +159,8 @@ pub fn summary(plan: &Plan) -> String {
     one_line(&text).into_owned()
 }
 
-fn blocked_reason(row: &OwnerOutcome) -> String {
+/// Returns why an owner is blocked: the detail of the reason, or else its code.
+pub(super) fn blocked_reason(row: &OwnerOutcome) -> String {
     if row.reason.detail.is_empty() { row.reason.code.to_string() } else { row.reason.detail.clone() }
 }
 

@@ -18,9 +18,10 @@ pub(super) fn render(answer: &impl Render, header: bool) -> Result<String> {
     Ok(text)
 }
 
-/// Returns a cell as a field. A cell that a spreadsheet would read as a formula is preceded by an apostrophe.
+/// Returns a cell as a field. A cell that a spreadsheet would read as a formula is preceded by an apostrophe; one
+/// character alone is no formula.
 fn field(cell: &str) -> String {
-    let cell = if cell.starts_with(FORMULA) { format!("'{cell}") } else { cell.to_owned() };
+    let cell = if cell.len() > 1 && cell.starts_with(FORMULA) { format!("'{cell}") } else { cell.to_owned() };
     match cell.contains([',', '"', '\r', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell,
@@ -42,6 +43,7 @@ mod tests {
             ("=1+2", "'=1+2"),
             ("+1", "'+1"),
             ("-1", "'-1"),
+            ("-", "-"),
             ("@sum(a,b)", "\"'@sum(a,b)\""),
             ("a=b", "a=b"),
         ] {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use escape::{code, fenced, text};
 
-use super::plan::{action, reason, remedy, summary, warnings};
+use super::plan::{action, blocked_reason, reason, remedy, summary, warnings};
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::{Change, Outcome, Plan};
 use gitops_core::text::{and_more, pluralize};
@@ -149,13 +149,15 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((deletions(rows), rows.len()))));
     let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
         let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| code(&format!("{owner}")));
-        let state = plan.owners().iter().find(|state| Some(&state.owner) == owner);
-        let blocked = if state.is_some_and(|state| state.outcome == Outcome::Blocked) { ", blocked" } else { "" };
-        let state = state.filter(|state| !state.reason.detail.is_empty()).map(|state| prose(&state.reason.detail));
-        let state = state.map(|reason| format!("{reason}\n\n")).unwrap_or_default();
+        let (blocked, reason) = match plan.owners().iter().find(|row| Some(&row.owner) == owner) {
+            Some(row) if row.outcome == Outcome::Blocked => (", blocked", blocked_reason(row)),
+            Some(row) => ("", row.reason.detail.clone()),
+            None => ("", String::new()),
+        };
+        let reason = if reason.is_empty() { reason } else { format!("{}\n\n", prose(&reason)) };
         rows.sort_by_key(|change| change.action);
         let (all, deleted) = (pluralize(rows.len(), "row"), deletions(&rows));
-        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{blocked}</summary>\n\n{state}");
+        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{blocked}</summary>\n\n{reason}");
         Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
     };
     rows.into_iter().map(section).collect()
