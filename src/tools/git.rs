@@ -9,6 +9,11 @@ use std::process::{Command, Stdio};
 use crate::error::{Error, Result};
 use gitops_core::flux::source::tree::{File, Tree};
 
+/// Options of every call. The configuration of a checkout, or of a bare repository inside of it, can name programs that
+/// git runs; these options turn them off.
+const SAFE_OPTIONS: [&str; 6] =
+    ["-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
+
 /// A state of a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorktreeState {
@@ -198,7 +203,7 @@ impl Checkout {
 
     fn run_with(&self, variables: &[(&str, &Path)], arguments: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>> {
         let mut command = Command::new("git");
-        command.arg("-C").arg(&self.directory).args(arguments).env("GIT_OPTIONAL_LOCKS", "0");
+        command.args(SAFE_OPTIONS).arg("-C").arg(&self.directory).args(arguments).env("GIT_OPTIONAL_LOCKS", "0");
         command.envs(variables.iter().copied());
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(cannot_run)?;

@@ -124,11 +124,13 @@ impl Kustomize {
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::reference_outside(artifact, &run.generated) {
-                Some(reference) => Err(format!("{reference} is outside of the artifact")),
+            let output = match references::refused_reference(artifact, &run.generated) {
+                Some(refused) => Err(refused.to_string()),
                 None => self.run_one(&copy, artifact, &run).await?,
             };
-            if let Ok(output) = &output {
+            // What a URL returns can change, and the key of the cache does not cover it.
+            let is_local = references::remote_references(artifact, &run.generated).is_empty();
+            if is_local && let Ok(output) = &output {
                 self.store(version, &run.key, output);
             }
             answers.push((run.key, output));
@@ -142,6 +144,8 @@ impl Kustomize {
         command.arg(if self.standalone { "build" } else { "kustomize" }).arg(&directory);
         command.args(["--load-restrictor", "LoadRestrictionsNone"]);
         command.env_remove("KUSTOMIZE_ENABLE_MANAGEDBY_LABEL").env("GIT_TERMINAL_PROMPT", "0");
+        // git has transports that run a program.
+        command.env("GIT_ALLOW_PROTOCOL", "https:ssh");
         command.stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(self.limit, command.output()).await;
         match artifact.file(&run.generated.file) {

@@ -87,3 +87,24 @@ async fn a_program_that_is_not_there_is_named() {
     assert_snapshot!(failure.message, @"cannot run /nowhere/kustomize: No such file or directory (os error 2)");
     assert_snapshot!(failure.hint.unwrap(), @"install kubectl, or name a kustomize program with --kustomize");
 }
+
+#[test]
+fn a_checkout_names_no_program_that_git_runs() {
+    let folder = Folder::outside_checkouts("foreign-checkout");
+    folder.git(&["init", "-q", "-b", "main"]);
+    folder.write("a.yaml", "committed");
+    folder.git(&["add", "-A"]);
+    folder.git(&["commit", "-q", "-m", "one"]);
+    let marker = folder.path().with_extension("marker");
+    let program = folder.script("monitor", &format!("touch {}", marker.display()));
+    folder.git(&["config", "core.fsmonitor", program.to_str().unwrap()]);
+    folder.write("a.yaml", "edited");
+    for state in [WorktreeState::Worktree, WorktreeState::Index, WorktreeState::Revision("HEAD".to_owned())] {
+        read(&folder, &state);
+        assert!(!marker.exists(), "{state:?} ran the program of core.fsmonitor");
+    }
+    // git itself, without our options, runs it.
+    folder.git(&["status", "--short"]);
+    assert!(marker.exists());
+    std::fs::remove_file(marker).unwrap();
+}

@@ -30,9 +30,20 @@ const REFERENCES: [&str; 9] = [
 const OPAQUE: [&str; 6] =
     ["generators", "transformers", "validators", "helmCharts", "helmChartInflationGenerator", "helmGlobals"];
 
-/// Returns the first reference outside of the artifact, in any kustomization file of the build.
-pub fn reference_outside(artifact: &Artifact, generated: &GeneratedFile) -> Option<String> {
-    References::collect(artifact, generated).outside
+/// A reference with which kustomize must not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedReference {
+    /// A path outside of the artifact.
+    #[error("{0} is outside of the artifact")]
+    Outside(String),
+    /// A URL whose git revision begins with `-`: git would take it for an option.
+    #[error("{0} names a revision that begins with -")]
+    OptionAsRevision(String),
+}
+
+/// Returns the first reference with which kustomize must not run, in any kustomization file of the build.
+pub fn refused_reference(artifact: &Artifact, generated: &GeneratedFile) -> Option<RefusedReference> {
+    References::collect(artifact, generated).refused
 }
 
 /// Returns the references that the build fetches from the network.
@@ -43,17 +54,17 @@ pub fn remote_references(artifact: &Artifact, generated: &GeneratedFile) -> Vec<
 /// Returns the files and directories that the build can read; `None` if it may read any file.
 pub(super) fn input_paths(artifact: &Artifact, generated: &GeneratedFile) -> Option<BTreeSet<String>> {
     let references = References::collect(artifact, generated);
-    let is_known = !references.is_opaque && references.outside.is_none() && !references.paths.contains("");
+    let is_known = !references.is_opaque && references.refused.is_none() && !references.paths.contains("");
     is_known.then_some(references.paths)
 }
 
 /// References of the kustomization files of a build, including those of the directories that they name.
 #[derive(Default)]
 struct References {
-    /// URLs, up to the first reference outside of the artifact.
+    /// URLs, up to the first refused reference.
     remote: Vec<String>,
-    /// The first reference outside of the artifact.
-    outside: Option<String>,
+    /// The first reference with which kustomize must not run.
+    refused: Option<RefusedReference>,
     /// Directory of the build, and every referenced file and directory.
     paths: BTreeSet<String>,
     /// The build may read files that no kustomization file names.
@@ -71,11 +82,15 @@ impl References {
             found.is_opaque |= has_other_parent_path(&content, &named);
             for reference in named {
                 if is_remote(&reference) {
+                    if has_option_as_revision(&reference) {
+                        found.refused = Some(RefusedReference::OptionAsRevision(reference));
+                        return found;
+                    }
                     found.remote.push(reference);
                     continue;
                 }
                 let Some(at) = path::resolve(&directory, &reference) else {
-                    found.outside = Some(reference);
+                    found.refused = Some(RefusedReference::Outside(reference));
                     return found;
                 };
                 found.is_opaque |= reference.contains(['*', '?', '[']);
@@ -124,6 +139,15 @@ fn named_paths(content: &Value) -> Vec<String> {
     found.into_iter().map(str::to_owned).collect()
 }
 
+/// Returns true if the query of a URL names a git revision, as `ref` or `version`, that begins with `-`. kustomize decodes
+/// no escape before it calls git, but refusing the encoded form as well costs nothing.
+fn has_option_as_revision(reference: &str) -> bool {
+    let Some((_, query)) = reference.split_once('?') else { return false };
+    query.split(['&', ';', '?']).filter_map(|field| field.split_once('=')).any(|(key, value)| {
+        ["ref", "version"].contains(&key) && ["-", "%2d", "%2D"].iter().any(|dash| value.starts_with(dash))
+    })
+}
+
 fn is_remote(reference: &str) -> bool {
     reference.contains("://") || reference.starts_with("git@") || reference.starts_with("github.com/")
 }
@@ -154,7 +178,8 @@ mod tests {
         for (file, expected) in rows {
             let files = [("app/kustomization.yaml", file), ("base/kustomization.yaml", "resources: []")];
             let (artifact, generated) = generated(&files);
-            assert_eq!(reference_outside(&artifact, &generated).as_deref(), expected, "{file}");
+            let expected = expected.map(|path| RefusedReference::Outside(path.to_owned()));
+            assert_eq!(refused_reference(&artifact, &generated), expected, "{file}");
         }
     }
 
@@ -163,7 +188,24 @@ mod tests {
         let files =
             [("app/kustomization.yaml", "resources: [../base]"), ("base/kustomization.yaml", "resources: [../../x]")];
         let (artifact, generated) = generated(&files);
-        assert_eq!(reference_outside(&artifact, &generated).as_deref(), Some("../../x"));
+        assert_eq!(refused_reference(&artifact, &generated), Some(RefusedReference::Outside("../../x".to_owned())));
+    }
+
+    #[test]
+    fn a_revision_that_git_would_take_for_an_option_is_refused() {
+        let base = "https://example.com/org/repo//base";
+        for (query, is_refused) in [
+            ("?ref=v1.2.0", false),
+            ("?ref=feature-x", false),
+            ("", false),
+            ("?ref=--output=x", true),
+            ("?timeout=5s&version=-x", true),
+            ("?ref=%2d-x", true),
+        ] {
+            let file = format!("resources: ['{base}{query}']");
+            let (artifact, generated) = generated(&[("app/kustomization.yaml", &file)]);
+            assert_eq!(refused_reference(&artifact, &generated).is_some(), is_refused, "{query}");
+        }
     }
 
     #[test]
