@@ -4,7 +4,8 @@ use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use insta::assert_snapshot;
 use kubectl_gitops::tools::snapshot_file;
 use serde_json::{Value, json};
-use test_support::folder::folder;
+use test_support::fake_api::Answer;
+use test_support::folder::{Folder, folder};
 use test_support::gitops::{Run, Transcript, command};
 use test_support::objects::{Build, identified, snapshot};
 
@@ -223,4 +224,56 @@ fn a_namespace_settles_which_owner_is_meant() {
         plan["owners"][0]["namespace"].clone()
     };
     assert_eq!((plan("fleet"), plan("other")), (json!("fleet"), json!("other")));
+}
+
+fn keys(document: &Value) -> Vec<&str> {
+    document.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn the_document_has_exactly_these_keys() {
+    const ALWAYS: [&str; 6] = ["cluster", "complete", "gaps", "schema", "taken", "totals"];
+    let rows: [(&[&str], &[&str]); 6] = [
+        (&[], &["owners"]),
+        (&["kustomization/web"], &["objects"]),
+        (&["--leaked"], &["findings"]),
+        (&["-n", "web", "--why", "deployment/web"], &["explanation"]),
+        (&["--kind", "deploy"], &["filter", "owners"]),
+        (&["--by", "qbec"], &["labelReport", "owners"]),
+    ];
+    for (args, own) in rows {
+        let run = ask(&[args, &["-o", "json"]].concat());
+        let document: Value =
+            serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {run}"));
+        let mut expected = [&ALWAYS[..], own].concat();
+        expected.sort_unstable();
+        let mut found = keys(&document);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{args:?}");
+        assert_eq!((&document["schema"], &document["complete"]), (&json!("kubectl-gitops/inventory/v1"), &json!(true)));
+        assert_eq!((&document["gaps"], &document["totals"]["objects"]), (&json!([]), &json!(236)), "{args:?}");
+        assert!(document["cluster"]["server"].as_str().unwrap().starts_with("https://"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_narrow_reading_names_its_scope_and_a_gap_makes_it_incomplete() {
+    let (api, folder) = (crate::plan_document::server(), Folder::new("inventory-scope"));
+    let kubeconfig = api.kubeconfig(&folder);
+    let ask = || {
+        let mut command = command(&["inventory", "--by", "qbec", "-o", "json"]);
+        let run = Run::of(command.env("KUBECONFIG", &kubeconfig).env("HOME", folder.path()));
+        let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+        (run.code, document)
+    };
+    let (code, document) = ask();
+    assert_eq!((code, &document["complete"]), (0, &json!(true)), "{document}");
+    assert!(document["scope"].as_str().unwrap().starts_with("objects labelled qbec.io/application"), "{document}");
+    api.on("GET /api/v1/configmaps", [Answer::status(403, "Forbidden", "configmaps is forbidden")]);
+    let (code, document) = ask();
+    assert_eq!((code, &document["complete"]), (5, &json!(false)), "{document}");
+    assert_eq!(
+        (&document["gaps"][0]["kind"], &document["gaps"][0]["subject"]),
+        (&json!("forbidden"), &json!("configmaps"))
+    );
 }

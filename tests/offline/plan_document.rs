@@ -222,7 +222,7 @@ fn diffs_of_a_plan_with_dry_runs() {
 }
 
 /// A server with a Kustomization `one` that applied ConfigMap `web`.
-fn server() -> FakeApi {
+pub(crate) fn server() -> FakeApi {
     const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let api = FakeApi::start();
     let group = |name: &str, kind: &str, plural: &str| {
