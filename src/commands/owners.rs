@@ -5,7 +5,7 @@ use crate::suggest::nearest;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::{OwnerId, SYSTEMS};
 
-/// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names; `namespace` settles which one `KIND/NAME` means.
+/// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names; `namespace` decides which one `KIND/NAME` means.
 ///
 /// Fails if no owner or several owners match; the hint has the nearest match or the candidates.
 pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<OwnerId> {

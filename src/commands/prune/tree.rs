@@ -93,16 +93,16 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
         let text = format!("kustomize {version} builds here, and Flux links {KUSTOMIZE_VERSION}.x: builds may differ");
         session.terminal.warning(&sanitize::one_line(&text));
     }
-    let mut answering = BuildRunner { version, kustomize, cluster, answers: Answers::default() };
-    let checked = verify_last_applied(snapshot, &folders, controller.features, &mut answering).await?;
+    let mut runner = BuildRunner { version, kustomize, cluster, answers: Answers::default() };
+    let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let (features, workers) = (controller.features, controller.workers);
     let (fidelity, last_applied) = (checked.fidelity, checked.applied);
     let mut preview = Preview::new(PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied });
-    let mut plan = answering.settle(&mut preview).await?;
-    let Some(cluster) = answering.cluster.as_ref().filter(|_| args.diff) else {
+    let mut plan = runner.plan(&mut preview).await?;
+    let Some(cluster) = runner.cluster.as_ref().filter(|_| args.diff) else {
         plan.add_gaps(gaps);
         return Ok(plan);
     };
@@ -117,7 +117,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     if let Some(hint) = answers.hint() {
         session.terminal.hint(&sanitize::one_line(&hint));
     }
-    let mut plan = answering.settle(&mut preview).await?;
+    let mut plan = runner.plan(&mut preview).await?;
     plan.add_gaps(gaps);
     Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
 }
@@ -131,7 +131,8 @@ struct BuildRunner {
 }
 
 impl BuildRunner {
-    async fn settle(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
+    /// Answers the questions of a preview until it returns its plan.
+    async fn plan(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
         loop {
             match preview.step(&self.answers) {
                 Progress::Done(plan) => return Ok(*plan),
@@ -171,7 +172,7 @@ async fn verify_last_applied(
     snapshot: &Snapshot,
     folders: &BTreeMap<SourceId, PathBuf>,
     features: Features,
-    answering: &mut BuildRunner,
+    runner: &mut BuildRunner,
 ) -> Result<LastApplied> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
     let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
@@ -191,7 +192,7 @@ async fn verify_last_applied(
                 Some(sources::pack(snapshot, &recorded.source, &tree))
             });
             let Some(artifact) = artifact else { continue };
-            let mut context = BuildContext::new(features, &answering.answers, &mut needs);
+            let mut context = BuildContext::new(features, &runner.answers, &mut needs);
             let verified = recorded.verify(artifact, &mut context);
             applied.insert(recorded.owner.clone(), artifact.clone());
             fidelity.extend(verified.map(|verified| (recorded.owner, verified)));
@@ -201,11 +202,11 @@ async fn verify_last_applied(
             let missing = missing.map(|((source, _), _)| source).collect();
             return Ok(LastApplied { fidelity, applied, missing });
         }
-        answering.answer(needs).await?;
+        runner.answer(needs).await?;
     }
 }
 
-/// The version that was given, or what the controller's Deployment tells.
+/// Returns the rules of the version that was given, or of the controller's Deployment.
 async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<KustomizeController> {
     if let Some(text) = &args.controller_version {
         let version =
@@ -225,7 +226,7 @@ async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
     let plural = match reference.kind.as_str() {
         "ConfigMap" => "configmaps",
         "Secret" => "secrets",
-        other => return Lookup::Unreadable(format!("{other} is no kind that holds variables")),
+        other => return Lookup::Unreadable(format!("{other} is not a kind that variables are read from")),
     };
     let path = format!("/api/v1/namespaces/{}/{plural}/{}", reference.namespace, reference.name);
     let answer = match cluster.get(&path, "application/json").await {

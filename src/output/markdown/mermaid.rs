@@ -15,15 +15,15 @@ const KINDS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place<'a> {
-    /// Something that goes and takes others along.
+    /// A deleted object whose deletion causes others.
     Object(&'a ObjectId),
-    /// An owner in whose name something is deleted in its own right.
+    /// An owner that deletes objects.
     Owner(&'a OwnerId),
     /// Objects that are deleted without an owner.
     Nobody,
 }
 
-/// The tree as a Mermaid flowchart, without its fence; `None` when nothing goes.
+/// Returns the tree as a Mermaid flowchart, without its fence; `None` if nothing is deleted.
 pub(crate) fn tree(plan: &Plan) -> Option<String> {
     let mut children: BTreeMap<Place<'_>, Vec<&Change>> = BTreeMap::new();
     for change in plan.deletions() {
@@ -34,8 +34,8 @@ pub(crate) fn tree(plan: &Plan) -> Option<String> {
         };
         children.entry(parent).or_default().push(change);
     }
-    let going: BTreeSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
-    let is_root = |place: &&Place<'_>| !matches!(place, Place::Object(id) if going.contains(id));
+    let deleted: BTreeSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    let is_root = |place: &&Place<'_>| !matches!(place, Place::Object(id) if deleted.contains(id));
     let mut drawing = Drawing { text: "flowchart LR\n".to_owned(), nodes: 0, left_out: 0 };
     let mut queue: VecDeque<(Place<'_>, Option<usize>)> =
         children.keys().filter(is_root).map(|place| (place.clone(), None)).collect();
