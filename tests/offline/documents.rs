@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Parser;
+use gitops_core::plan::ReasonCode;
 use kubectl_gitops::cli::Cli;
 use serde_json::Value;
 
@@ -118,4 +119,12 @@ fn cases_of_garbage_collection_name_existing_tests() {
         }
     }
     assert!(seen > 15, "only {seen} tests were found");
+}
+
+#[test]
+fn every_reason_code_is_documented_with_its_meaning() {
+    let page = fs::read_to_string("docs/plan.md").unwrap();
+    for (code, meaning) in ReasonCode::ALL {
+        assert!(page.contains(&format!("| `{code}` | {meaning} |\n")), "docs/plan.md lacks {code}: {meaning}");
+    }
 }

@@ -111,6 +111,10 @@ fn the_document_has_exactly_these_keys() {
         "summary",
     ];
     assert_eq!(keys, expected, "each key has a test in this file");
+    let page = std::fs::read_to_string("docs/plan.md").unwrap();
+    for key in keys {
+        assert!(page.contains(&format!("| `{key}` | ")), "docs/plan.md lacks {key}");
+    }
 }
 
 #[test]
