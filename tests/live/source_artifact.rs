@@ -1,4 +1,4 @@
-//! What we pack of a tree equals, file by file, what the real source-controller packs of the same git repository.
+//! Artifacts, compared file by file with those of the real source-controller for the same git repository.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

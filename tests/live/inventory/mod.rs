@@ -1,4 +1,4 @@
-//! What `inventory` says of a real cluster.
+//! `inventory` of a real cluster.
 
 mod during_reconciliation;
 mod flux_v1_taken_over;

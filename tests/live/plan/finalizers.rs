@@ -1,4 +1,4 @@
-//! Finalizers of Flux whose controller is not in the cluster: told before, and then they do hang.
+//! Finalizers of Flux whose controller is not in the cluster: the plan names them, and the objects stay terminating.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What `prune --plan` predicts of a change, beside what the real controllers then do.
+//! Plans of a change, compared with the effect of the real controllers.
 
 mod diff;
 mod finalizers;

@@ -1,4 +1,4 @@
-//! Owner references of every kind: what a plan says goes along, and what the real garbage collector then takes.
+//! Owner references of every kind: the dependents of a plan, compared with those that the real garbage collector deletes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

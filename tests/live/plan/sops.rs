@@ -1,4 +1,4 @@
-//! What `prune --plan` says of a tree that SOPS encrypts, beside what the real controller then does with the key.
+//! Plans of a tree that SOPS encrypts, compared with the effect of the real controller, which has the key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What becomes of an object whose name is no text once variables are replaced, beside what the real controller does.
+//! Objects whose name is not a string after substitution, compared with the effect of the real controller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ fn cluster() -> Arc<Cluster> {
     CLUSTER.get()
 }
 
-/// How often a Kustomization was reconciled.
+/// Returns the number of reconciliations of a Kustomization.
 fn runs(object: &Value) -> i64 {
     let history = object["status"]["history"].as_array().map_or(&[][..], Vec::as_slice);
     history.iter().filter_map(|entry| entry["totalReconciliations"].as_i64()).sum()

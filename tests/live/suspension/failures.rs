@@ -1,4 +1,4 @@
-//! What can go wrong when objects are suspended, on the real API server.
+//! Failures while objects are suspended, on the real API server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which server, user and namespace is chosen, as kubectl chooses them: each flag, and each trap of kube's own client.
+//! Selection of server, user and namespace, as in kubectl: each flag, and each trap of kube's own client.
 
 use insta::assert_snapshot;
 use kubectl_gitops::cluster::Cluster;

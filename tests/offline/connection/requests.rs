@@ -1,4 +1,4 @@
-//! What is sent, and what is said of failures: each trap of kube's own client is a named row here.
+//! Requests, and messages about failures. Each trap of kube's own client is a named row.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use test_support::connection::args;
 use test_support::folder::Folder;
 
-/// What the server saw of one connection.
+/// One connection, as the server sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Seen {
     server_name: Option<String>,
