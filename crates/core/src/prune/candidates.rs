@@ -79,13 +79,12 @@ pub fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change 
 }
 
 /// Describes the first object of a candidate's cascade that must stay.
-fn blocking_object(
-    cascade: &Cascade<'_>,
-    index: &Index<'_>,
-    candidate: &ObjectMetadata,
+fn blocking_object<'a>(
+    cascade: &Cascade<'a>,
+    index: &Index<'a>,
+    candidate: &'a ObjectMetadata,
     planned: &HashSet<&ObjectId>,
 ) -> Option<String> {
-    let candidate = index.snapshot().object(&candidate.id)?;
     cascade.closure([candidate]).iter().find_map(|cascaded| {
         let why = reason_to_stay(index, cascaded.object, planned)?;
         Some(format!("it would also delete {}, {why}", cascaded.object.id))
