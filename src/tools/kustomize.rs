@@ -124,20 +124,30 @@ impl Kustomize {
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::refused_reference(artifact, &run.generated) {
-                Some(refused) => Err(refused.to_string()),
-                None => self.run_one(&copy, artifact, &run).await?,
+            let output = match references::remote_references(artifact, &run.generated) {
+                Err(refused) => Err(refused.to_string()),
+                Ok(remote) => {
+                    let output = self.run_one(&copy, artifact, &run, &remote).await?;
+                    // The content behind a URL can change, and the key of the cache does not cover it.
+                    if remote.is_empty()
+                        && let Ok(output) = &output
+                    {
+                        self.store(version, &run.key, output);
+                    }
+                    output
+                }
             };
-            // What a URL returns can change, and the key of the cache does not cover it.
-            let is_local = references::remote_references(artifact, &run.generated).is_empty();
-            if is_local && let Ok(output) = &output {
-                self.store(version, &run.key, output);
-            }
             answers.push((run.key, output));
         }
     }
 
-    async fn run_one(&self, copy: &ArtifactCopy, artifact: &Artifact, run: &Run) -> Result<Result<String, String>> {
+    async fn run_one(
+        &self,
+        copy: &ArtifactCopy,
+        artifact: &Artifact,
+        run: &Run,
+        remote: &[String],
+    ) -> Result<Result<String, String>> {
         copy.write(&run.generated.file, run.generated.content.to_string().as_bytes())?;
         let directory = copy.root.join(&run.generated.directory);
         let mut command = tokio::process::Command::new(&self.program);
@@ -153,8 +163,7 @@ impl Kustomize {
             None => copy.remove(&run.generated.file)?,
         }
         let Ok(output) = output else {
-            let remote = references::remote_references(artifact, &run.generated).join(", ");
-            let fetching = if remote.is_empty() { remote } else { format!(", fetching {remote}") };
+            let fetching = if remote.is_empty() { String::new() } else { format!(", fetching {}", remote.join(", ")) };
             return Ok(Err(format!("kustomize did not finish within {} s{fetching}", self.limit.as_secs())));
         };
         let output = output.map_err(|error| self.cannot_run(&error))?;

@@ -41,14 +41,11 @@ pub enum RefusedReference {
     OptionAsRevision(String),
 }
 
-/// Returns the first reference with which kustomize must not run, in any kustomization file of the build.
-pub fn refused_reference(artifact: &Artifact, generated: &GeneratedFile) -> Option<RefusedReference> {
-    References::collect(artifact, generated).refused
-}
-
-/// Returns the references that the build fetches from the network.
-pub fn remote_references(artifact: &Artifact, generated: &GeneratedFile) -> Vec<String> {
-    References::collect(artifact, generated).remote
+/// Returns the references that the build fetches from the network, in any kustomization file of the build. Fails with the
+/// first reference with which kustomize must not run.
+pub fn remote_references(artifact: &Artifact, generated: &GeneratedFile) -> Result<Vec<String>, RefusedReference> {
+    let references = References::collect(artifact, generated);
+    references.refused.map_or(Ok(references.remote), Err)
 }
 
 /// Returns the files and directories that the build can read; `None` if it may read any file.
@@ -179,7 +176,7 @@ mod tests {
             let files = [("app/kustomization.yaml", file), ("base/kustomization.yaml", "resources: []")];
             let (artifact, generated) = generated(&files);
             let expected = expected.map(|path| RefusedReference::Outside(path.to_owned()));
-            assert_eq!(refused_reference(&artifact, &generated), expected, "{file}");
+            assert_eq!(remote_references(&artifact, &generated).err(), expected, "{file}");
         }
     }
 
@@ -188,7 +185,8 @@ mod tests {
         let files =
             [("app/kustomization.yaml", "resources: [../base]"), ("base/kustomization.yaml", "resources: [../../x]")];
         let (artifact, generated) = generated(&files);
-        assert_eq!(refused_reference(&artifact, &generated), Some(RefusedReference::Outside("../../x".to_owned())));
+        let expected = RefusedReference::Outside("../../x".to_owned());
+        assert_eq!(remote_references(&artifact, &generated), Err(expected));
     }
 
     #[test]
@@ -204,7 +202,7 @@ mod tests {
         ] {
             let file = format!("resources: ['{base}{query}']");
             let (artifact, generated) = generated(&[("app/kustomization.yaml", &file)]);
-            assert_eq!(refused_reference(&artifact, &generated).is_some(), is_refused, "{query}");
+            assert_eq!(remote_references(&artifact, &generated).is_err(), is_refused, "{query}");
         }
     }
 
@@ -215,7 +213,8 @@ mod tests {
             ("base/kustomization.yaml", "resources: ['git@example.com:x.git']"),
         ];
         let (artifact, generated) = generated(&files);
-        assert_eq!(remote_references(&artifact, &generated), ["https://example.com/a.yaml", "git@example.com:x.git"]);
+        let found = remote_references(&artifact, &generated).unwrap();
+        assert_eq!(found, ["https://example.com/a.yaml", "git@example.com:x.git"]);
     }
 
     #[test]
