@@ -234,10 +234,6 @@ fn kind_of<'a>(snapshot: &'a Snapshot, id: &ObjectId) -> Option<&'a ResourceType
 
 /// Returns the object of an owner, if it was read with its content.
 fn owner_to_read(snapshot: &Snapshot, owner: &OwnerId) -> Option<(ResourceType, ObjectId)> {
-    let same = |full: &&Resource| {
-        let id = &full.object.id;
-        *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
-    };
-    let id = &snapshot.resources.iter().find(same)?.object.id;
+    let id = &snapshot.resources.iter().find(|full| owner.is_object(&full.object.id))?.object.id;
     Some((kind_of(snapshot, id)?.clone(), id.clone()))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Plan, is_object_of};
+use super::{Change, Plan};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::index::Index;
 use crate::ownership::{OwnerId, OwnershipStatus};
@@ -57,7 +57,7 @@ fn with_children(plan: &Plan, is_wanted: &dyn Fn(&OwnerId) -> bool, index: &Inde
 fn parents(child: &OwnerId, plan: &Plan, index: &Index<'_>) -> Vec<OwnerId> {
     let rows = plan.owners().iter().filter(|row| row.owner == *child);
     let mut parents: Vec<OwnerId> = rows.flat_map(|row| row.parents.iter().cloned()).collect();
-    let changes = plan.changes().iter().filter(|change| is_object_of(&change.object.id, child));
+    let changes = plan.changes().iter().filter(|change| child.is_object(&change.object.id));
     parents.extend(changes.filter_map(|change| change.owner.clone()));
     if let Some(object) = index.owner(child).and_then(|owner| owner.object) {
         match index.status(object) {

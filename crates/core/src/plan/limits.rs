@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Plan, is_object_of};
+use super::{Action, Plan};
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId};
 use crate::text::pluralize;
@@ -186,7 +186,7 @@ fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
 
 /// Returns true if the plan deletes the owner object itself.
 fn is_deleted(plan: &Plan, owner: &OwnerId) -> bool {
-    plan.deletions().any(|change| is_object_of(&change.object.id, owner))
+    plan.deletions().any(|change| owner.is_object(&change.object.id))
 }
 
 /// Names what makes an owner lose objects, with a leading colon: the object that is deleted, or the detail of a reason.

@@ -21,7 +21,6 @@ pub use limits::Alarm;
 pub use reason::{Reason, ReasonCode};
 
 use crate::kubernetes::gap::Gap;
-use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
@@ -221,11 +220,6 @@ impl Plan {
         }
         self.owners.sort();
     }
-}
-
-/// Returns true if an object is the owner object itself.
-fn is_object_of(id: &ObjectId, owner: &OwnerId) -> bool {
-    *id.kind == *owner.kind && *id.namespace == *owner.namespace && *id.name == *owner.name
 }
 
 /// Counts of changes by action.

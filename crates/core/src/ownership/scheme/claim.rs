@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::MetadataKey;
-use crate::kubernetes::object::{ManagedFieldsEntry, ObjectMetadata};
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
 
 /// Unit that manages a set of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,6 +29,11 @@ impl OwnerId {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
+    }
+
+    /// Returns true if an object is the owner object itself, by kind, namespace and name.
+    pub fn is_object(&self, id: &ObjectId) -> bool {
+        *id.kind == *self.kind && *id.namespace == *self.namespace && *id.name == *self.name
     }
 }
 
