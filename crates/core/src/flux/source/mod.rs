@@ -5,5 +5,5 @@ pub(crate) mod glob;
 mod ignore;
 pub mod matching;
 pub mod options;
-pub(crate) mod path;
+pub mod path;
 pub mod tree;
