@@ -87,7 +87,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let controller = controller(args, cluster.as_ref(), snapshot).await?;
-    let kustomize = Kustomize::new(args.kustomize.as_deref());
+    let kustomize = Kustomize::new(args.kustomize.as_deref()).of_trees(folders.values().cloned());
     let version = kustomize.version().await?;
     if !version.trim_start_matches('v').starts_with(KUSTOMIZE_VERSION) {
         let text = format!("kustomize {version} builds here, and Flux links {KUSTOMIZE_VERSION}.x: builds may differ");

@@ -225,7 +225,7 @@ fn a_remote_base_without_a_network_blocks_in_bounded_time() {
     let start = Instant::now();
     let (outcome, reason, going) = Recording::new().plan(tree.path());
     assert_eq!((outcome.as_str(), going.len()), ("blocked", 0));
-    assert_snapshot!(reason.replace(&port.to_string(), "PORT"), @r#"accumulating resources: accumulation err='accumulating resources from 'http://127.0.0.1:PORT/base.yaml': Get "http://127.0.0.1:PORT/base.yaml": dial tcp 127.0.0.1:PORT: connect: connection refused': must build at directory: not a valid directory: evalsymlink failure on '/apps/http:/127.0.0.1:PORT/base.yaml' : lstat /apps/http:: no such file or directory"#);
+    assert_snapshot!(reason.replace(&port.to_string(), "PORT"), @r#"accumulating resources: accumulation err='accumulating resources from 'http://127.0.0.1:PORT/base.yaml': Get "http://127.0.0.1:PORT/base.yaml": dial tcp 127.0.0.1:PORT: socket: operation not permitted': must build at directory: not a valid directory: evalsymlink failure on '/apps/http:/127.0.0.1:PORT/base.yaml' : lstat /apps/http:: no such file or directory"#);
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
@@ -239,8 +239,9 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let generated = generator::generate(&artifact, &json!({"path": "apps"}), false).unwrap();
     let folder = Folder::new("tree-input");
     let program = folder.script("kustomize", "exec sleep 600");
+    let sandbox = kubectl_gitops::tools::sandbox::Sandbox::launched_by(test_support::gitops::binary());
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
-    let kustomize = kustomize.with_limit(Duration::from_secs(1));
+    let kustomize = kustomize.with_sandbox(sandbox).with_limit(Duration::from_secs(1));
     let run = Run { key: "k".to_owned(), artifact, generated };
     let start = Instant::now();
     let answers = kustomize.run_all("v5", [run], 1).await.unwrap();
