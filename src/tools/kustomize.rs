@@ -15,12 +15,17 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
-use gitops_core::flux::build::Run;
-use gitops_core::flux::build::references;
+use gitops_core::flux::build::redact::redact_urls;
+use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
+use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::plan::ReasonCode;
 
 /// Default time limit of one run; remote bases need the network.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Output of a run, or the reason why it has none.
+pub type BuildOutput = std::result::Result<String, BuildFailure>;
 
 /// A kustomize program, with a cache of its outputs on disk.
 #[derive(Clone, Debug)]
@@ -29,6 +34,7 @@ pub struct Kustomize {
     standalone: bool,
     cache: Option<PathBuf>,
     limit: Duration,
+    allows_remote_bases: bool,
 }
 
 impl Kustomize {
@@ -39,7 +45,7 @@ impl Kustomize {
         let program = program.map_or_else(|| PathBuf::from("kubectl"), Path::to_path_buf);
         let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let cache = cache_directory().map(|directory| directory.join("kubectl-gitops"));
-        Self { program, standalone: name.starts_with("kustomize"), cache, limit: LIMIT }
+        Self { program, standalone: name.starts_with("kustomize"), cache, limit: LIMIT, allows_remote_bases: false }
     }
 
     #[must_use]
@@ -51,6 +57,12 @@ impl Kustomize {
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Permits builds that fetch remote bases.
+    #[must_use]
+    pub fn with_remote_bases(self, allows_remote_bases: bool) -> Self {
+        Self { allows_remote_bases, ..self }
     }
 
     /// Returns the version of kustomize; part of every cache key.
@@ -80,19 +92,19 @@ impl Kustomize {
         })
     }
 
-    /// Runs the builds, `parallel` at a time. Returns the output or kustomize's error message of each, by key.
+    /// Runs the builds, `parallel` at a time. Returns the output or the failure of each, by key.
     ///
-    /// Fails when the program cannot be started or the artifact cannot be written to the temporary directory.
+    /// Fails when the artifact cannot be written to the temporary directory.
     pub async fn run_all(
         &self,
-        version: &str,
+        versions: &KustomizeVersions,
         runs: impl IntoIterator<Item = Run>,
         parallel: usize,
-    ) -> Result<Vec<(String, Result<String, String>)>> {
+    ) -> Result<Vec<(String, BuildOutput)>> {
         let mut answers = Vec::new();
         let mut groups: BTreeMap<String, Vec<Run>> = BTreeMap::new();
         for run in runs {
-            match self.cached(version, &run.key) {
+            match self.cached(&versions.program, &run.key) {
                 Some(output) => answers.push((run.key, Ok(output))),
                 None => groups.entry(run.artifact.digest().to_owned()).or_default().push(run),
             }
@@ -104,7 +116,7 @@ impl Kustomize {
             let queue = Arc::new(std::sync::Mutex::new(group));
             let mut tasks = futures::stream::FuturesUnordered::new();
             for _ in 0..workers {
-                tasks.push(self.work(version, &artifact, queue.clone()));
+                tasks.push(self.work(versions, &artifact, queue.clone()));
             }
             while let Some(done) = tasks.next().await {
                 answers.extend(done?);
@@ -115,39 +127,36 @@ impl Kustomize {
 
     async fn work(
         &self,
-        version: &str,
+        versions: &KustomizeVersions,
         artifact: &Artifact,
         queue: Arc<std::sync::Mutex<Vec<Run>>>,
-    ) -> Result<Vec<(String, Result<String, String>)>> {
+    ) -> Result<Vec<(String, BuildOutput)>> {
         let copy = ArtifactCopy::new(artifact)?;
         let mut answers = Vec::new();
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::remote_references(artifact, &run.generated) {
-                Err(refused) => Err(refused.to_string()),
-                Ok(remote) => {
-                    let output = self.run_one(&copy, artifact, &run, &remote).await?;
-                    // The content behind a URL can change, and the key of the cache does not cover it.
-                    if remote.is_empty()
-                        && let Ok(output) = &output
-                    {
-                        self.store(version, &run.key, output);
-                    }
-                    output
-                }
+            let output = match run.remote.first().filter(|_| !self.allows_remote_bases) {
+                Some(url) => Err(remote_base_refused(url)),
+                None => self.run_one(versions, &copy, artifact, &run).await?,
             };
+            // The content behind a URL can change, and the key of the cache does not cover it.
+            if run.remote.is_empty()
+                && let Ok(output) = &output
+            {
+                self.store(&versions.program, &run.key, output);
+            }
             answers.push((run.key, output));
         }
     }
 
     async fn run_one(
         &self,
+        versions: &KustomizeVersions,
         copy: &ArtifactCopy,
         artifact: &Artifact,
         run: &Run,
-        remote: &[String],
-    ) -> Result<Result<String, String>> {
+    ) -> Result<BuildOutput> {
         copy.write(&run.generated.file, run.generated.content.to_string().as_bytes())?;
         let directory = copy.root.join(&run.generated.directory);
         let mut command = tokio::process::Command::new(&self.program);
@@ -163,15 +172,28 @@ impl Kustomize {
             None => copy.remove(&run.generated.file)?,
         }
         let Ok(output) = output else {
-            let fetching = if remote.is_empty() { String::new() } else { format!(", fetching {}", remote.join(", ")) };
-            return Ok(Err(format!("kustomize did not finish within {} s{fetching}", self.limit.as_secs())));
+            let mut detail = format!("kustomize did not finish within {} s", self.limit.as_secs());
+            if !run.remote.is_empty() {
+                detail += &format!(", fetching {}", redact_urls(&run.remote.join(", ")));
+            }
+            return Ok(Err(BuildFailure::unknown(ReasonCode::BuildTimeout, detail)));
         };
-        let output = output.map_err(|error| self.cannot_run(&error))?;
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => {
+                let detail = self.cannot_run(&error).message;
+                return Ok(Err(BuildFailure::unknown(ReasonCode::BuildInterrupted, detail)));
+            }
+        };
         if output.status.success() {
-            return Ok(Ok(String::from_utf8_lossy(&output.stdout).into_owned()));
+            return Ok(String::from_utf8(output.stdout).map_err(|_| {
+                BuildFailure::unknown(ReasonCode::ManifestUnreadable, "the output of kustomize is not UTF-8")
+            }));
         }
         let message = String::from_utf8_lossy(&output.stderr).replace(&*copy.root.to_string_lossy(), "");
-        Ok(Err(message.trim().trim_start_matches("error: ").trim_start_matches("Error: ").to_owned()))
+        let message = message.trim().trim_start_matches("error: ").trim_start_matches("Error: ");
+        let exit = KustomizeExit { code: output.status.code(), message, fetches: !run.remote.is_empty() };
+        Ok(Err(exit.failure(versions)))
     }
 
     fn cannot_run(&self, error: &std::io::Error) -> Error {
@@ -194,6 +216,12 @@ impl Kustomize {
             let _ = write_private(&file, output);
         }
     }
+}
+
+fn remote_base_refused(url: &str) -> BuildFailure {
+    let detail =
+        format!("it needs the remote base {}, which is fetched only with --allow-remote-bases", redact_urls(url));
+    BuildFailure::unknown(ReasonCode::RemoteBase, detail)
 }
 
 fn cache_directory() -> Option<PathBuf> {
