@@ -15,14 +15,19 @@ use serde_json::Value;
 use super::program::Program;
 use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
 use crate::error::{Error, Result};
-use gitops_core::flux::build::Run;
-use gitops_core::flux::build::references;
+use gitops_core::flux::build::redact::redact_urls;
+use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
+use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::plan::ReasonCode;
 
 /// Default time limit of one run; remote bases need the network.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of printing the version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// Output of a run, or the reason why it has none.
+pub type BuildOutput = std::result::Result<String, BuildFailure>;
 
 /// A kustomize program, with a cache of its outputs on disk.
 #[derive(Clone, Debug)]
@@ -34,6 +39,7 @@ pub struct Kustomize {
     cache: Option<PathBuf>,
     limit: Duration,
     sandbox: Sandbox,
+    allows_remote_bases: bool,
 }
 
 impl Kustomize {
@@ -44,8 +50,15 @@ impl Kustomize {
         let program = program.map_or_else(|| PathBuf::from("kubectl"), Path::to_path_buf);
         let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let cache = cache_directory().map(|directory| directory.join("kubectl-gitops"));
-        let (standalone, sandbox) = (name.starts_with("kustomize"), Sandbox::of_this_process());
-        Self { program, trees: Vec::new(), standalone, cache, limit: LIMIT, sandbox }
+        Self {
+            program,
+            trees: Vec::new(),
+            standalone: name.starts_with("kustomize"),
+            cache,
+            limit: LIMIT,
+            sandbox: Sandbox::of_this_process(),
+            allows_remote_bases: false,
+        }
     }
 
     /// Names the working trees that are built. A program in one of them is not looked for in `PATH`.
@@ -69,6 +82,12 @@ impl Kustomize {
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Permits builds that fetch remote bases.
+    #[must_use]
+    pub fn with_remote_bases(self, allows_remote_bases: bool) -> Self {
+        Self { allows_remote_bases, ..self }
     }
 
     /// Returns the version of kustomize; part of every cache key.
@@ -103,19 +122,19 @@ impl Kustomize {
         })
     }
 
-    /// Runs the builds, `parallel` at a time. Returns the output or kustomize's error message of each, by key.
+    /// Runs the builds, `parallel` at a time. Returns the output or the failure of each, by key.
     ///
-    /// Fails when the program cannot be started or the artifact cannot be written to the temporary directory.
+    /// Fails when the artifact cannot be written to the temporary directory.
     pub async fn run_all(
         &self,
-        version: &str,
+        versions: &KustomizeVersions,
         runs: impl IntoIterator<Item = Run>,
         parallel: usize,
-    ) -> Result<Vec<(String, Result<String, String>)>> {
+    ) -> Result<Vec<(String, BuildOutput)>> {
         let mut answers = Vec::new();
         let mut groups: BTreeMap<String, Vec<Run>> = BTreeMap::new();
         for run in runs {
-            match self.cached(version, &run.key) {
+            match self.cached(&versions.program, &run.key) {
                 Some(output) => answers.push((run.key, Ok(output))),
                 None => groups.entry(run.artifact.digest().to_owned()).or_default().push(run),
             }
@@ -127,7 +146,7 @@ impl Kustomize {
             let queue = Arc::new(std::sync::Mutex::new(group));
             let mut tasks = futures::stream::FuturesUnordered::new();
             for _ in 0..workers {
-                tasks.push(self.work(version, &artifact, queue.clone()));
+                tasks.push(self.work(versions, &artifact, queue.clone()));
             }
             while let Some(done) = tasks.next().await {
                 answers.extend(done?);
@@ -136,7 +155,7 @@ impl Kustomize {
         Ok(answers)
     }
 
-    /// Writes a copy of an artifact. A build of it reads the copy and nothing else, and has no network.
+    /// Writes a copy of an artifact. A build without remote bases reads nothing else, and has no network.
     fn copy(&self, artifact: &Artifact) -> Result<ArtifactCopy> {
         let (program, directories) = (self.find()?, PrivateDirectories::new()?);
         let root = directories.root().join("artifact");
@@ -151,52 +170,56 @@ impl Kustomize {
             .map_err(|error| Error::failed(format!("cannot write the artifact to {}: {error}", root.display())))?;
         let environment = Environment::empty(&directories);
         let rules = self.rules(&program)?.reading(&directories.home()).reading(&root);
-        Ok(ArtifactCopy { root, program, environment, rules, _directories: directories })
+        let trees: Vec<&Path> = self.trees.iter().map(PathBuf::as_path).collect();
+        let fetching = Access {
+            environment: environment.clone().fetching(&trees),
+            rules: rules.clone().fetching().writing(&directories.tmp()),
+        };
+        let offline = Access { environment, rules };
+        Ok(ArtifactCopy { root, program, offline, fetching, _directories: directories })
     }
 
     async fn work(
         &self,
-        version: &str,
+        versions: &KustomizeVersions,
         artifact: &Artifact,
         queue: Arc<std::sync::Mutex<Vec<Run>>>,
-    ) -> Result<Vec<(String, Result<String, String>)>> {
+    ) -> Result<Vec<(String, BuildOutput)>> {
         let copy = self.copy(artifact)?;
         let mut answers = Vec::new();
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::remote_references(artifact, &run.generated) {
-                Err(refused) => Err(refused.to_string()),
-                Ok(remote) => {
-                    let output = self.run_one(&copy, artifact, &run, &remote).await?;
-                    // The content behind a URL can change, and the key of the cache does not cover it.
-                    if remote.is_empty()
-                        && let Ok(output) = &output
-                    {
-                        self.store(version, &run.key, output);
-                    }
-                    output
-                }
+            let output = match run.remote.first().filter(|_| !self.allows_remote_bases) {
+                Some(url) => Err(remote_base_refused(url)),
+                None => self.run_one(versions, &copy, artifact, &run).await?,
             };
+            // The content behind a URL can change, and the key of the cache does not cover it.
+            if run.remote.is_empty()
+                && let Ok(output) = &output
+            {
+                self.store(&versions.program, &run.key, output);
+            }
             answers.push((run.key, output));
         }
     }
 
     async fn run_one(
         &self,
+        versions: &KustomizeVersions,
         copy: &ArtifactCopy,
         artifact: &Artifact,
         run: &Run,
-        remote: &[String],
-    ) -> Result<Result<String, String>> {
+    ) -> Result<BuildOutput> {
         copy.write(&run.generated.file, run.generated.content.to_string().as_bytes())?;
         let directory = copy.root.join(&run.generated.directory);
         let build = if self.standalone { "build" } else { "kustomize" };
+        let access = if run.remote.is_empty() { &copy.offline } else { &copy.fetching };
         let job = Job {
             program: &copy.program,
             arguments: vec![build.into(), directory.into(), "--load-restrictor".into(), "LoadRestrictionsNone".into()],
-            environment: &copy.environment,
-            rules: &copy.rules,
+            environment: &access.environment,
+            rules: &access.rules,
             limits: &Limits::of_build(self.limit),
         };
         let output = self.sandbox.run(job).await;
@@ -206,18 +229,34 @@ impl Kustomize {
         }
         let output = match output {
             Ok(output) => output,
-            Err(failure @ Failure::Time(_)) => {
-                let fetching =
-                    if remote.is_empty() { String::new() } else { format!(", fetching {}", remote.join(", ")) };
-                return Ok(Err(format!("kustomize {failure}{fetching}")));
-            }
-            Err(failure) => return Err(self.cannot_run(failure)),
+            Err(failure) => return Ok(Err(self.interrupted(failure, &run.remote))),
         };
         if output.status.success() {
-            return Ok(Ok(String::from_utf8_lossy(&output.stdout).into_owned()));
+            return Ok(String::from_utf8(output.stdout).map_err(|_| {
+                BuildFailure::unknown(ReasonCode::ManifestUnreadable, "the output of kustomize is not UTF-8")
+            }));
         }
         let message = String::from_utf8_lossy(&output.stderr).replace(&*copy.root.to_string_lossy(), "");
-        Ok(Err(message.trim().trim_start_matches("error: ").trim_start_matches("Error: ").to_owned()))
+        let message = message.trim().trim_start_matches("error: ").trim_start_matches("Error: ");
+        let exit = KustomizeExit { code: output.status.code(), message, fetches: !run.remote.is_empty() };
+        Ok(Err(exit.failure(versions)))
+    }
+
+    /// Returns the failure of a build that gave no answer.
+    fn interrupted(&self, failure: Failure, remote: &[String]) -> BuildFailure {
+        let code = match failure {
+            Failure::Time(_) => ReasonCode::BuildTimeout,
+            Failure::Signal(_) => ReasonCode::BuildCrashed,
+            _ => ReasonCode::BuildInterrupted,
+        };
+        let mut detail = match failure {
+            Failure::Start(_) | Failure::Sandbox(_) => self.cannot_run(failure).message,
+            failure => format!("kustomize {failure}"),
+        };
+        if !remote.is_empty() {
+            detail += &format!(", fetching {}", redact_urls(&remote.join(", ")));
+        }
+        BuildFailure::unknown(code, detail)
     }
 
     /// Returns the program by its absolute path.
@@ -260,6 +299,12 @@ impl Kustomize {
     }
 }
 
+fn remote_base_refused(url: &str) -> BuildFailure {
+    let detail =
+        format!("it needs the remote base {}, which is fetched only with --allow-remote-bases", redact_urls(url));
+    BuildFailure::unknown(ReasonCode::RemoteBase, detail)
+}
+
 fn cache_directory() -> Option<PathBuf> {
     match std::env::var_os("XDG_CACHE_HOME") {
         Some(directory) => Some(directory.into()),
@@ -285,9 +330,15 @@ struct ArtifactCopy {
     /// Absolute path without symbolic links.
     root: PathBuf,
     program: Program,
+    offline: Access,
+    fetching: Access,
+    _directories: PrivateDirectories,
+}
+
+/// What a build may use.
+struct Access {
     environment: Environment,
     rules: Rules,
-    _directories: PrivateDirectories,
 }
 
 impl ArtifactCopy {
