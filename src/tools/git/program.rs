@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::tools::program::Program;
 use crate::tools::{files, limits};
 
 /// Options of every call. `safecrlf` would make git refuse conversions that it only previews here.
@@ -83,7 +84,7 @@ impl Git<'_> {
         input: Option<Vec<u8>>,
         read: impl FnOnce(&mut dyn Read) -> Result<T>,
     ) -> Result<T> {
-        let mut child = self.command(arguments, input.is_some()).spawn().map_err(cannot_run)?;
+        let mut child = self.command(arguments, input.is_some())?.spawn().map_err(cannot_run)?;
         // Separate threads write and read messages: git answers before it has read everything.
         let writer = input.zip(child.stdin.take()).map(|(input, mut stdin)| {
             std::thread::spawn(move || {
@@ -124,8 +125,9 @@ impl Git<'_> {
         if status.success() { Ok(result) } else { Err(self.failed(arguments, &messages)) }
     }
 
-    fn command(&self, arguments: &[&str], has_input: bool) -> Command {
-        let mut command = Command::new("git");
+    fn command(&self, arguments: &[&str], has_input: bool) -> Result<Command> {
+        let program = Program::find(Path::new("git"), &[self.directory])?;
+        let mut command = Command::new(program.path);
         command.args(SAFE_OPTIONS).args(self.options).arg("-C").arg(self.directory).args(arguments);
         for variable in REMOVED_VARIABLES {
             command.env_remove(variable);
@@ -133,7 +135,7 @@ impl Git<'_> {
         command.envs(SAFE_VARIABLES).envs(self.variables.iter().copied());
         command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        Ok(command)
     }
 
     fn failed(&self, arguments: &[&str], message: &str) -> Error {
