@@ -79,7 +79,11 @@ fn without_command(line: &str) -> String {
 }
 
 fn cut(text: &str, length: usize) -> String {
-    if text.len() <= length { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(length)]) }
+    if text.len() <= length {
+        return text.to_owned();
+    }
+    let end = (0..=length).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}…", &text[..end])
 }
 
 fn longest_run(text: &str) -> usize {

@@ -2,7 +2,7 @@ use super::*;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::limits::{AlarmCode, Remedy};
+use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::{Action, Actor, Alarm, Contested, PinnedObject, Reason, ReasonCode};
 
 fn owner(name: &str) -> OwnerId {
