@@ -68,7 +68,12 @@ fn cells(action: &str, [namespace, kind, name]: [&str; 3], owner: &str, reason: 
     vec![action.to_owned(), namespace.to_owned(), kind.to_owned(), name.to_owned(), owner.to_owned(), reason]
 }
 
-/// Returns the rows of contested objects, blocked owners, gaps and alarms.
+/// Returns the owners that apply nothing and those whose outcome is not known, each with its word.
+pub(super) fn owners_in_doubt(plan: &Plan) -> [(&'static str, Vec<&OwnerOutcome>); 2] {
+    [("blocked", plan.blocked_owners().collect()), ("unknown", plan.unknown_owners().collect())]
+}
+
+/// Returns the rows of contested objects, blocked and unknown owners, gaps and alarms.
 fn notes(plan: &Plan) -> Vec<Vec<String>> {
     let mut rows = vec![];
     for Contested { object: id, owners } in plan.contested() {
@@ -76,8 +81,10 @@ fn notes(plan: &Plan) -> Vec<Vec<String>> {
         let reason = "each owner undoes what the others do".to_owned();
         rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason));
     }
-    for OwnerOutcome { owner: id, reason, .. } in plan.blocked_owners() {
-        rows.push(cells("blocked", [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+    for (what, owners) in owners_in_doubt(plan) {
+        for OwnerOutcome { owner: id, reason, .. } in owners {
+            rows.push(cells(what, [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+        }
     }
     for Gap { subject, namespace, message, .. } in plan.gaps() {
         let namespace = namespace.as_deref().unwrap_or_default();
@@ -129,7 +136,7 @@ fn permitting_flag(change: &Change) -> Option<String> {
     }
 }
 
-/// Returns one line with the counts of a plan, its blocked owners, and its completeness.
+/// Returns one line with the counts of a plan, its blocked and unknown owners, and its completeness.
 pub fn summary(plan: &Plan) -> String {
     one_line(&format!("{}{}", counts(plan), limitations(plan))).into_owned()
 }
@@ -147,32 +154,33 @@ pub(crate) fn counts(plan: &Plan) -> String {
     ];
     let counts: Vec<String> =
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
+    let in_doubt = owners_in_doubt(plan);
     match counts.is_empty() {
-        true if plan.is_complete() && plan.blocked_owners().next().is_none() => "nothing to prune".to_owned(),
-        true => "no deletions".to_owned(),
+        true if plan.is_complete() && in_doubt[0].1.is_empty() => "nothing to prune".to_owned(),
+        true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
+        true => "no known deletions".to_owned(),
         false => counts.join(", "),
     }
 }
 
-/// Returns what the counts do not cover, after a semicolon each: blocked owners, and missing parts of the plan.
+/// Returns what the counts do not cover, after a semicolon each: blocked and unknown owners, and missing parts of the plan.
 pub(crate) fn limitations(plan: &Plan) -> Prose {
-    let blocked: Vec<&OwnerOutcome> = plan.blocked_owners().collect();
     let mut text = Prose::default();
-    if !blocked.is_empty() {
-        text = text.own(format!("; {} blocked", pluralize(blocked.len(), "owner")));
-        for (number, row) in blocked.iter().take(NAMED).enumerate() {
+    for (what, owners) in owners_in_doubt(plan).iter().filter(|(_, owners)| !owners.is_empty()) {
+        text = text.own(format!("; {} {what}", pluralize(owners.len(), "owner")));
+        for (number, row) in owners.iter().take(NAMED).enumerate() {
             let separator = if number == 0 { ": " } else { ", " };
-            text = text.own(separator).foreign(format!("{}: {}", row.owner, blocked_reason(row)));
+            text = text.own(separator).foreign(format!("{}: {}", row.owner, owner_reason(row)));
         }
-        if let Some(more) = and_more(blocked.len(), NAMED) {
+        if let Some(more) = and_more(owners.len(), NAMED) {
             text = text.own(format!(" {more}"));
         }
     }
     if plan.is_complete() { text } else { text.own("; the plan is incomplete") }
 }
 
-/// Returns why an owner is blocked: the detail of the reason, or else its code.
-fn blocked_reason(row: &OwnerOutcome) -> String {
+/// Returns why an owner has its outcome: the detail of the reason, or else its code.
+fn owner_reason(row: &OwnerOutcome) -> String {
     if row.reason.detail.is_empty() { row.reason.code.to_string() } else { row.reason.detail.clone() }
 }
 

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 
 use escape::{fenced, html_code, quote, span};
 
-use super::plan::{action, counts, limitations, reason, remedy, warnings};
+use super::plan::{action, counts, limitations, owners_in_doubt, reason, remedy, warnings};
 use super::prose::Prose;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Change, Outcome, Plan};
+use gitops_core::plan::{Change, OwnerOutcome, Plan};
 use gitops_core::text::{and_more, pluralize};
 
 /// Maximum size of a comment in bytes. GitHub and GitLab accept about 64 KiB, and a job may add a line.
@@ -155,12 +155,13 @@ fn by_kind(plan: &Plan) -> String {
     if words.is_empty() { String::new() } else { format!(". Deletes: {}", words.join(", ")) }
 }
 
-/// Returns a section per owner that has rows or is blocked. The owner with most deletions is first; objects that no
+/// Returns a section per owner that has rows, is blocked, or has an unknown outcome. The owner with most deletions is first; objects that no
 /// inventory lists are last.
 fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     let mut rows: BTreeMap<Option<&OwnerId>, Vec<&'a Change>> = BTreeMap::new();
     plan.changes().iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
-    for owner in plan.owners().iter().filter(|owner| owner.outcome == Outcome::Blocked) {
+    let in_doubt = owners_in_doubt(plan);
+    for owner in in_doubt.iter().flat_map(|(_, owners)| owners) {
         rows.entry(Some(&owner.owner)).or_default();
     }
     let deletions = |rows: &[&Change]| rows.iter().filter(|change| change.is_deletion()).count();
@@ -168,19 +169,19 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((deletions(rows), rows.len()))));
     let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
         let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| html_code(&owner.to_string()));
-        let outcome = plan.owners().iter().find(|row| Some(&row.owner) == owner);
-        let is_blocked = outcome.is_some_and(|row| row.outcome == Outcome::Blocked);
-        let reason = match outcome.map(|row| &row.reason) {
-            Some(reason) if is_blocked || !reason.detail.is_empty() => {
+        let is_it = |row: &OwnerOutcome| Some(&row.owner) == owner;
+        let doubt = in_doubt.iter().find(|(_, owners)| owners.iter().any(|row| is_it(row))).map(|(what, _)| what);
+        let reason = match plan.owners().iter().find(|row| is_it(row)).map(|row| &row.reason) {
+            Some(reason) if doubt.is_some() || !reason.detail.is_empty() => {
                 let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
                 format!("Reason: {}\n\n", quote(&words))
             }
             _ => String::new(),
         };
-        let blocked = if is_blocked { ", blocked" } else { "" };
+        let outcome = doubt.map(|what| format!(", {what}")).unwrap_or_default();
         rows.sort_by_key(|change| change.action);
         let (all, deleted) = (pluralize(rows.len(), "row"), deletions(&rows));
-        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{blocked}</summary>\n\n{reason}");
+        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{outcome}</summary>\n\n{reason}");
         Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
     };
     rows.into_iter().map(section).collect()
