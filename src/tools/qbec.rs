@@ -1,12 +1,14 @@
 //! Runs the user's `qbec` as a child process to list the objects of an environment, without their content.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::process::Command;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
 
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
@@ -86,7 +88,7 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result
 }
 
 fn read_app_file(file: &Path) -> Result<QbecAppFile, Box<dyn std::error::Error>> {
-    Ok(serde_yaml::from_str(&std::fs::read_to_string(file)?)?)
+    Ok(serde_yaml::from_slice(&files::read_regular(file, limits::MAX_FILE)?)?)
 }
 
 impl QbecRow {
@@ -112,10 +114,21 @@ async fn run_qbec<T: DeserializeOwned>(root: &Path, tag: Option<&str>, args: &[&
     if let Some(tag) = tag {
         command.args(["--app-tag", tag]);
     }
-    let output = command.output().await.map_err(|error| {
+    let cannot_run = |error: std::io::Error| {
         let hint = "install qbec, or pass the output of `qbec show ENV` with -f, and --app";
         Error::failed(format!("cannot run {command_line}: {error}")).hint(hint)
-    })?;
+    };
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let child = command.spawn().map_err(cannot_run)?;
+    let limit = limits::QBEC_TIME;
+    let output = tokio::time::timeout(limit, finish(child))
+        .await
+        .map_err(|_| Error::failed(format!("{command_line} did not end within {} s, the limit", limit.as_secs())))?;
+    let output = output.map_err(cannot_run)?;
+    if output.stdout.len() as u64 > limits::MAX_QBEC_OUTPUT {
+        let limit = limits::bytes(limits::MAX_QBEC_OUTPUT);
+        return Err(Error::failed(format!("{command_line} printed more than {limit}, the limit")));
+    }
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -123,4 +136,16 @@ async fn run_qbec<T: DeserializeOwned>(root: &Path, tag: Option<&str>, args: &[&
     }
     serde_json::from_slice(&output.stdout)
         .map_err(|error| Error::failed(format!("{command_line} did not print JSON: {error}")))
+}
+
+/// Waits for the end of a program. Keeps of its output one byte more than the limit.
+async fn finish(mut child: Child) -> std::io::Result<Output> {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    if let (Some(out), Some(err)) = (out, err) {
+        let (mut out, mut err) = (out.take(limits::MAX_QBEC_OUTPUT + 1), err.take(limits::MAX_QBEC_OUTPUT + 1));
+        tokio::try_join!(out.read_to_end(&mut stdout), err.read_to_end(&mut stderr))?;
+    }
+    let status = child.wait().await?;
+    Ok(Output { status, stdout, stderr })
 }

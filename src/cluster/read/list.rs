@@ -1,11 +1,14 @@
 //! Paged lists of one type, with metadata only or with content. After a 410 (expired) the list starts over once, unpaged.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::metadata::{Interner, RawMetadata, trim};
 use super::protobuf::PartialList;
+use crate::cluster::http::limits;
 use crate::cluster::{Cluster, FailureKind, Response};
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
@@ -59,15 +62,19 @@ impl Cluster {
     ) -> Listing<T> {
         let mut items = vec![];
         let mut page = Page::Token(String::new());
+        let mut tokens = HashSet::new();
         loop {
             let gap = match self.get(&list_path(kind, query, &page), accept).await {
                 Ok(response) => match read_page(&response, &mut items) {
                     Ok(token) if token.is_empty() => return Listing { items, gap: None },
-                    Ok(token) => {
-                        page = Page::Token(token);
-                        continue;
-                    }
-                    Err(message) => Gap { kind: GapKind::Failed, subject: kind.resource(), namespace: None, message },
+                    Ok(token) => match check_progress(&mut tokens, &token, items.len()) {
+                        Ok(()) => {
+                            page = Page::Token(token);
+                            continue;
+                        }
+                        Err(message) => unreadable(kind, message),
+                    },
+                    Err(message) => unreadable(kind, message),
                 },
                 // The revision of the first page is gone; one list without pages is consistent again.
                 Err(failure) if failure.kind == FailureKind::Expired && page != Page::All => {
@@ -79,6 +86,24 @@ impl Cluster {
             };
             return Listing { items, gap: Some(gap) };
         }
+    }
+}
+
+fn unreadable(kind: &ResourceType, message: String) -> Gap {
+    Gap { kind: GapKind::Failed, subject: kind.resource(), namespace: None, message }
+}
+
+/// Checks that a list with one more page can end. `tokens` are those of the pages so far.
+fn check_progress(tokens: &mut HashSet<String>, token: &str, objects: usize) -> Result<(), String> {
+    if objects > limits::MAX_OBJECTS {
+        return Err(format!("the list has more than {} objects, the limit", limits::MAX_OBJECTS));
+    }
+    if tokens.len() >= limits::MAX_PAGES {
+        return Err(format!("the list has more than {} pages, the limit", limits::MAX_PAGES));
+    }
+    match tokens.insert(token.to_owned()) {
+        true => Ok(()),
+        false => Err("the server names a page of the list as the next one that it sent before".to_owned()),
     }
 }
 
@@ -195,6 +220,18 @@ struct Partial<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_ends() {
+        let mut tokens = HashSet::new();
+        for number in 0..limits::MAX_PAGES {
+            check_progress(&mut tokens, &number.to_string(), 0).unwrap();
+        }
+        assert!(check_progress(&mut tokens, "one more", 0).unwrap_err().contains("10000 pages"));
+        let mut tokens = HashSet::from(["again".to_owned()]);
+        assert!(check_progress(&mut tokens, "again", 0).unwrap_err().contains("sent before"));
+        assert!(check_progress(&mut tokens, "next", limits::MAX_OBJECTS + 1).unwrap_err().contains("5000000 objects"));
+    }
 
     #[test]
     fn list_paths() {

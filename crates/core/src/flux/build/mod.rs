@@ -12,7 +12,6 @@ pub mod generator;
 mod kustomization_file;
 mod needs;
 pub mod objects;
-pub mod redact;
 pub mod references;
 pub(crate) mod resolve_names;
 mod run;
