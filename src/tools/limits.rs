@@ -36,12 +36,6 @@ pub const MAX_MANIFESTS: u64 = 512 << 20;
 /// Maximum number of files of `-f`.
 pub const MAX_MANIFEST_FILES: usize = 100_000;
 
-/// Maximum output of one qbec command, in bytes.
-pub const MAX_QBEC_OUTPUT: u64 = 64 << 20;
-
-/// Time limit of one qbec command.
-pub const QBEC_TIME: Duration = Duration::from_secs(300);
-
 /// Time that a pipe which the user names as a file may stay without a writer.
 pub const WRITER_TIME: Duration = Duration::from_secs(5);
 

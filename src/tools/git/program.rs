@@ -126,7 +126,7 @@ impl Git<'_> {
     }
 
     fn command(&self, arguments: &[&str], has_input: bool) -> Result<Command> {
-        let program = Program::find(Path::new("git"), &[self.directory])?;
+        let program = Program::find(Path::new("git"), &[self.directory]).map_err(cannot_run)?;
         let mut command = Command::new(program.path);
         command.args(SAFE_OPTIONS).args(self.options).arg("-C").arg(self.directory).args(arguments);
         for variable in REMOVED_VARIABLES {
