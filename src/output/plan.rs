@@ -5,8 +5,8 @@ use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
 use gitops_core::kubernetes::gap::Gap;
-use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::plan::limits::{AlarmCode, Remedy};
+use gitops_core::plan::alarm::{AlarmCode, Remedy};
+use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
 use gitops_core::plan::{
     Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, OwnerOutcome, Plan, ReasonCode,
@@ -113,21 +113,16 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> String {
 }
 
 /// Returns the flag that lets a plan delete an object that it keeps.
-fn permitting_flag(change: &Change) -> Option<&'static str> {
+fn permitting_flag(change: &Change) -> Option<String> {
     if change.action != Action::Keep {
         return None;
     }
     match change.reason.code {
-        ReasonCode::Orphaned => Some("--include orphaned"),
-        ReasonCode::OwnerElsewhere => Some("--assume-no-hub"),
-        ReasonCode::NotAllowed if is_definition(&change.object.id) => Some("--allow-crds"),
-        ReasonCode::NotAllowed => Some("--allow-namespaces"),
+        ReasonCode::Orphaned => Some("--include orphaned".to_owned()),
+        ReasonCode::OwnerElsewhere => Some("--assume-no-hub".to_owned()),
+        ReasonCode::NotAllowed => GraveKind::of(&change.object.id).map(|kind| format!("--allow {}", kind.name())),
         _ => None,
     }
-}
-
-fn is_definition(id: &ObjectId) -> bool {
-    id.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
 /// Returns one line with the counts of a plan, its blocked owners, and its completeness.
@@ -196,12 +191,19 @@ fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> String {
 
 /// Words the remedy of an alarm with the flag that lifts the limit.
 pub fn remedy(alarm: &Alarm) -> String {
-    match alarm.remedy {
+    match &alarm.remedy {
         Some(Remedy::CheckPaths) => {
             "check the paths that this change touches; if it is intended, pass --max-percent=100".to_owned()
         }
         Some(Remedy::RaiseMaxPercent(percent)) => format!("review the plan, then pass --max-percent={percent}"),
         Some(Remedy::RaiseMaxDelete(number)) => format!("review the plan, then pass --max-delete={number}"),
+        Some(Remedy::Allow(kinds)) => {
+            let kinds: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+            format!("review the plan; if it is intended, pass --allow {}", kinds.join(","))
+        }
+        Some(Remedy::Unblock) => {
+            "correct what blocks them; until then their controller applies and prunes nothing of them".to_owned()
+        }
         Some(Remedy::AllowIncomplete) => "get the missing permissions, or pass --allow-incomplete".to_owned(),
         Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".to_owned(),
     }
@@ -209,8 +211,7 @@ pub fn remedy(alarm: &Alarm) -> String {
 
 /// Returns true if a plan deletes objects that Git cannot restore: data, namespaces, definitions, or a cascade.
 pub fn is_grave(plan: &Plan) -> bool {
-    const GRAVE: [&str; 4] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume"];
-    plan.deletions().any(|change| change.cause.is_some() || GRAVE.contains(&&*change.object.id.kind))
+    plan.deletions().any(|change| change.cause.is_some() || GraveKind::of(&change.object.id).is_some())
 }
 
 /// Returns one line about a deletion, as kubectl writes it.

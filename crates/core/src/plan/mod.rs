@@ -3,10 +3,12 @@
 //! Every planner fills a [`Plan`] and every output reads one. Its fields are private: planners add rows, and `summary`,
 //! `complete` and the order are derived, so that no step can lose or contradict a part of it.
 
+pub mod alarm;
 pub mod change;
 pub mod execution;
 pub mod filter;
 pub mod finalizers;
+pub mod grave;
 pub mod limits;
 pub mod outcome;
 pub mod reason;
@@ -15,9 +17,9 @@ pub mod volumes;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+pub use alarm::Alarm;
 pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
 pub use finalizers::BlockedByFinalizers;
-pub use limits::Alarm;
 pub use reason::{Reason, ReasonCode};
 
 use crate::kubernetes::gap::Gap;
