@@ -6,6 +6,7 @@ mod command_line;
 mod connection;
 mod documents;
 mod garbage_collection;
+mod interleavings;
 mod inventory;
 mod man_pages;
 mod manifest_files;
