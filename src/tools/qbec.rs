@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 
 use super::program::{self, Program};
 use super::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
-use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
@@ -99,7 +98,9 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>, sandbox: 
 }
 
 fn read_app_file(file: &Path) -> Result<QbecAppFile, Box<dyn std::error::Error>> {
-    Ok(serde_yaml::from_slice(&files::read_regular(file, limits::MAX_FILE)?)?)
+    let text = std::fs::read_to_string(file)?;
+    gitops_core::yaml::check_depth(&text)?;
+    Ok(serde_yaml::from_str(&text)?)
 }
 
 impl QbecRow {

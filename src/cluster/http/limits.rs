@@ -5,12 +5,6 @@ use std::time::Duration;
 /// Maximum size of one answer after decompression, in bytes.
 pub(crate) const MAX_ANSWER: usize = 512 << 20;
 
-/// Maximum number of pages of one list.
-pub(crate) const MAX_PAGES: usize = 10_000;
-
-/// Maximum number of objects in one list.
-pub(crate) const MAX_OBJECTS: usize = 5_000_000;
-
 /// Time that the server may send nothing during an answer. It ends its own requests after 60 s.
 pub(crate) const MAX_SILENCE: Duration = Duration::from_secs(300);
 
