@@ -1,8 +1,10 @@
 //! The binary beside the real kube-apiserver and the real controllers of Kubernetes and Flux.
 
+mod broken_answers;
 mod connection;
 mod inventory;
 mod plan;
 mod prune;
+mod rbac;
 mod source_artifact;
 mod suspension;

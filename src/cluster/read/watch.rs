@@ -6,8 +6,7 @@ use futures::stream::{BoxStream, StreamExt, select_all};
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt, watcher};
 
-use super::list::{Query, full_object};
-use super::metadata::Interner;
+use super::list::{Query, watched_object};
 use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
@@ -54,9 +53,21 @@ impl Cluster {
         let events = watcher(api, config).default_backoff();
         let changes = events.map(move |event| match event {
             Ok(event) => tracker.changes(event),
-            Err(error) => vec![Err(Failure::unreadable(format!("watching {} on {host}: {error}", kind.resource())))],
+            Err(error) => vec![Err(failure(&error, &kind, &host))],
         });
         changes.flat_map(futures::stream::iter).boxed()
+    }
+}
+
+/// Converts a failed watch. What the server refuses is in its own words, such as a missing right.
+fn failure(error: &watcher::Error, kind: &ResourceType, host: &str) -> Failure {
+    use watcher::Error;
+    match error {
+        Error::InitialListFailed(kube::Error::Api(status))
+        | Error::WatchStartFailed(kube::Error::Api(status))
+        | Error::WatchFailed(kube::Error::Api(status))
+        | Error::WatchError(status) => Failure::of_status(status),
+        error => Failure::unreadable(format!("watching {} on {host}: {error}", kind.resource())),
     }
 }
 
@@ -113,7 +124,7 @@ impl Tracker {
 
     fn read(&self, object: &DynamicObject) -> Result<Resource, Failure> {
         let json = serde_json::to_string(object).map_err(Failure::unreadable)?;
-        full_object(&json, &self.kind, &mut Interner::default()).map_err(Failure::unreadable)
+        watched_object(&json, &self.kind).map_err(Failure::unreadable)
     }
 }
 

@@ -19,6 +19,9 @@ use gitops_core::prune::collectors::request::QbecRequest;
 ///
 /// Shows what `qbec apply` would delete, what it would miss, and why an object stays. Without --plan, deletes in its place
 /// and in its order.
+///
+/// With --qbec-root, qbec runs with your rights, and data sources of qbec.yaml may run other programs: render a tree that
+/// you have not read elsewhere, and pass its manifests with -f.
 #[derive(Args, Clone, Debug)]
 #[command(
     override_usage = "kubectl gitops prune qbec --qbec-root DIR --env ENV [OPTIONS]\n       \
