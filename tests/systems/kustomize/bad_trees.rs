@@ -270,7 +270,7 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
     let kustomize = kustomize.with_limit(Duration::from_secs(1)).with_remote_bases(true);
     let remote = vec!["https://u:p@example.invalid/base.yaml".to_owned()];
-    let run = Run { key: "k".to_owned(), artifact, generated, remote };
+    let run = Run { key: "k".to_owned(), artifact, generated, remote, is_private: false };
     let versions = KustomizeVersions { program: "v5.8.1".to_owned(), linked: Some("5.8") };
     let start = Instant::now();
     let answers = kustomize.run_all(&versions, [run], 1).await.unwrap();

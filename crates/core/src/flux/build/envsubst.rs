@@ -38,6 +38,37 @@ pub(super) fn substitute(
     fragments.iter().map(|fragment| evaluate(fragment, &lookup, strict)).collect()
 }
 
+/// Replaces every `${…}` as [`substitute`] does, and those that read a secret variable, also inside of an argument, by a
+/// placeholder. Returns `None` if no substitution reads one.
+pub(super) fn substitute_masked(
+    text: &str,
+    lookup: impl Fn(&str) -> Option<String>,
+    is_secret: impl Fn(&str) -> bool,
+    placeholder: &str,
+) -> Option<String> {
+    let fragments = parse(text)?;
+    if !fragments.iter().any(|fragment| fragment.reads(&is_secret)) {
+        return None;
+    }
+    let masked = |fragment: &Fragment| match fragment.reads(&is_secret) {
+        true => Ok(placeholder.to_owned()),
+        false => evaluate(fragment, &lookup, false),
+    };
+    fragments.iter().map(masked).collect::<Result<_, _>>().ok()
+}
+
+impl Fragment {
+    /// Returns true if its value depends on a variable that the predicate accepts.
+    fn reads(&self, accepts: &impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Text(_) => false,
+            Self::Call { name, arguments, .. } => {
+                accepts(name) || arguments.iter().any(|argument| argument.reads(accepts))
+            }
+        }
+    }
+}
+
 fn parse(text: &str) -> Option<Vec<Fragment>> {
     EnvsubstParser { chars: text.chars().peekable() }.fragments()
 }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::failure::BuildFailure;
 use super::generator::GeneratedFile;
+use super::masked::mask_objects;
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
 use super::redact::redact_urls;
@@ -34,7 +35,7 @@ pub fn build(
         Ok(generated) => generated,
         Err(error) => return Some(Err(error.into())),
     };
-    let output = kustomize_output(artifact, owner, spec, generated.clone(), context)?;
+    let output = kustomize_output(artifact, owner, spec, generated.clone(), context, false)?;
     let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &generated));
     let built = output.and_then(|output| read_objects(&output, spec, decrypted.as_ref()));
     Some(built.map_err(|failure| {
@@ -54,20 +55,32 @@ pub fn build_text(
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
 ) -> Option<Result<String, BuildFailure>> {
+    text_of_build(artifact, owner, spec, context, false)
+}
+
+/// Builds the bytes that the controller hashes. `is_private` is true if the artifact holds values of Secrets.
+fn text_of_build(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &mut BuildContext<'_>,
+    is_private: bool,
+) -> Option<Result<String, BuildFailure>> {
     let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
         Ok(generated) => generated,
         Err(error) => return Some(Err(error.into())),
     };
-    let output = match kustomize_output(artifact, owner, spec, generated, context)? {
+    let output = match kustomize_output(artifact, owner, spec, generated, context, is_private)? {
         Ok(output) => output,
         Err(failure) => return Some(Err(failure)),
     };
     let texts: Result<Vec<_>, BuildFailure> =
         output.documents.iter().map(|document| output.substituted(document)).collect();
     match texts {
-        Ok(texts) if output.variables.is_some() => {
+        Ok(texts) if let Some(variables) = &output.variables => {
             let substituted = Arc::new(Artifact::of_file("objects.yaml", texts.join(SEPARATOR).as_bytes()));
-            build_text(&substituted, owner, &KustomizationSpec::new(&Value::Null), context)
+            let spec = KustomizationSpec::new(&Value::Null);
+            text_of_build(&substituted, owner, &spec, context, variables.hold_secrets())
         }
         texts => Some(texts.map(|texts| texts.join(SEPARATOR))),
     }
@@ -82,7 +95,12 @@ struct KustomizeOutput<'a> {
 impl KustomizeOutput<'_> {
     /// Returns the variables to substitute in a document.
     fn variables_of(&self, document: &YamlDocument) -> Option<&Variables> {
-        self.variables.as_ref().filter(|_| !manifest_has(&document.value, SUBSTITUTE, |value| value == "disabled"))
+        self.variables.as_ref().filter(|_| !opts_out(&document.value))
+    }
+
+    /// Returns the text of a document with placeholders for the values of Secrets; `None` if it holds none.
+    fn masked(&self, document: &YamlDocument) -> Option<String> {
+        self.variables_of(document)?.substitute_masked(&document.text)
     }
 
     fn substituted<'d>(&self, document: &'d YamlDocument) -> Result<Cow<'d, str>, BuildFailure> {
@@ -96,12 +114,18 @@ impl KustomizeOutput<'_> {
     }
 }
 
+/// Returns true if no variable is substituted in a manifest.
+fn opts_out(manifest: &Value) -> bool {
+    manifest_has(manifest, SUBSTITUTE, |value| value == "disabled")
+}
+
 fn kustomize_output<'a>(
     artifact: &Arc<Artifact>,
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     generated: GeneratedFile,
     context: &mut BuildContext<'a>,
+    is_private: bool,
 ) -> Option<Result<KustomizeOutput<'a>, BuildFailure>> {
     let key = run_key(artifact, &generated);
     let documents = match context.answers.run(&key) {
@@ -112,10 +136,14 @@ fn kustomize_output<'a>(
                 Ok(remote) => remote,
                 Err(failure) => return Some(Err(failure)),
             };
-            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote });
+            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote, is_private });
             return None;
         }
     };
+    // The controller reads variables for each object that does not opt out: without one they cannot fail.
+    if documents.iter().all(|document| opts_out(&document.value)) {
+        return Some(Ok(KustomizeOutput { documents, variables: None }));
+    }
     let mut found = Vec::new();
     let mut is_complete = true;
     for source in variable_sources(spec.value()) {
@@ -130,10 +158,6 @@ fn kustomize_output<'a>(
     }
     if !is_complete {
         return None;
-    }
-    // The controller reads variables for each object: without objects they cannot fail.
-    if documents.is_empty() {
-        return Some(Ok(KustomizeOutput { documents, variables: None }));
     }
     let variables = resolve_variables(spec.value(), &found, context.features.strict_substitution);
     Some(variables.map(|variables| KustomizeOutput { documents, variables }).map_err(BuildFailure::from))
@@ -176,23 +200,29 @@ fn read_objects(
 ) -> Result<Vec<BuiltObject>, BuildFailure> {
     let mut built = Vec::new();
     for document in output.documents {
+        let masked = output.masked(document);
         let manifest = match output.variables_of(document) {
             Some(_) => yaml::parse_substituted(&output.substituted(document)?).map_err(|error| {
-                // The controller reads YAML with another library, which may accept it.
+                // The controller reads YAML with another library, which may accept it. The message can quote a value.
+                let error = if masked.is_some() { "it holds values of Secrets, which are not shown" } else { &error };
                 let detail = format!("not YAML after substitution: {error}");
                 BuildFailure::unknown(ReasonCode::ManifestUnreadable, detail)
             })?,
             None => document.value.clone(),
         };
         let undecrypted = decrypted.and_then(|macs| decryption::undecrypted_part(&document.value, macs));
-        built.extend(objects::objects(manifest, undecrypted.as_ref()));
+        let mut objects = objects::objects(manifest, undecrypted.as_ref());
+        if let Some(text) = masked {
+            mask_objects(&mut objects, &text);
+        }
+        built.extend(objects);
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
-        return Err(BuildFailure::proven(format!("{} is built twice", twice.id)));
+        return Err(BuildFailure::proven(format!("{} is built twice", twice.shown_id())));
     }
     match built.iter().find(|object| decryption::is_rejected(object, spec.decrypts())) {
-        Some(secret) => Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.id))),
+        Some(secret) => Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.shown_id()))),
         None => Ok(built),
     }
 }
