@@ -97,7 +97,9 @@ pub async fn plan(
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let controller = controller(args, cluster.as_ref(), snapshot).await?;
-    let kustomize = Kustomize::new(args.kustomize.as_deref()).with_remote_bases(args.allow_remote_bases);
+    let kustomize = Kustomize::new(args.kustomize.as_deref())
+        .of_trees(folders.values().cloned())
+        .with_remote_bases(args.allow_remote_bases);
     let versions = KustomizeVersions { program: kustomize.version().await?, linked: controller.kustomize };
     if let Some(difference) = versions.difference() {
         session.terminal.warning(&sanitize::one_line(&format!("{difference}: builds may differ")));

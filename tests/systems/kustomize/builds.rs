@@ -9,7 +9,9 @@ use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use kubectl_gitops::tools::kustomize::Kustomize;
+use kubectl_gitops::tools::sandbox::Sandbox;
 use serde_json::json;
+use test_support::gitops::binary;
 
 /// Trees whose order, names and generated parts differ.
 const TREES: [&[(&str, &str)]; 3] = [
@@ -49,7 +51,7 @@ async fn kubectl_and_kustomize_build_the_same_bytes_in_the_order_of_the_files() 
 }
 
 async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
-    let kustomize = Kustomize::new(Some(program)).without_cache();
+    let kustomize = Kustomize::new(Some(program)).without_cache().with_sandbox(Sandbox::launched_by(binary()));
     let versions = KustomizeVersions { program: kustomize.version().await.unwrap(), linked: Some("5.8") };
     assert_eq!(versions.difference(), None);
     let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
