@@ -9,7 +9,9 @@ use serde_json::Value;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::error::Error;
 use gitops_core::flux::apply::AppliedObject;
-use gitops_core::flux::apply::dry_run::{ApplyError, DryRunResult, HIDDEN_MESSAGE, UnknownFieldRetries, rename_for_creation};
+use gitops_core::flux::apply::dry_run::{
+    ApplyError, DryRunResult, HIDDEN_MESSAGE, UnknownFieldRetries, rename_for_creation,
+};
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::flux::simulation::dry_run::DryRuns;
 use gitops_core::kubernetes::gap::Gap;

@@ -104,7 +104,8 @@ pub async fn plan(
     if let Some(difference) = versions.difference() {
         session.terminal.warning(&sanitize::one_line(&format!("{difference}: builds may differ")));
     }
-    let mut runner = BuildRunner { versions, kustomize, cluster, secrets: secrets_in_use(snapshot), answers: Answers::default() };
+    let mut runner =
+        BuildRunner { versions, kustomize, cluster, secrets: secrets_in_use(snapshot), answers: Answers::default() };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -122,7 +123,10 @@ pub async fn plan(
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let answers = diff::send(cluster, snapshot, objects).await;
-    session.print_warnings(cluster);
+    let secrets = preview.secret_mask(&runner.answers);
+    for warning in cluster.take_warnings() {
+        session.terminal.warning(&sanitize::one_line(&secrets.mask_values(&warning)));
+    }
     preview.set_refusals(answers.dry_runs.refusals());
     gaps.extend(answers.gaps());
     if let Some(hint) = answers.hint() {

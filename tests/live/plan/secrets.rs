@@ -9,7 +9,7 @@ use serde_json::Value;
 use test_support::cluster::{SharedCluster, with_kustomize_controller};
 use test_support::flux::{publish, settled};
 use test_support::folder::folder;
-use test_support::gitops::{Run, gitops};
+use test_support::gitops::{Run, command, gitops};
 use test_support::tree_plan::{arguments, document, plan, rows};
 use xtask::cluster::Cluster;
 
@@ -34,11 +34,14 @@ impl Site {
     fn new(namespace: &'static str, files: &[(&str, &str)]) -> Self {
         let site = Self { namespace, tree: folder(namespace) };
         files.iter().for_each(|(name, content)| site.write(name, content));
+        xtask::git::run(&site.tree, &["init", "-q", "-b", "main"]).unwrap();
+        site.commit();
         let cluster = cluster();
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
         for (name, value) in [("vars", VALUE), ("other", OTHER)] {
             let literal = format!("--from-literal=password={value}");
-            cluster.kubectl(&["create", "secret", "generic", name, "-n", namespace, &literal]).unwrap();
+            let odd = format!("--from-literal=odd={value}: [");
+            cluster.kubectl(&["create", "secret", "generic", name, "-n", namespace, &literal, &odd]).unwrap();
         }
         cluster.publish(&format!("GitRepository/{namespace}/src"), &site.tree).unwrap();
         let manifest = kustomization(namespace, "apps", "./apps", "vars");
@@ -53,8 +56,9 @@ impl Site {
         std::fs::write(file, content.replace("NAMESPACE", self.namespace)).unwrap();
     }
 
-    fn remove(&self, name: &str) {
-        std::fs::remove_file(self.tree.join(name)).unwrap();
+    fn commit(&self) {
+        xtask::git::run(&self.tree, &["add", "-A"]).unwrap();
+        xtask::git::run(&self.tree, &["commit", "-q", "-m", "change"]).unwrap();
     }
 
     fn plan(&self, more: &[&str]) -> Run {
@@ -117,11 +121,15 @@ fn names_with_values_are_matched_with_the_cluster_and_masked() {
     ];
     assert_eq!(planned, expected, "{run}");
     for format in ["table", "wide", "json", "yaml", "markdown", "name"] {
-        let run = site.plan(&["--max-percent=100", "--diff", "-v", "9", "-o", format]);
-        assert!(run.stdout.contains("db-??????????") || format == "markdown", "{format}: {run}");
+        let words = arguments(site.namespace, &site.tree, &["--max-percent=100", "--diff", "-v", "9"]);
+        let words = words.iter().map(|word| if word == "json" { format } else { word });
+        let run = gitops(&cluster(), &words.collect::<Vec<_>>());
+        assert_shows_no_value(&run);
+        assert!(run.stdout.contains("db-??????????"), "{format}: {run}");
     }
     let alarm = site.plan(&["--max-delete=0"]);
     assert_eq!(alarm.code, 6, "{alarm}");
+    site.commit();
     publish(&cluster(), site.namespace, &site.tree);
     let expected = ["hunter2", "new-hunter2", "part-hun"].map(str::to_owned);
     assert_eq!(site.config_maps(), expected.into(), "the controller does what the masked rows say");
@@ -136,7 +144,7 @@ fn a_diff_and_a_refusal_show_no_value() {
     let diff = plan["diffs"][0]["text"].as_str().unwrap_or_else(|| panic!("{run}"));
     assert!(diff.contains("+  b: visible") && diff.contains("*** (after)"), "{diff}");
 
-    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: NAMESPACE}\nspec: {type: ${password}, ports: [{port: 80}]}\n";
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: db, namespace: NAMESPACE}\nspec: {type: '${password}', ports: [{port: 80}]}\n";
     site.write("apps/service.yaml", service);
     let refused = site.plan(&["--diff"]);
     assert_eq!(outcome(&refused, "apps"), ("blocked".to_owned(), "apply-refused".to_owned()), "{refused}");
@@ -147,8 +155,13 @@ fn a_diff_and_a_refusal_show_no_value() {
 fn failures_of_a_build_show_no_value() {
     let site = Site::new("masked-errors", &[("apps/db.yaml", &config_map("db", "a"))]);
     let rows = [
-        ("no YAML", config_map("db", "[${password}"), "unknown", "manifest-unreadable"),
-        ("built twice", config_map("db-${password}", "a") + "---\n" + &config_map("db-${password/x/y}", "b"), "blocked", "build-failed"),
+        ("no YAML", config_map("db", "${odd}"), "unknown", "manifest-unreadable"),
+        (
+            "built twice",
+            config_map("db-${password}", "a") + "---\n" + &config_map("db-${password/x/y}", "b"),
+            "blocked",
+            "build-failed",
+        ),
         ("unknown kind", config_map("db", "a").replace("ConfigMap", "Kind${password}"), "blocked", "apply-refused"),
         ("no namespace", config_map("db", "a").replace("NAMESPACE", "ns-${password}"), "blocked", "apply-refused"),
         ("refused name", config_map("db_${password}", "a"), "blocked", "apply-refused"),
@@ -160,7 +173,7 @@ fn failures_of_a_build_show_no_value() {
     }
     let child = kustomization(site.namespace, "child", "./${password}", "vars");
     site.write("apps/db.yaml", &child);
-    let run = site.plan(&[]);
+    let run = site.plan(&["--max-percent=100"]);
     assert_eq!((run.code, outcome(&run, "child").1), (5, "secret-in-spec".to_owned()), "{run}");
 }
 
@@ -179,7 +192,8 @@ fn values_do_not_pass_through_a_config_map_of_the_tree() {
 #[test]
 fn a_secret_that_only_the_tree_names_is_never_read() {
     let site = Site::new("unread", &[("apps/db.yaml", &config_map("db", "a"))]);
-    let before = cluster().requests().unwrap().len();
+    let requests = || cluster().requests_of("admin", "gitops").unwrap();
+    let before = requests().len();
     site.write("apps/child.yaml", &kustomization(site.namespace, "child", "./child", "other"));
     site.write("child/map.yaml", &config_map("of-${password}", "a"));
     let run = site.plan(&[]);
@@ -190,17 +204,22 @@ fn a_secret_that_only_the_tree_names_is_never_read() {
     let keys = "  decryption: {provider: sops, secretRef: {name: other}}\n  kubeConfig: {secretRef: {name: other}}\n";
     site.write("apps/child.yaml", &(kustomization(site.namespace, "child", "./child", "vars") + keys));
     site.plan(&[]);
-    let requests = cluster().requests().unwrap();
-    let read: Vec<_> = requests[before..].iter().filter(|request| request.path().contains("/secrets/other")).collect();
-    assert!(read.is_empty(), "{read:?}");
+    let requests = requests().split_off(before);
+    assert!(requests.iter().any(|request| request.uri.contains("/secrets/vars")), "{requests:?}");
+    assert!(!requests.iter().any(|request| request.uri.contains("/secrets/other")), "{requests:?}");
 }
 
 #[test]
-fn no_value_is_written_to_the_cache() {
+fn a_verified_build_writes_no_value_to_the_cache() {
     let site = Site::new("uncached", &[("apps/db.yaml", &config_map("db-${password}", "a"))]);
     let home = folder("uncached-home");
-    let words = arguments(site.namespace, &site.tree, &[]);
-    let _ = gitops(&cluster(), &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let run = Run::of(
+        command(&arguments(site.namespace, &site.tree, &[]).iter().map(String::as_str).collect::<Vec<_>>())
+            .env("KUBECONFIG", cluster().kubeconfig())
+            .env("XDG_CACHE_HOME", &home),
+    );
+    assert_eq!(document(&run)["owners"][0]["fidelity"], "verified", "{run}");
+    assert!(std::fs::read_dir(&home).unwrap().next().is_some(), "the build without values is cached");
     assert_no_value_below(&home);
 }
 

@@ -54,7 +54,8 @@ impl SecretMask {
     }
 
     fn mask_id(&self, id: &mut ObjectId) {
-        let [group, kind, namespace, name] = [&*id.group, &*id.kind, &*id.namespace, &*id.name].map(|part| self.mask(part));
+        let [group, kind, namespace, name] =
+            [&*id.group, &*id.kind, &*id.namespace, &*id.name].map(|part| self.mask(part));
         *id = ObjectId::new(&group, &kind, &namespace, &name);
     }
 

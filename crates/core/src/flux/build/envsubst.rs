@@ -326,6 +326,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_substitution_that_reads_a_secret_variable_is_masked() {
+        let masked = |text: &str| substitute_masked(text, lookup, |name| name == "A", "?");
+        for (text, expected) in [
+            ("a-${A}-${N}", Some("a-?-123")),
+            ("${A:0:1}${A^^}${#A}", Some("???")),
+            ("${X:-${A}}", Some("?")),
+            ("${X:-${Y:-${A}}}", Some("?")),
+            ("${N/1/${A}}", Some("?")),
+            ("${A:-unused}", Some("?")),
+            ("$${A} ${N}", None),
+            ("no variable", None),
+        ] {
+            assert_eq!(masked(text).as_deref(), expected, "{text}");
+        }
+    }
+
     fn run(text: &str, strict: bool) -> Option<String> {
         substitute(text, lookup, strict).ok()
     }

@@ -136,7 +136,10 @@ fn kustomize_output<'a>(
                 Ok(remote) => remote,
                 Err(failure) => return Some(Err(failure)),
             };
-            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote, is_private });
+            context
+                .needs
+                .runs
+                .insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote, is_private });
             return None;
         }
     };
@@ -222,7 +225,9 @@ fn read_objects(
         return Err(BuildFailure::proven(format!("{} is built twice", twice.shown_id())));
     }
     match built.iter().find(|object| decryption::is_rejected(object, spec.decrypts())) {
-        Some(secret) => Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.shown_id()))),
+        Some(secret) => {
+            Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.shown_id())))
+        }
         None => Ok(built),
     }
 }
@@ -237,20 +242,26 @@ mod tests {
     use serde_json::json;
 
     fn run(spec: Value, output: &str, data: &[(&str, &str)]) -> Result<Vec<BuiltObject>, String> {
+        let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let found = Lookup::Found(Data { values, ..Data::default() });
+        builds(&spec, output, &found).map_err(|failure| failure.reason().detail.clone())
+    }
+
+    /// Builds with one output of kustomize and one answer for every ConfigMap and Secret.
+    fn builds(spec: &Value, output: &str, data: &Lookup) -> Result<Vec<BuiltObject>, BuildFailure> {
         let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
         let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
-        let (spec, mut answers) = (KustomizationSpec::new(&spec), Answers::default());
+        let (spec, mut answers) = (KustomizationSpec::new(spec), Answers::default());
         for _ in 0..3 {
             let mut needs = Needs::default();
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
             if let Some(built) = build(&artifact, &owner, &spec, &mut context) {
-                return built.map_err(|failure| failure.reason().detail.clone());
+                return built;
             }
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
             for reference in needs.data {
                 assert_eq!(reference.namespace, "n");
-                let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-                answers.record_data(reference, Lookup::Found(Data { values, ..Data::default() }));
+                answers.record_data(reference, data.clone());
             }
         }
         panic!("the build still needs answers after 3 steps");
@@ -276,6 +287,50 @@ mod tests {
     fn an_object_can_opt_out_of_substitution_by_exact_value() {
         assert_eq!(name_with_substitute("disabled"), "${name}");
         assert_eq!(name_with_substitute("Disabled"), "web");
+    }
+
+    #[test]
+    fn variables_are_read_only_for_objects_that_do_not_opt_out() {
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "none"}]}});
+        let missing = |text: &str| builds(&spec, text, &Lookup::Missing).map_err(|failure| failure.reason().code);
+        assert_eq!(missing(MAP), Err(ReasonCode::BuildFailed));
+        let opted_out = format!("{MAP}  annotations:\n    {SUBSTITUTE}: disabled\n");
+        assert_eq!(missing(&opted_out).unwrap().len(), 1);
+        assert_eq!(missing(&format!("{opted_out}---\n{MAP}")), Err(ReasonCode::BuildFailed));
+        assert_eq!(missing("").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_shown_of_an_object_holds_no_value_of_a_secret() {
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+        let text = format!("{}data:\n  a: x${{p^^}}\n  b: ${{open:-c}}\n", MAP.replace("${name}", "db-${p:0:3}"));
+        let secret = Lookup::Found(Data {
+            values: [("p".to_owned(), "hunter2".to_owned()), ("q".to_owned(), "hunter2: [".to_owned())].into(),
+            is_secret: true,
+            ..Data::default()
+        });
+        let built = builds(&spec, &text, &secret).unwrap();
+        assert_eq!((&*built[0].id.name, &*built[0].shown_id().name), ("db-hun", "db-??????????"));
+        let masked = built[0].masked.as_ref().unwrap();
+        assert_eq!(masked.manifest["data"], json!({"a": "x??????????", "b": "c"}));
+        let twice = builds(&spec, &format!("{text}---\n{text}"), &secret).unwrap_err();
+        assert_eq!(twice.reason().detail, "configmap/db-?????????? is built twice");
+        let no_yaml = builds(&spec, &text.replace("x${p^^}", "${q}"), &secret).unwrap_err();
+        assert!(no_yaml.reason().detail.ends_with("which are not shown"), "{no_yaml:?}");
+    }
+
+    #[test]
+    fn a_secret_that_was_not_read_fails_no_build_of_the_controller() {
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+        for (lookup, code) in [
+            (Lookup::NotRead, ReasonCode::SecretNotRead),
+            (Lookup::Unreadable("forbidden".to_owned()), ReasonCode::VariablesUnreadable),
+        ] {
+            match builds(&spec, MAP, &lookup) {
+                Err(BuildFailure::Unknown(reason)) => assert_eq!(reason.code, code),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -193,6 +193,23 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_is_secret_if_its_last_source_is_a_secret() {
+        let secret = Lookup::Found(Data {
+            values: [("x".to_owned(), "s".to_owned()), ("z".to_owned(), "s".to_owned())].into(),
+            is_secret: true,
+            ..Data::default()
+        });
+        let spec = json!({"postBuild": {"substituteFrom": [
+            {"kind": "ConfigMap", "name": "one"}, {"kind": "Secret", "name": "s"}, {"kind": "ConfigMap", "name": "z"},
+        ]}});
+        let (first, last) = (data(&[("x", "one"), ("y", "two")]), data(&[("z", "open")]));
+        let found: Vec<_> = variable_sources(&spec).zip([&first, &secret, &last]).collect();
+        let variables = resolve_variables(&spec, &found, true).unwrap().unwrap();
+        assert_eq!(variables.substitute_masked("${x} ${y} ${z}").as_deref(), Some("?????????? two open"));
+        assert_eq!(variables.substitute_masked("${y}"), None);
+    }
+
+    #[test]
     fn without_a_variable_nothing_is_substituted() {
         let empty = json!([{"kind": "ConfigMap", "name": "empty"}]);
         assert_eq!(substituted(json!({"substituteFrom": empty}), "${x:=d}"), Ok(None));

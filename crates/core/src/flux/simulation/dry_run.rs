@@ -187,7 +187,13 @@ mod tests {
 
     fn applied(name: &str) -> AppliedObject {
         let id = ObjectId::new("", "ConfigMap", "shop", name);
-        let built = BuiltObject { id: id.clone(), version: "v1".to_owned(), manifest: json!({}), undecrypted: None, masked: None };
+        let built = BuiltObject {
+            id: id.clone(),
+            version: "v1".to_owned(),
+            manifest: json!({}),
+            undecrypted: None,
+            masked: None,
+        };
         let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
         AppliedObject { owner, spec: KustomizationSpec::new(&json!({})), id, built }
     }
