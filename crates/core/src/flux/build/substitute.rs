@@ -132,7 +132,7 @@ impl Variables {
     /// Substitutes the variables in the YAML text of one object.
     /// Fails if a substitution is malformed or, in strict mode, a variable is not set.
     pub(super) fn substitute(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
-        envsubst::substitute(text, |name| self.values.get(name).cloned(), self.strict)
+        envsubst::substitute(text, |name| self.values.get(name).map(String::as_str), self.strict)
     }
 
     /// Returns the text of one object with placeholders for the values of Secrets; `None` if it uses none.
@@ -140,7 +140,7 @@ impl Variables {
         if self.secret.is_empty() {
             return None;
         }
-        let lookup = |name: &str| self.values.get(name).cloned();
+        let lookup = |name: &str| self.values.get(name).map(String::as_str);
         envsubst::substitute_masked(text, lookup, |name| self.secret.contains(name), UNKNOWN)
     }
 
