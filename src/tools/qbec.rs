@@ -98,7 +98,9 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>, sandbox: 
 }
 
 fn read_app_file(file: &Path) -> Result<QbecAppFile, Box<dyn std::error::Error>> {
-    Ok(serde_yaml::from_str(&std::fs::read_to_string(file)?)?)
+    let text = std::fs::read_to_string(file)?;
+    gitops_core::yaml::check_depth(&text)?;
+    Ok(serde_yaml::from_str(&text)?)
 }
 
 impl QbecRow {

@@ -53,6 +53,7 @@ reason_codes! {
     ReferenceRefused => "The build has a reference that is not safe to read here, so its result is not known.",
     ManifestUnreadable => "A kustomization file or manifest cannot be read here, so the result of the build is not known.",
     VariablesUnreadable => "A ConfigMap or Secret with variables cannot be read here, so the result of the build is not known.",
+    LimitExceeded => "A limit of this tool is exceeded (docs/limits.md), so the result of the build is not known.",
     DependencyUnknown => "The build of a dependency is not known, so it is not known if the owner applies.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
@@ -101,6 +102,12 @@ reason_codes! {
     ProtectedNamespace => "This namespace is never deleted.",
     NotAllowed => "Objects of this kind are deleted only when that is allowed.",
     Cascade => "Deleting the object would delete something that must stay.",
+    // Objects that are skipped while a plan is executed.
+    NotRead => "The object, its owners or its content could not be read again before the deletion.",
+    Replaced => "Another object took the name after the plan was made.",
+    Unclaimed => "No owner claims the object any more.",
+    OwnerChanged => "The owner of the object appeared, disappeared or is another one since the plan was made.",
+    Unsettled => "The object changed during every attempt to delete it.",
     // Collectors of qbec, Flux v1 and ApplySets.
     NotInManifests => "The object carries the labels of the set and is in no manifest.",
     Superseded => "A newer object of the same generateName exists.",
