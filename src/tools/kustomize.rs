@@ -16,7 +16,6 @@ use tempfile::TempDir;
 
 use crate::error::{Error, Result};
 use gitops_core::flux::build::Run;
-use gitops_core::flux::build::references;
 use gitops_core::flux::source::artifact::Artifact;
 
 /// Default time limit of one run; remote bases need the network.
@@ -124,19 +123,13 @@ impl Kustomize {
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::remote_references(artifact, &run.generated) {
-                Err(refused) => Err(refused.to_string()),
-                Ok(remote) => {
-                    let output = self.run_one(&copy, artifact, &run, &remote).await?;
-                    // The content behind a URL can change, and the key of the cache does not cover it.
-                    if remote.is_empty()
-                        && let Ok(output) = &output
-                    {
-                        self.store(version, &run.key, output);
-                    }
-                    output
-                }
-            };
+            let output = self.run_one(&copy, artifact, &run, &run.inputs.remote).await?;
+            // The content behind a URL can change, and the key of the cache does not cover it.
+            if run.inputs.remote.is_empty()
+                && let Ok(output) = &output
+            {
+                self.store(version, &run.key, output);
+            }
             answers.push((run.key, output));
         }
     }
@@ -148,7 +141,9 @@ impl Kustomize {
         run: &Run,
         remote: &[String],
     ) -> Result<Result<String, String>> {
-        copy.write(&run.generated.file, run.generated.content.to_string().as_bytes())?;
+        for (file, text) in &run.inputs.written {
+            copy.write(file, text.as_bytes())?;
+        }
         let directory = copy.root.join(&run.generated.directory);
         let mut command = tokio::process::Command::new(&self.program);
         command.arg(if self.standalone { "build" } else { "kustomize" }).arg(&directory);
@@ -158,9 +153,11 @@ impl Kustomize {
         command.env("GIT_ALLOW_PROTOCOL", "https:ssh");
         command.stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(self.limit, command.output()).await;
-        match artifact.file(&run.generated.file) {
-            Some(original) => copy.write(&run.generated.file, original)?,
-            None => copy.remove(&run.generated.file)?,
+        for file in run.inputs.written.keys() {
+            match artifact.file(file) {
+                Some(original) => copy.write(file, original)?,
+                None => copy.remove(file)?,
+            }
         }
         let Ok(output) = output else {
             let fetching = if remote.is_empty() { String::new() } else { format!(", fetching {}", remote.join(", ")) };

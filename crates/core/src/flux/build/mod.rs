@@ -8,6 +8,7 @@ mod decryption;
 mod envsubst;
 pub mod fidelity;
 pub mod generator;
+mod go_yaml;
 mod kustomization_file;
 mod needs;
 pub mod objects;

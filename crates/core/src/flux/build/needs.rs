@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::data::{DataRef, Lookup};
 use super::generator::GeneratedFile;
+use super::references::Inputs;
 use super::yaml;
 use super::yaml::YamlDocument;
 use crate::flux::kustomize_controller::Features;
@@ -17,8 +18,10 @@ pub struct Run {
     pub key: String,
     /// Files that the build may read.
     pub artifact: Arc<Artifact>,
-    /// The kustomization file to write before the run, and the directory to run in.
+    /// The kustomization file of the directory to run in.
     pub generated: GeneratedFile,
+    /// What the run reads, and the files to write before it.
+    pub inputs: Inputs,
 }
 
 /// I/O that must be done before the builds can continue.

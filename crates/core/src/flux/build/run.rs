@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::generator::{GenerateError, GeneratedFile};
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
+use super::references::Inputs;
 use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
 use super::yaml::YamlDocument;
 use super::{decryption, generator, objects, references, yaml};
@@ -107,12 +108,16 @@ fn kustomize_output<'a>(
     generated: GeneratedFile,
     context: &mut BuildContext<'a>,
 ) -> Option<Result<KustomizeOutput<'a>, String>> {
-    let key = run_key(artifact, &generated);
+    let inputs = match references::check(artifact, &generated) {
+        Ok(inputs) => inputs,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    let key = run_key(artifact, &generated, &inputs);
     let documents = match context.answers.run(&key) {
         Some(Ok(documents)) => documents.as_slice(),
         Some(Err(message)) => return Some(Err(message.clone())),
         None => {
-            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated });
+            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated, inputs });
             return None;
         }
     };
@@ -140,13 +145,11 @@ fn kustomize_output<'a>(
 }
 
 /// Returns a hash of the files that a run reads, so that a change elsewhere in the tree does not repeat the run.
-fn run_key(artifact: &Artifact, generated: &GeneratedFile) -> String {
-    let digest = match references::input_paths(artifact, generated) {
-        Some(paths) => artifact.digest_below(&paths),
-        None => artifact.digest().to_owned(),
-    };
+fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &Inputs) -> String {
     let mut hash = Sha256::new();
-    for part in [&digest, &generated.directory, &generated.file, &generated.content.to_string()] {
+    let digest = inputs.digest(artifact);
+    let written = inputs.written.iter().flat_map(|(file, text)| [file, text]);
+    for part in [&digest, &generated.directory].into_iter().chain(written) {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
