@@ -231,7 +231,7 @@ fn a_remote_base_without_a_network_blocks_in_bounded_time() {
 
 #[tokio::test]
 async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
-    use gitops_core::flux::build::{Run, generator};
+    use gitops_core::flux::build::{Run, generator, references};
     use gitops_core::flux::source::artifact::Artifact;
     use gitops_core::flux::source::options::SourceOptions;
     let files = [("apps/kustomization.yaml", "resources: ['https://example.invalid/base.yaml']")];
@@ -241,7 +241,8 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let program = folder.script("kustomize", "exec sleep 600");
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
     let kustomize = kustomize.with_limit(Duration::from_secs(1));
-    let run = Run { key: "k".to_owned(), artifact, generated };
+    let inputs = references::check(&artifact, &generated).unwrap();
+    let run = Run { key: "k".to_owned(), artifact, generated, inputs };
     let start = Instant::now();
     let answers = kustomize.run_all("v5", [run], 1).await.unwrap();
     let said = answers[0].1.clone().unwrap_err();

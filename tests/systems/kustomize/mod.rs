@@ -2,3 +2,5 @@
 
 mod bad_trees;
 mod builds;
+mod judge;
+mod reading;
