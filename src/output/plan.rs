@@ -5,8 +5,8 @@ use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
 use gitops_core::kubernetes::gap::Gap;
-use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::plan::limits::{AlarmCode, Remedy};
+use gitops_core::plan::alarm::{AlarmCode, Remedy};
+use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
 use gitops_core::plan::{
     Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, OwnerOutcome, Plan, ReasonCode,
@@ -66,7 +66,12 @@ fn cells(action: &str, [namespace, kind, name]: [&str; 3], owner: &str, reason: 
     vec![action.to_owned(), namespace.to_owned(), kind.to_owned(), name.to_owned(), owner.to_owned(), reason]
 }
 
-/// Returns the rows of contested objects, blocked owners, gaps and alarms.
+/// Returns the owners that apply nothing and those whose outcome is not known, each with its word.
+pub(super) fn owners_in_doubt(plan: &Plan) -> [(&'static str, Vec<&OwnerOutcome>); 2] {
+    [("blocked", plan.blocked_owners().collect()), ("unknown", plan.unknown_owners().collect())]
+}
+
+/// Returns the rows of contested objects, blocked and unknown owners, gaps and alarms.
 fn notes(plan: &Plan) -> Vec<Vec<String>> {
     let mut rows = vec![];
     for Contested { object: id, owners } in plan.contested() {
@@ -74,8 +79,10 @@ fn notes(plan: &Plan) -> Vec<Vec<String>> {
         let reason = "each owner undoes what the others do".to_owned();
         rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason));
     }
-    for OwnerOutcome { owner: id, reason, .. } in plan.blocked_owners() {
-        rows.push(cells("blocked", [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+    for (what, owners) in owners_in_doubt(plan) {
+        for OwnerOutcome { owner: id, reason, .. } in owners {
+            rows.push(cells(what, [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+        }
     }
     for Gap { subject, namespace, message, .. } in plan.gaps() {
         let namespace = namespace.as_deref().unwrap_or_default();
@@ -113,24 +120,19 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> String {
 }
 
 /// Returns the flag that lets a plan delete an object that it keeps.
-fn permitting_flag(change: &Change) -> Option<&'static str> {
+fn permitting_flag(change: &Change) -> Option<String> {
     if change.action != Action::Keep {
         return None;
     }
     match change.reason.code {
-        ReasonCode::Orphaned => Some("--include orphaned"),
-        ReasonCode::OwnerElsewhere => Some("--assume-no-hub"),
-        ReasonCode::NotAllowed if is_definition(&change.object.id) => Some("--allow-crds"),
-        ReasonCode::NotAllowed => Some("--allow-namespaces"),
+        ReasonCode::Orphaned => Some("--include orphaned".to_owned()),
+        ReasonCode::OwnerElsewhere => Some("--assume-no-hub".to_owned()),
+        ReasonCode::NotAllowed => GraveKind::of(&change.object.id).map(|kind| format!("--allow {}", kind.name())),
         _ => None,
     }
 }
 
-fn is_definition(id: &ObjectId) -> bool {
-    id.is("apiextensions.k8s.io", "CustomResourceDefinition")
-}
-
-/// Returns one line with the counts of a plan, its blocked owners, and its completeness.
+/// Returns one line with the counts of a plan, its blocked and unknown owners, and its completeness.
 pub fn summary(plan: &Plan) -> String {
     let summary = plan.summary();
     let counts = [
@@ -143,15 +145,16 @@ pub fn summary(plan: &Plan) -> String {
     ];
     let counts: Vec<String> =
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
-    let blocked: Vec<String> =
-        plan.blocked_owners().map(|row| format!("{}: {}", row.owner, blocked_reason(row))).collect();
+    let in_doubt = owners_in_doubt(plan);
     let mut text = match counts.is_empty() {
-        true if plan.is_complete() && blocked.is_empty() => "nothing to prune".to_owned(),
-        true => "no deletions".to_owned(),
+        true if plan.is_complete() && in_doubt[0].1.is_empty() => "nothing to prune".to_owned(),
+        true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
+        true => "no known deletions".to_owned(),
         false => counts.join(", "),
     };
-    if !blocked.is_empty() {
-        text += &format!("; {} blocked: {}", pluralize(blocked.len(), "owner"), join_limited(blocked, NAMED));
+    for (what, owners) in in_doubt.iter().filter(|(_, owners)| !owners.is_empty()) {
+        let named = owners.iter().map(|row| format!("{}: {}", row.owner, owner_reason(row)));
+        text += &format!("; {} {what}: {}", pluralize(owners.len(), "owner"), join_limited(named, NAMED));
     }
     if !plan.is_complete() {
         text += "; the plan is incomplete";
@@ -159,8 +162,8 @@ pub fn summary(plan: &Plan) -> String {
     one_line(&text).into_owned()
 }
 
-/// Returns why an owner is blocked: the detail of the reason, or else its code.
-pub(super) fn blocked_reason(row: &OwnerOutcome) -> String {
+/// Returns why an owner has its outcome: the detail of the reason, or else its code.
+pub(super) fn owner_reason(row: &OwnerOutcome) -> String {
     if row.reason.detail.is_empty() { row.reason.code.to_string() } else { row.reason.detail.clone() }
 }
 
@@ -196,12 +199,19 @@ fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> String {
 
 /// Words the remedy of an alarm with the flag that lifts the limit.
 pub fn remedy(alarm: &Alarm) -> String {
-    match alarm.remedy {
+    match &alarm.remedy {
         Some(Remedy::CheckPaths) => {
             "check the paths that this change touches; if it is intended, pass --max-percent=100".to_owned()
         }
         Some(Remedy::RaiseMaxPercent(percent)) => format!("review the plan, then pass --max-percent={percent}"),
         Some(Remedy::RaiseMaxDelete(number)) => format!("review the plan, then pass --max-delete={number}"),
+        Some(Remedy::Allow(kinds)) => {
+            let kinds: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+            format!("review the plan; if it is intended, pass --allow {}", kinds.join(","))
+        }
+        Some(Remedy::Unblock) => {
+            "correct what blocks them; until then their controller applies and prunes nothing of them".to_owned()
+        }
         Some(Remedy::AllowIncomplete) => "get the missing permissions, or pass --allow-incomplete".to_owned(),
         Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".to_owned(),
     }
@@ -209,8 +219,7 @@ pub fn remedy(alarm: &Alarm) -> String {
 
 /// Returns true if a plan deletes objects that Git cannot restore: data, namespaces, definitions, or a cascade.
 pub fn is_grave(plan: &Plan) -> bool {
-    const GRAVE: [&str; 4] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume"];
-    plan.deletions().any(|change| change.cause.is_some() || GRAVE.contains(&&*change.object.id.kind))
+    plan.deletions().any(|change| change.cause.is_some() || GraveKind::of(&change.object.id).is_some())
 }
 
 /// Returns one line about a deletion, as kubectl writes it.

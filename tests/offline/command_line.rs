@@ -67,6 +67,10 @@ fn usage_errors_exit_with_code_2() {
     let lines = [
         "prune --plan --max-percent=101",
         "prune --parallel 0",
+        "prune --max-delete -1",
+        "prune --max-percent=-1",
+        "prune --allow pods",
+        "prune --allow-namespaces",
         "prune --out x",
         "prune --snapshot x",
         "prune --repo .",

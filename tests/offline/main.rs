@@ -11,5 +11,6 @@ mod man_pages;
 mod manifest_files;
 mod plan_document;
 mod prune;
+mod sandbox;
 mod suspension;
 mod working_tree;

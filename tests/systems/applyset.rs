@@ -87,7 +87,8 @@ impl Set {
 
     fn plan(&self, args: &[&str]) -> Run {
         let file = self.file();
-        let fixed = ["prune", "applyset", "--plan", "-o", "json", "-f", &file, "--allow-namespaces"];
+        let fixed =
+            ["prune", "applyset", "--plan", "-o", "json", "-f", &file, "--allow=namespaces,crds,volumes,statefulsets"];
         let parent: Vec<&str> = self.parent.iter().map(String::as_str).collect();
         gitops(&cluster(), &[&fixed, &parent[..], args].concat())
     }

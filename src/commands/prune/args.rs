@@ -12,6 +12,7 @@ use super::tree::TreeArgs;
 use crate::error::{Error, Result};
 use crate::output::format::{self, Format, Render};
 use gitops_core::plan::Plan;
+use gitops_core::plan::grave::{AllowedKinds, GraveKind};
 use gitops_core::plan::limits::Limits;
 
 /// Maximum of `--parallel`: more deletions would only wait for a free request slot.
@@ -94,26 +95,23 @@ pub struct ExecutionArgs {
     /// Delete what the plan in FILE lists and still qualifies
     #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["plan", "snapshot"])]
     pub apply: Option<PathBuf>,
-    /// Allow the deletion of Namespaces
-    #[arg(long, global = true)]
-    pub allow_namespaces: bool,
-    /// Allow the deletion of CustomResourceDefinitions
-    #[arg(long, global = true)]
-    pub allow_crds: bool,
+    /// Allow the deletion of namespaces, crds, volumes or statefulsets
+    #[arg(long, global = true, value_name = "KINDS", value_delimiter = ',', value_parser = grave_kind)]
+    pub allow: Vec<GraveKind>,
     /// Allow the execution of an incomplete plan
     #[arg(long, global = true)]
     pub allow_incomplete: bool,
     /// Maximum number of deleted objects, cascades included
-    #[arg(long, global = true, value_name = "N", default_value_t = Limits::default().max_delete)]
+    #[arg(long, global = true, value_name = "N", default_value_t = Limits::default().max_delete, allow_negative_numbers = true, value_parser = count)]
     pub max_delete: usize,
     /// Maximum percentage of an owner's objects
-    #[arg(long, global = true, value_name = "PERCENT", default_value_t = Limits::default().max_percent, value_parser = percent)]
+    #[arg(long, global = true, value_name = "PERCENT", default_value_t = Limits::default().max_percent, allow_negative_numbers = true, value_parser = percent)]
     pub max_percent: u8,
     /// Time to wait for each deletion, such as 30s or 5m
     #[arg(long, global = true, value_name = "DURATION", default_value = "1m", value_parser = crate::cluster::config::args::request_timeout, hide_short_help = true)]
     pub timeout: Duration,
     /// Number of deletions at the same time, kind by kind
-    #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = parallel, hide_short_help = true)]
+    #[arg(long, global = true, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parallel, hide_short_help = true)]
     pub parallel: usize,
     /// Delete the objects without asking for confirmation
     #[arg(short, long, global = true)]
@@ -147,9 +145,29 @@ impl ExecutionArgs {
         }
     }
 
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { max_delete: self.max_delete, max_percent: self.max_percent, allow_incomplete: self.allow_incomplete }
+    /// Returns the grave kinds that may be deleted.
+    pub(crate) fn allowed(&self) -> AllowedKinds {
+        self.allow.iter().copied().collect()
     }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            max_delete: self.max_delete,
+            max_percent: self.max_percent,
+            allow_incomplete: self.allow_incomplete,
+            allowed: self.allowed(),
+        }
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "it must be a number of objects, 0 or more".to_owned())
+}
+
+fn grave_kind(text: &str) -> Result<GraveKind, String> {
+    let names = GraveKind::ALL.map(GraveKind::name).join(", ");
+    let kind = GraveKind::ALL.into_iter().find(|kind| kind.name() == text);
+    kind.ok_or(format!("it must be one of {names}, or several with a comma between them"))
 }
 
 fn percent(text: &str) -> Result<u8, String> {

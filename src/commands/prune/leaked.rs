@@ -19,8 +19,7 @@ pub(super) fn options(args: &PruneArgs, session: &Session, index: &Index<'_>) ->
         system: args.by.as_deref().map(owners::system).transpose()?,
         include_orphaned: args.include.contains(&Include::Orphaned),
         assume_no_hub: args.assume_no_hub,
-        allow_namespaces: args.execution.allow_namespaces,
-        allow_crds: args.execution.allow_crds,
+        allowed: args.execution.allowed(),
         namespace,
     })
 }

@@ -67,11 +67,7 @@ impl ManifestArgs {
             return Err(Error::refused("refused: the manifests contain no object, so everything would be deleted")
                 .hint("check -f; pass --allow-empty if it is intended"));
         }
-        let allow = Allow {
-            missed: self.include.contains(&ManifestInclude::Missed),
-            namespaces: execution.allow_namespaces,
-            crds: execution.allow_crds,
-        };
+        let allow = Allow { missed: self.include.contains(&ManifestInclude::Missed), kinds: execution.allowed() };
         Ok(Manifests { locals, default_namespace: default_namespace.into(), allow })
     }
 }

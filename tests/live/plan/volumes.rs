@@ -320,7 +320,8 @@ fn this_tool_takes_provisioned_volumes_along_and_keeps_claims_of_those_that_some
     wait_for_binding(cluster, &volumes);
     flux::leak(cluster, namespace, &tree, 0);
     let before = objects(cluster, namespace);
-    let arguments = |more: &[&'static str]| [&["prune", "-n", namespace, "--max-percent=100"], more].concat();
+    let arguments =
+        |more: &[&'static str]| [&["prune", "-n", namespace, "--max-percent=100", "--allow=volumes"], more].concat();
     let run = gitops(cluster, &arguments(&["--plan", "-o", "json"]));
     let found = rows(&run);
     let expected = [

@@ -5,6 +5,7 @@ use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::last_applied;
 use gitops_core::ownership::schemes::applyset::id_of;
+use gitops_core::plan::grave::AllowedKinds;
 use gitops_core::prune::collectors::applyset::{ApplySetCollector, PART_OF};
 use gitops_core::prune::collectors::collector::Collector;
 use gitops_core::prune::collectors::collector::manifest::LocalManifest;
@@ -36,7 +37,7 @@ fn collect(
 ) -> gitops_core::error::Result<Vec<String>> {
     let snapshot = snapshot(objects.into_iter().chain([parent]).collect());
     let index = Index::build(&snapshot);
-    let allow = Allow { missed: false, namespaces: true, crds: true };
+    let allow = Allow { missed: false, kinds: AllowedKinds::all() };
     let collector = ApplySetCollector::new(&parent_id(), &"shop".into(), locals, &snapshot, &index, allow)?;
     Ok(table(&collector.collect()))
 }

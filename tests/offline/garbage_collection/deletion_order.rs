@@ -3,6 +3,7 @@
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_v1::GitSource;
+use gitops_core::plan::grave::AllowedKinds;
 use gitops_core::prune::collectors::collector::safety::Allow;
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
@@ -14,7 +15,7 @@ use super::qbec::ours;
 use super::samples::snapshot;
 
 fn manifests() -> Manifests {
-    let allow = Allow { missed: true, namespaces: true, crds: true };
+    let allow = Allow { missed: true, kinds: AllowedKinds::all() };
     Manifests { locals: vec![], default_namespace: "demo".into(), allow }
 }
 

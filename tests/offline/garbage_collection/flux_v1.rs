@@ -4,6 +4,7 @@
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_v1::{GitSource, LEGACY_MARK, MARK, mark, resource_id};
+use gitops_core::plan::grave::AllowedKinds;
 use gitops_core::prune::collectors::collector::Collector;
 use gitops_core::prune::collectors::collector::manifest::LocalManifest;
 use gitops_core::prune::collectors::collector::safety::Allow;
@@ -47,7 +48,7 @@ fn input<'a>(set: String, allow: &[&str], locals: &'a [LocalManifest]) -> FluxV1
 fn collect(allow: &[&str], locals: &[LocalManifest], objects: Vec<ObjectMetadata>) -> (Vec<String>, Vec<String>) {
     let snapshot = snapshot(objects);
     let index = Index::build(&snapshot);
-    let everything = Allow { missed: false, namespaces: true, crds: true };
+    let everything = Allow { missed: false, kinds: AllowedKinds::all() };
     let collector = FluxV1Collector::new(input(set("master", &[]), allow, locals), &snapshot, &index, everything);
     let collection = collector.collect();
     (table(&collection), collection.warnings)
@@ -281,7 +282,7 @@ fn effects(old: &str, new: &str, manifests: &[&str], objects: &[(&str, &str)]) -
     let snapshot = snapshot(cms.collect());
     let locals: Vec<_> = manifests.iter().map(|name| local("v1", "ConfigMap", &format!("demo/{name}"))).collect();
     let index = Index::build(&snapshot);
-    let everything = Allow { missed: false, namespaces: true, crds: true };
+    let everything = Allow { missed: false, kinds: AllowedKinds::all() };
     let collector = FluxV1Collector::new(input(new.to_owned(), &[], &locals), &snapshot, &index, everything);
     let effects = sync_effects(&snapshot, old, new, &collector);
     effects.into_iter().map(|(object, effect)| (object.id.name.to_string(), effect)).collect()

@@ -4,6 +4,7 @@
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource};
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::qbec::LAST_APPLIED;
+use gitops_core::plan::grave::AllowedKinds;
 use gitops_core::prune::collectors::collector::Collector;
 use gitops_core::prune::collectors::collector::manifest::LocalManifest;
 use gitops_core::prune::collectors::collector::safety::Allow;
@@ -92,7 +93,7 @@ fn collect(run: &Run, locals: &[LocalManifest], objects: Vec<ObjectMetadata>) ->
         ),
         locals,
     };
-    let allow = Allow { missed: false, namespaces: true, crds: true };
+    let allow = Allow { missed: false, kinds: AllowedKinds::all() };
     let collector = QbecCollector::new(input, &snapshot, &index, allow);
     let collection = collector.collect();
     (table(&collection), collection.warnings)
@@ -518,5 +519,5 @@ fn namespaces_definitions_and_what_is_missed_need_a_flag() {
         "Namespace/gone deletes +not-in-manifests",
         "CustomResourceDefinition/xs.example.com deletes +not-in-manifests",
     ];
-    assert_eq!(judged(objects(), None, Allow { missed: true, namespaces: true, crds: true }), all);
+    assert_eq!(judged(objects(), None, Allow { missed: true, kinds: AllowedKinds::all() }), all);
 }

@@ -6,6 +6,7 @@ use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference, Resource};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::plan::grave::{AllowedKinds, GraveKind};
 use gitops_core::plan::limits;
 use gitops_core::plan::limits::{Base, Limits};
 use gitops_core::plan::{Action, Plan};
@@ -178,7 +179,7 @@ fn leaked_namespace(inside: ObjectMetadata) -> Snapshot {
 
 #[test]
 fn rule_2_a_cascade_that_takes_something_protected_or_foreign_along_keeps_its_root() {
-    let wishes = PruneOptions { allow_namespaces: true, ..PruneOptions::default() };
+    let wishes = PruneOptions { allowed: AllowedKinds::all(), ..PruneOptions::default() };
     let id = ObjectId::new("", "ConfigMap", "old", "inside");
     let mut protected = labelled(id.clone());
     protected.annotations = [("helm.sh/resource-policy", "keep")].into_iter().collect();
@@ -205,7 +206,7 @@ fn rule_2_a_definition_is_kept_for_its_resources() {
     snapshot.objects.push(labelled(crd));
     snapshot.objects.push(identified(ObjectId::new("example.com", "Widget", "shop", "precious")));
     snapshot.normalise();
-    let wishes = PruneOptions { allow_crds: true, ..PruneOptions::default() };
+    let wishes = PruneOptions { allowed: AllowedKinds::all(), ..PruneOptions::default() };
     assert_eq!(row_of(&leaked::plan(&Index::build(&snapshot), &wishes), "widgets.example.com"), keep("cascade"));
 }
 
@@ -222,7 +223,8 @@ fn rule_2_a_claim_is_kept_for_a_volume_that_its_policy_deletes() {
         snapshot.resources.push(Resource { object: volume.clone(), content: json!({"spec": spec}) });
         snapshot.objects.extend([claim, volume]);
         snapshot.normalise();
-        let plan = leaked::plan(&Index::build(&snapshot), &PruneOptions::default());
+        let wishes = PruneOptions { allowed: AllowedKinds::all(), ..PruneOptions::default() };
+        let plan = leaked::plan(&Index::build(&snapshot), &wishes);
         (row_of(&plan, "ledger"), plan.summary().delete)
     };
     assert_eq!(found("Delete", Some(("kubectl-gitops/keep", "true"))), (keep("cascade"), 0));
@@ -314,14 +316,15 @@ fn rule_6_limits_on_number_and_share_and_everything() {
     assert_eq!(broken(1000, 50, limits), 0);
     assert_eq!(broken(1000, 51, limits), 1, "more than 50 objects");
     assert_eq!(broken(1000, 51, Limits { max_delete: 51, ..limits }), 0);
-    assert_eq!(broken(9, 1, limits), 0, "exactly 10 %");
-    assert_eq!(broken(8, 1, limits), 1, "more than 10 %");
-    assert_eq!(broken(8, 1, Limits { max_percent: 12, ..limits }), 0, "the hint's own number is enough");
+    assert_eq!(broken(10, 10, limits), 0, "exactly 50 %");
+    assert_eq!(broken(9, 10, limits), 1, "more than 50 %");
+    assert_eq!(broken(9, 10, Limits { max_percent: 53, ..limits }), 0, "the hint's own number is enough");
+    assert_eq!(broken(1, 9, limits), 0, "a percentage of fewer than 10 objects says little");
     assert_eq!(broken(0, 1, Limits { max_percent: 100, ..limits }), 1, "everything, whatever the percentage");
 }
 
 #[test]
-fn rule_6_namespaces_and_definitions_need_their_flag_and_some_namespaces_never_go() {
+fn rule_6_grave_kinds_need_their_permission_and_some_namespaces_never_go() {
     let plan_of = |id: ObjectId, wishes: PruneOptions| {
         let mut snapshot = cluster(20);
         let name = id.name.to_string();
@@ -329,17 +332,37 @@ fn rule_6_namespaces_and_definitions_need_their_flag_and_some_namespaces_never_g
         snapshot.normalise();
         row_of(&leaked::plan(&Index::build(&snapshot), &wishes), &name)
     };
-    let namespace = || ObjectId::new("", "Namespace", "", "old");
-    let crd = || ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com");
-    let allowed = || PruneOptions { allow_namespaces: true, allow_crds: true, ..PruneOptions::default() };
-    assert_eq!(plan_of(namespace(), PruneOptions::default()), keep("not-allowed"));
-    assert_eq!(plan_of(namespace(), allowed()), delete("leaked"));
-    assert_eq!(plan_of(crd(), PruneOptions::default()), keep("not-allowed"));
-    assert_eq!(plan_of(crd(), allowed()), delete("leaked"));
+    let allowed = || PruneOptions { allowed: AllowedKinds::all(), ..PruneOptions::default() };
+    for (group, kind, needed) in [
+        ("", "Namespace", GraveKind::Namespaces),
+        ("apiextensions.k8s.io", "CustomResourceDefinition", GraveKind::Crds),
+        ("", "PersistentVolumeClaim", GraveKind::Volumes),
+        ("", "PersistentVolume", GraveKind::Volumes),
+        ("apps", "StatefulSet", GraveKind::StatefulSets),
+    ] {
+        let id = || ObjectId::new(group, kind, "", "old.example.com");
+        let with = |kinds: Vec<GraveKind>| PruneOptions { allowed: kinds.into(), ..PruneOptions::default() };
+        let others = GraveKind::ALL.into_iter().filter(|kind| *kind != needed).collect();
+        assert_eq!(plan_of(id(), with(others)), keep("not-allowed"), "{kind}");
+        assert_eq!(plan_of(id(), with(vec![needed])), delete("leaked"), "{kind}");
+    }
     for name in ["kube-system", "kube-public", "kube-node-lease", "default"] {
         let id = ObjectId::new("", "Namespace", "", name);
         assert_eq!(plan_of(id, allowed()), keep("protected-namespace"), "{name}");
     }
+}
+
+#[test]
+fn rule_6_a_cascade_needs_the_permissions_of_all_that_it_deletes() {
+    let claim = labelled(ObjectId::new("", "PersistentVolumeClaim", "old", "ledger"));
+    let snapshot = leaked_namespace(claim);
+    let planned = |kinds: Vec<GraveKind>| {
+        let wishes = PruneOptions { allowed: kinds.into(), ..PruneOptions::default() };
+        let plan = leaked::plan(&Index::build(&snapshot), &wishes);
+        (row_of(&plan, "old"), plan.summary().delete)
+    };
+    assert_eq!(planned(vec![GraveKind::Namespaces]), (keep("cascade"), 0));
+    assert_eq!(planned(vec![GraveKind::Namespaces, GraveKind::Volumes]), (delete("leaked"), 2));
 }
 
 #[test]

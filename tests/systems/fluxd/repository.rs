@@ -192,7 +192,11 @@ impl Repository {
 
     /// The binary's plan for the manifests of a configuration.
     pub(crate) fn plan(&self, config: &Config, args: &[&str]) -> Run {
-        self.gitops(config, &["prune", "flux-v1", "--plan", "-o", "json", "--allow-namespaces", "--allow-crds"], args)
+        self.gitops(
+            config,
+            &["prune", "flux-v1", "--plan", "-o", "json", "--allow=namespaces,crds,volumes,statefulsets"],
+            args,
+        )
     }
 
     /// Runs the binary for the manifests of a configuration.

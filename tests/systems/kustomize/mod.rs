@@ -2,5 +2,7 @@
 
 mod bad_trees;
 mod builds;
+mod corpus;
+mod hostile_trees;
 mod judge;
 mod reading;

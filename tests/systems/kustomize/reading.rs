@@ -41,10 +41,79 @@ const SEEDS: &[&str] = &[
 
 /// Pieces that mutations insert.
 const PIECES: &[&str] = &[
-    "\n", "\n\n", "\r\n", "\r", " ", "  ", "\t", ":", ": ", "- ", "-", "? ", "?", ",", "[", "]", "{", "}", "&a ", "*a", "<<: *a", "!!str ",
-    "!!int ", "!!binary ", "! ", "!x ", "|", "|-\n", "|2\n", ">+\n", "'", "\"", "#", " #c", "---\n", "\n---\n", "...\n", "%YAML 1.2\n", "yes", "~",
-    "null", "0123", "-01", "0b1", "1_0", ".5", "1e3", "+1", "0x", "08", "1.", ".inf", "2001-01-01", "a://b", "x=y", "\\", "\\n", "\\x41",
-    "\u{85}", "\u{2028}", "\u{feff}", "é", "😀", "@", "`", "%", "resources", "Resources:", "- a: b\n  c: d\n", "kind: 5\n", "''", "\"\"", "''''",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    " ",
+    "  ",
+    "\t",
+    ":",
+    ": ",
+    "- ",
+    "-",
+    "? ",
+    "?",
+    ",",
+    "[",
+    "]",
+    "{",
+    "}",
+    "&a ",
+    "*a",
+    "<<: *a",
+    "!!str ",
+    "!!int ",
+    "!!binary ",
+    "! ",
+    "!x ",
+    "|",
+    "|-\n",
+    "|2\n",
+    ">+\n",
+    "'",
+    "\"",
+    "#",
+    " #c",
+    "---\n",
+    "\n---\n",
+    "...\n",
+    "%YAML 1.2\n",
+    "yes",
+    "~",
+    "null",
+    "0123",
+    "-01",
+    "0b1",
+    "1_0",
+    ".5",
+    "1e3",
+    "+1",
+    "0x",
+    "08",
+    "1.",
+    ".inf",
+    "2001-01-01",
+    "a://b",
+    "x=y",
+    "\\",
+    "\\n",
+    "\\x41",
+    "\u{85}",
+    "\u{2028}",
+    "\u{feff}",
+    "é",
+    "😀",
+    "@",
+    "`",
+    "%",
+    "resources",
+    "Resources:",
+    "- a: b\n  c: d\n",
+    "kind: 5\n",
+    "''",
+    "\"\"",
+    "''''",
 ];
 
 fn mutate(random: &mut Random) -> String {
@@ -110,7 +179,9 @@ fn nested(text: &str) -> Reading {
     let generated = generator::generate(&artifact, &json!({"path": "app"}), false).unwrap();
     match references::check(&artifact, &generated) {
         Ok(inputs) => Reading::Value(serde_json::from_str(&inputs.written["base/kustomization.yaml"]).unwrap()),
-        Err(ReferenceError::Refused(error)) if error.starts_with("base/kustomization.yaml: ") => Reading::Invalid(error),
+        Err(ReferenceError::Refused(error)) if error.starts_with("base/kustomization.yaml: ") => {
+            Reading::Invalid(error)
+        }
         Err(error) => Reading::Unknown(error.to_string()),
     }
 }
@@ -139,7 +210,9 @@ fn contradiction(ours: &Reading, gos: Option<Value>) -> Option<String> {
     match (ours, gos) {
         (Reading::Unknown(_), _) | (Reading::Invalid(_), None) => None,
         (Reading::Value(ours), Some(gos)) if same(ours, &gos) => None,
-        (ours, gos) => Some(format!("ours {ours:?}\nGo's {}", gos.map_or("an error".to_owned(), |gos| gos.to_string()))),
+        (ours, gos) => {
+            Some(format!("ours {ours:?}\nGo's {}", gos.map_or("an error".to_owned(), |gos| gos.to_string())))
+        }
     }
 }
 

@@ -133,7 +133,8 @@ impl App {
     /// The binary's plan for what qbec renders.
     pub(crate) fn plan(&self, args: &[&str]) -> Run {
         let file = self.rendered();
-        let fixed = ["prune", "qbec", "--plan", "-o", "json", "-f", &file, "--allow-namespaces", "--allow-crds"];
+        let fixed =
+            ["prune", "qbec", "--plan", "-o", "json", "-f", &file, "--allow=namespaces,crds,volumes,statefulsets"];
         self.gitops(&[&fixed, args].concat())
     }
 

@@ -4,89 +4,33 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Action, Plan};
+use super::alarm::{Alarm, AlarmCode, Remedy};
+use super::grave::{AllowedKinds, GraveKind};
+use super::{Action, Plan, ReasonCode};
 use crate::ownership::index::Index;
-use crate::ownership::{Members, OwnerId};
-use crate::text::pluralize;
+use crate::ownership::{Members, OwnerId, OwnerStatus};
+use crate::text::{join_limited, pluralize};
 
 /// Limits that the user set, or the defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Maximum number of deleted objects, cascades included.
     pub max_delete: usize,
-    /// Maximum percentage of an owner's objects.
+    /// Maximum percentage of the objects of an owner that stays.
     pub max_percent: u8,
     /// Permits the execution of an incomplete plan.
     pub allow_incomplete: bool,
+    /// Permissions to delete grave kinds.
+    pub allowed: AllowedKinds,
 }
+
+/// Number of deleted objects from which the percentage of an owner counts. A percentage of few objects says little: one of
+/// two ConfigMaps is half of an owner.
+pub(super) const MIN_FOR_PERCENT: usize = 10;
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_delete: 50, max_percent: 10, allow_incomplete: false }
-    }
-}
-
-/// A limit that a plan exceeds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Alarm {
-    /// Stable code for programs.
-    pub code: AlarmCode,
-    /// Owner that is affected; `null` where the plan as a whole exceeds a limit.
-    pub owner: Option<OwnerId>,
-    /// One short sentence for people.
-    pub detail: String,
-    /// Action that lifts the limit.
-    #[serde(skip)]
-    pub remedy: Option<Remedy>,
-}
-
-/// Code of an alarm; part of the contract of `kubectl-gitops/plan/v1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AlarmCode {
-    /// An owner that stays loses all its objects.
-    OwnerEmptied,
-    /// Owners are deleted together with all their objects.
-    OwnersDeleted,
-    /// An owner loses more than the permitted percentage of its objects.
-    OwnerShrinks,
-    /// The plan deletes more objects than permitted.
-    TooManyDeletions,
-    /// The plan is incomplete.
-    Incomplete,
-}
-
-/// Action that lifts a limit; the command line names the flag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    /// Check the paths that the change touches, and raise the percentage to 100 if the change is intended.
-    CheckPaths,
-    /// Raise the percentage to this value.
-    RaiseMaxPercent(usize),
-    /// Raise the number of deletions to this value.
-    RaiseMaxDelete(usize),
-    /// Get the missing permissions, or permit incomplete plans.
-    AllowIncomplete,
-    /// Look at an owner whose inventory is empty.
-    InspectOwner,
-}
-
-impl Alarm {
-    fn new(code: AlarmCode, owner: Option<&OwnerId>, detail: String, remedy: Remedy) -> Self {
-        Self { code, owner: owner.cloned(), detail, remedy: Some(remedy) }
-    }
-
-    fn percentage(owner: &OwnerId, cause: &str, lost: usize, all: usize, limits: &Limits) -> Option<Self> {
-        if lost * 100 <= all * usize::from(limits.max_percent) {
-            return None;
-        }
-        let (percent, limit) = (lost * 100 / all, limits.max_percent);
-        let detail =
-            format!("this deletes {percent} % of {owner}{cause}: {lost} of {all} objects, more than {limit} %");
-        let remedy = Remedy::RaiseMaxPercent((lost * 100).div_ceil(all));
-        Some(Self::new(AlarmCode::OwnerShrinks, Some(owner), detail, remedy))
+        Self { max_delete: 50, max_percent: 50, allow_incomplete: false, allowed: AllowedKinds::default() }
     }
 }
 
@@ -108,19 +52,18 @@ pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
     }
     exceeded.extend(total(plan, limits));
     for (owner, lost) in deletions_by_owner(plan) {
-        let recorded = match base {
-            Base::Staying(staying) => Some(lost + staying),
+        exceeded.extend(match base {
+            Base::Staying(0) if limits.max_percent < 100 => Some(Alarm::emptied(owner, lost, Remedy::CheckPaths)),
+            Base::Staying(staying) => Alarm::percentage(owner, "", lost, lost + staying, limits),
+            Base::Inventories(_) if is_deleted(plan, owner) => None,
             Base::Inventories(index) => match index.owner(owner).map(|owner| &owner.members) {
-                Some(Members::Listed(ids)) if !ids.is_empty() => Some(lost + ids.len()),
-                Some(_) => {
-                    let detail = format!("this deletes everything of {owner}: {lost} of {lost} objects");
-                    exceeded.push(Alarm::new(AlarmCode::OwnerEmptied, Some(owner), detail, Remedy::InspectOwner));
-                    None
+                Some(Members::Listed(ids)) if !ids.is_empty() => {
+                    Alarm::percentage(owner, "", lost, lost + ids.len(), limits)
                 }
+                Some(_) => Some(Alarm::emptied(owner, lost, Remedy::InspectOwner)),
                 None => None,
             },
-        };
-        exceeded.extend(recorded.and_then(|all| Alarm::percentage(owner, "", lost, all, limits)));
+        });
     }
     exceeded
 }
@@ -135,9 +78,10 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
     for (owner, lost) in lost_by_owner(plan) {
         let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
         let (all, cause) = (recorded.len().max(lost), cause(plan, owner));
+        let is_deleted = is_deleted(plan, owner);
         if lost < all || limits.max_percent >= 100 {
-            shrunk.extend(Alarm::percentage(owner, &cause, lost, all, limits));
-        } else if is_deleted(plan, owner) {
+            shrunk.extend(Alarm::percentage(owner, &cause, lost, all, limits).filter(|_| !is_deleted));
+        } else if is_deleted {
             deleted.push(owner.to_string());
         } else {
             let detail = format!("this deletes 100 % of {owner}{cause}");
@@ -146,12 +90,12 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
     }
     let mut exceeded = emptied;
     if !deleted.is_empty() {
-        let more = if deleted.len() > NAMED { format!(" and {} more", deleted.len() - NAMED) } else { String::new() };
         let what = if deleted.len() == 1 { "owner and all its objects" } else { "owners and all their objects" };
-        let names = deleted.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        let detail = format!("this deletes {} {what}: {names}{more}", deleted.len());
+        let detail = format!("this deletes {} {what}: {}", deleted.len(), join_limited(deleted, NAMED));
         exceeded.push(Alarm::new(AlarmCode::OwnersDeleted, None, detail, Remedy::CheckPaths));
     }
+    exceeded.extend(blocked(plan, index));
+    exceeded.extend(not_allowed(plan, limits));
     exceeded.extend(total(plan, limits));
     exceeded.extend(shrunk);
     exceeded
@@ -162,6 +106,31 @@ fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
     let detail = format!("this deletes {}, more than {}", pluralize(total, "object"), limits.max_delete);
     let remedy = Remedy::RaiseMaxDelete(total);
     (total > limits.max_delete).then(|| Alarm::new(AlarmCode::TooManyDeletions, None, detail, remedy))
+}
+
+/// Returns the alarm of owners that apply today and that the change would block. To suspend an owner is a decision.
+fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
+    let is_ready = |owner| index.owner(owner).is_some_and(|owner| owner.status == OwnerStatus::Ready);
+    let blocked = plan.blocked_owners().filter(|row| row.reason.code != ReasonCode::Suspended && is_ready(&row.owner));
+    let blocked: Vec<_> = blocked.map(|row| format!("{} ({})", row.owner, row.reason)).collect();
+    let number = pluralize(blocked.len(), "owner");
+    let detail = format!("this blocks {number} that can be applied today: {}", join_limited(blocked.clone(), NAMED));
+    (!blocked.is_empty()).then(|| Alarm::new(AlarmCode::OwnersBlocked, None, detail, Remedy::Unblock))
+}
+
+/// Returns the alarm of deletions that need a permission. A plan that this tool executes keeps these objects instead.
+fn not_allowed(plan: &Plan, limits: &Limits) -> Option<Alarm> {
+    let mut kinds: BTreeMap<(GraveKind, &str), usize> = BTreeMap::new();
+    for change in plan.deletions() {
+        let Some(kind) = limits.allowed.missing_for(&change.object.id) else { continue };
+        *kinds.entry((kind, &change.object.id.kind)).or_default() += 1;
+    }
+    let counts: Vec<_> = kinds.iter().rev().map(|((_, kind), number)| pluralize(*number, kind)).collect();
+    let mut permissions: Vec<_> = kinds.into_keys().rev().map(|(kind, _)| kind).collect();
+    permissions.dedup();
+    let remedy = Remedy::Allow(permissions);
+    let detail = format!("this deletes objects that Git cannot restore: {}", counts.join(", "));
+    (!counts.is_empty()).then(|| Alarm::new(AlarmCode::NotAllowed, None, detail, remedy))
 }
 
 /// Number of objects of each owner that are deleted, recreated ones included.
@@ -206,7 +175,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::object::{ObjectId, Resource};
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-    use crate::plan::{Actor, Change, PinnedObject, Reason, ReasonCode};
+    use crate::plan::{Actor, Change, Outcome, OwnerOutcome, PinnedObject, Reason};
     use crate::testing;
 
     fn owner() -> OwnerId {
@@ -220,14 +189,14 @@ mod tests {
 
     /// Returns the alarms of a plan that deletes `lost` of the ten objects in an owner's inventory.
     fn messages(lost: usize, limits: Limits) -> Vec<String> {
-        messages_of(lost, false, limits)
+        messages_of(lost, 10, false, limits)
     }
 
-    /// Returns the same alarms; the plan may delete the owner too.
-    fn messages_of(lost: usize, owner_is_deleted: bool, limits: Limits) -> Vec<String> {
+    /// Returns the same alarms for `all` objects in the inventory; the plan may delete the owner too.
+    fn messages_of(lost: usize, all: usize, owner_is_deleted: bool, limits: Limits) -> Vec<String> {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let entries: Vec<_> =
-            (0..10).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
+            (0..all).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
         let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
         let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
         snapshot.resources.push(Resource { object, content });
@@ -258,14 +227,63 @@ mod tests {
 
     #[test]
     fn deleted_owners_share_one_alarm() {
-        let messages = messages_of(10, true, Limits::default());
+        let messages = messages_of(10, 10, true, Limits::default());
         assert_eq!(messages, ["this deletes 1 owner and all its objects: kustomization/apps -n n"]);
     }
 
     #[test]
     fn only_a_percentage_above_the_limit_is_an_alarm() {
-        assert!(messages(1, Limits::default()).is_empty());
-        assert!(messages(2, Limits::default())[0].starts_with("this deletes 20 % of kustomization/apps -n n"));
-        assert!(messages(2, Limits { max_percent: 20, ..Limits::default() }).is_empty());
+        assert_eq!(messages_of(9, 10, false, Limits::default()), [""; 0], "fewer than 10 objects");
+        assert_eq!(messages_of(10, 20, false, Limits::default()), [""; 0], "exactly 50 %");
+        let alarm = &messages_of(10, 19, false, Limits::default())[0];
+        assert!(alarm.starts_with("this deletes 52 % of kustomization/apps -n n"), "{alarm}");
+        let raised = Limits { max_percent: 53, ..Limits::default() };
+        assert_eq!(messages_of(10, 19, false, raised), [""; 0]);
+        assert_eq!(messages_of(10, 19, true, Limits::default()), [""; 0], "the owner does not stay");
+    }
+
+    #[test]
+    fn an_owner_that_loses_everything_is_an_alarm_however_few_objects_it_has() {
+        assert_eq!(messages_of(1, 1, false, Limits::default()).len(), 1);
+    }
+
+    #[test]
+    fn an_owner_that_is_ready_and_would_be_blocked_is_an_alarm() {
+        let snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
+        let ready = |status: &str| serde_json::json!({"spec": {}, "status": {"observedGeneration": object.generation, "conditions": [{"type": "Ready", "status": status}]}});
+        let details = |status: &str, code| {
+            let mut snapshot = snapshot.clone();
+            snapshot.resources.push(Resource { object: object.clone(), content: ready(status) });
+            let mut plan = Plan::new(ClusterIdentity::default());
+            plan.add_owners([OwnerOutcome::new(owner(), Outcome::Blocked, Reason::new(code, "why"))]);
+            let alarms = check_preview(&plan, &Index::build(&snapshot), &Limits::default());
+            alarms.into_iter().map(|alarm| alarm.detail).collect::<Vec<_>>()
+        };
+        let alarm = "this blocks 1 owner that can be applied today: kustomization/apps -n n (path-not-found: why)";
+        assert_eq!(details("True", ReasonCode::PathNotFound), [alarm]);
+        assert_eq!(details("False", ReasonCode::PathNotFound), [""; 0], "it did not apply before either");
+        assert_eq!(details("True", ReasonCode::Suspended), [""; 0], "somebody decided that");
+    }
+
+    #[test]
+    fn grave_kinds_are_an_alarm_until_they_are_allowed() {
+        let mut plan = Plan::new(ClusterIdentity::default());
+        let change = |id| {
+            Change::new(Action::Recreate, PinnedObject::absent(id), None, Actor::KustomizeController, ReasonCode::Moved)
+        };
+        let claim = |name| change(ObjectId::new("", "PersistentVolumeClaim", "n", name));
+        plan.add_changes([claim("a"), claim("b"), change(ObjectId::new("", "Namespace", "", "n"))]);
+        let snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let alarms = |kinds: &[GraveKind]| {
+            let limits = Limits { allowed: kinds.iter().copied().collect(), ..Limits::default() };
+            let alarms = check_preview(&plan, &Index::build(&snapshot), &limits);
+            alarms.into_iter().map(|alarm| (alarm.detail, alarm.remedy.unwrap())).collect::<Vec<_>>()
+        };
+        let text = |counts: &str| format!("this deletes objects that Git cannot restore: {counts}");
+        let both = [GraveKind::Namespaces, GraveKind::Volumes];
+        assert_eq!(alarms(&[]), [(text("1 Namespace, 2 PersistentVolumeClaims"), Remedy::Allow(both.to_vec()))]);
+        assert_eq!(alarms(&both[1..]), [(text("1 Namespace"), Remedy::Allow(vec![GraveKind::Namespaces]))]);
+        assert_eq!(alarms(&both), []);
     }
 }

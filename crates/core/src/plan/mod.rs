@@ -3,10 +3,12 @@
 //! Every planner fills a [`Plan`] and every output reads one. Its fields are private: planners add rows, and `summary`,
 //! `complete` and the order are derived, so that no step can lose or contradict a part of it.
 
+pub mod alarm;
 pub mod change;
 pub mod execution;
 pub mod filter;
 pub mod finalizers;
+pub mod grave;
 pub mod limits;
 pub mod outcome;
 pub mod reason;
@@ -15,9 +17,9 @@ pub mod volumes;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+pub use alarm::Alarm;
 pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
 pub use finalizers::BlockedByFinalizers;
-pub use limits::Alarm;
 pub use reason::{Reason, ReasonCode};
 
 use crate::kubernetes::gap::Gap;
@@ -128,6 +130,11 @@ impl Plan {
     /// Owners that apply and prune nothing.
     pub fn blocked_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
         self.owners.iter().filter(|row| row.outcome == Outcome::Blocked)
+    }
+
+    /// Owners for which it is not known what they apply and prune.
+    pub fn unknown_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
+        self.owners.iter().filter(|row| row.outcome == Outcome::Unknown)
     }
 
     /// Returns true if this plan does the same to the same object, by identity and uid.

@@ -9,6 +9,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::plan::grave::{AllowedKinds, GraveKind};
 use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 
 /// An object that may be deleted in its own right.
@@ -22,11 +23,13 @@ pub struct Candidate<'a> {
 }
 
 /// Returns the rows of all candidates and of `kept`. A candidate whose cascade would delete something that must stay is
-/// kept; an object that a cascade deletes has only the row of the cascade.
+/// kept, and so is one whose cascade needs a permission that is not in `allowed`. An object that a cascade deletes has only
+/// the row of the cascade.
 pub fn apply_cascade_rules<'a>(
     index: &Index<'a>,
     mut candidates: Vec<Candidate<'a>>,
     kept: Vec<Change>,
+    allowed: AllowedKinds,
 ) -> Vec<Change> {
     let mut changes = kept;
     if candidates.is_empty() {
@@ -39,7 +42,7 @@ pub fn apply_cascade_rules<'a>(
         let mut remaining = vec![];
         let mut is_stable = true;
         for candidate in &candidates {
-            match blocking_object(&cascade, index, candidate.object, &planned) {
+            match blocking_object(&cascade, index, candidate.object, &planned, allowed) {
                 None => remaining.push(candidate.clone()),
                 Some(detail) => {
                     is_stable = false;
@@ -84,9 +87,12 @@ fn blocking_object<'a>(
     index: &Index<'a>,
     candidate: &'a ObjectMetadata,
     planned: &HashSet<&ObjectId>,
+    allowed: AllowedKinds,
 ) -> Option<String> {
     cascade.closure([candidate]).iter().find_map(|cascaded| {
-        let why = reason_to_stay(index, cascaded.object, planned)?;
+        let not_allowed = |kind: GraveKind| format!("and deleting {} is not allowed", kind.name());
+        let why = reason_to_stay(index, cascaded.object, planned)
+            .or_else(|| allowed.missing_for(&cascaded.object.id).map(not_allowed))?;
         Some(format!("it would also delete {}, {why}", cascaded.object.id))
     })
 }

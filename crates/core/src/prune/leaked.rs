@@ -9,6 +9,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
+use crate::plan::grave::AllowedKinds;
 use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 
 /// Namespaces that are never deleted.
@@ -27,10 +28,8 @@ pub struct PruneOptions {
     pub include_orphaned: bool,
     /// Asserts that no owner is in another cluster.
     pub assume_no_hub: bool,
-    /// Permits the deletion of Namespaces.
-    pub allow_namespaces: bool,
-    /// Permits the deletion of custom resource definitions.
-    pub allow_crds: bool,
+    /// Permissions to delete grave kinds.
+    pub allowed: AllowedKinds,
 }
 
 impl PruneOptions {
@@ -106,18 +105,10 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
             return Some(Reason::new(ReasonCode::OwnerElsewhere, detail));
         }
     }
-    if object.id.is("", "Namespace") {
-        if PROTECTED_NAMESPACES.contains(&&*object.id.name) {
-            return Some(ReasonCode::ProtectedNamespace.into());
-        }
-        if !options.allow_namespaces {
-            return Some(Reason::new(ReasonCode::NotAllowed, "namespaces"));
-        }
+    if object.id.is("", "Namespace") && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+        return Some(ReasonCode::ProtectedNamespace.into());
     }
-    if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition") && !options.allow_crds {
-        return Some(Reason::new(ReasonCode::NotAllowed, "crds"));
-    }
-    None
+    options.allowed.missing_for(&object.id).map(|kind| Reason::new(ReasonCode::NotAllowed, kind.name()))
 }
 
 /// Plans the deletion of leaked and, where permitted, orphaned objects.
@@ -139,7 +130,7 @@ pub fn plan(index: &Index<'_>, options: &PruneOptions) -> Plan {
     plan.add_gaps(snapshot.gaps.iter().cloned());
     let owners = index.owners().filter(|owner| options.includes(&owner.id));
     plan.add_owners(owners.map(|owner| owner_outcome(&owner.id, &owner.status)));
-    plan.add_changes(apply_cascade_rules(index, candidates, kept));
+    plan.add_changes(apply_cascade_rules(index, candidates, kept, options.allowed));
     plan
 }
 

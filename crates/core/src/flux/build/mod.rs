@@ -6,12 +6,13 @@
 pub mod data;
 mod decryption;
 mod envsubst;
+pub mod failure;
 pub mod fidelity;
-pub mod generator;
 mod go_yaml;
 mod kustomization_file;
 mod needs;
 pub mod objects;
+pub mod redact;
 pub mod references;
 pub(crate) mod resolve_names;
 mod run;
@@ -20,5 +21,7 @@ pub(crate) mod substitute;
 pub mod undecrypted;
 mod yaml;
 
+pub use failure::{BuildFailure, KustomizeExit};
+pub use kustomization_file::generator;
 pub use needs::{Answers, BuildContext, DataOverrides, Needs, Run};
-pub use run::{BuildError, build, build_text};
+pub use run::{build, build_text};

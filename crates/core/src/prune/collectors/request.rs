@@ -18,6 +18,7 @@ use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::{GitSource, resource_id};
 use crate::ownership::schemes::{applyset, qbec};
+use crate::plan::grave::AllowedKinds;
 use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 use crate::prune::candidates::{Candidate, apply_cascade_rules, keep_row};
 
@@ -75,7 +76,7 @@ pub trait CollectorRequest {
         let deletions: Vec<&ObjectMetadata> = collected.deletions().collect();
         let waves = deletions.chunk_by(|left, right| collector.same_wave(left, right));
         Ok(CollectorPlan {
-            plan: plan_of(index, &collected, &owner),
+            plan: plan_of(index, &collected, &owner, self.manifests().allow.kinds),
             waves: waves.map(|wave| wave.iter().map(|object| object.id.clone()).collect()).collect(),
             retained: collected.retained,
             source_change: None,
@@ -264,7 +265,7 @@ fn is_resource(served: &ResourceType, text: &str) -> bool {
 }
 
 /// Returns the plan of a collection on behalf of one owner, cascades included.
-fn plan_of<'a>(index: &Index<'a>, collected: &Collected<'a>, owner: &OwnerId) -> Plan {
+fn plan_of<'a>(index: &Index<'a>, collected: &Collected<'a>, owner: &OwnerId, allowed: AllowedKinds) -> Plan {
     let mut candidates = vec![];
     let mut kept = vec![];
     for decision in &collected.decisions {
@@ -279,7 +280,7 @@ fn plan_of<'a>(index: &Index<'a>, collected: &Collected<'a>, owner: &OwnerId) ->
     let mut plan = Plan::new(snapshot.cluster.clone());
     plan.add_gaps(snapshot.gaps.iter().cloned());
     plan.add_owners([OwnerOutcome::new(owner.clone(), Outcome::Unchanged, ReasonCode::Ready)]);
-    plan.add_changes(apply_cascade_rules(index, candidates, kept));
+    plan.add_changes(apply_cascade_rules(index, candidates, kept, allowed));
     plan
 }
 

@@ -5,6 +5,7 @@
 //! Source: docs/reference/kustomize-controller.md 3.3 and 3.8.
 
 pub(super) mod fields;
+pub mod generator;
 
 use serde_json::{Map, Value, json};
 

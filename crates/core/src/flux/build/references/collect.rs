@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use super::plugins::{self, Entry};
 use super::{Inputs, ReferenceError, urls};
-use crate::flux::build::generator::GeneratedFile;
 use crate::flux::build::go_yaml::{ReadError, to_text};
 use crate::flux::build::kustomization_file::fields::KUSTOMIZATION;
+use crate::flux::build::kustomization_file::generator::GeneratedFile;
 use crate::flux::build::kustomization_file::{self, FILE_NAMES, field_of, items, texts};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
@@ -49,7 +49,7 @@ impl Walk<'_> {
     fn finish(self) -> Result<Inputs, ReferenceError> {
         match self.inputs.written.keys().find(|file| self.read.contains(*file)) {
             Some(file) => {
-                Err(ReferenceError::Unknown(format!("{file} configures kustomize and is read as a file too")))
+                Err(ReferenceError::Unreadable(format!("{file} configures kustomize and is read as a file too")))
             }
             None => Ok(self.inputs),
         }
@@ -156,7 +156,7 @@ impl Walk<'_> {
         if urls::is_repository(reference) {
             // kustomize tries to read it as a file first.
             if path::resolve(directory, reference).is_none() {
-                return Err(ReferenceError::Unknown(format!("{reference} is a URL and a path out of the artifact")));
+                return Err(ReferenceError::Unsafe(format!("{reference} is a URL and a path out of the artifact")));
             }
             self.fetch(reference)?;
             return Ok(None);
@@ -188,7 +188,7 @@ impl Walk<'_> {
 
     fn fetch(&mut self, reference: &str) -> Result<(), ReferenceError> {
         if let Some(reason) = urls::refusal(reference) {
-            return Err(ReferenceError::Unknown(format!("{reference} {reason}")));
+            return Err(ReferenceError::Unsafe(format!("{reference} {reason}")));
         }
         self.inputs.remote.push(reference.to_owned());
         Ok(())
@@ -237,12 +237,12 @@ impl Walk<'_> {
     fn plugin_directory(&mut self, loader: &str, directory: &str) -> Result<(), ReferenceError> {
         let Some((file, text)) = self.only_file_in(directory) else { return Ok(()) };
         if self.inputs.written.contains_key(&file) {
-            return Err(ReferenceError::Unknown(format!("{file} is used twice, once for plugins")));
+            return Err(ReferenceError::Unreadable(format!("{file} is used twice, once for plugins")));
         }
         let nested = kustomization_file::read_nested(text).map_err(|error| unreadable(&file, error))?;
         if !nested.fields.keys().all(|field| ["apiVersion", "kind", "metadata", "resources"].contains(&field.as_str()))
         {
-            return Err(ReferenceError::Unknown(format!("{file} builds the configuration of a plugin")));
+            return Err(ReferenceError::Unreadable(format!("{file} builds the configuration of a plugin")));
         }
         self.inputs.written.insert(file, to_text(&nested.value));
         self.seen.insert(directory.to_owned());
@@ -274,6 +274,6 @@ fn inside(directory: &str, reference: &str) -> Result<String, ReferenceError> {
 fn unreadable(file: &str, error: ReadError) -> ReferenceError {
     match error {
         ReadError::Invalid(error) => ReferenceError::Refused(format!("{file}: {error}")),
-        ReadError::Unsupported(error) => ReferenceError::Unknown(format!("{file} cannot be read here: {error}")),
+        ReadError::Unsupported(error) => ReferenceError::Unreadable(format!("{file} cannot be read here: {error}")),
     }
 }

@@ -10,7 +10,7 @@ mod urls;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::generator::GeneratedFile;
+use super::kustomization_file::generator::GeneratedFile;
 use crate::flux::source::artifact::Artifact;
 
 /// What a run of kustomize reads.
@@ -25,6 +25,11 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// Returns the first URL that kustomize clones with git only. It requests the others as files first.
+    pub(super) fn repository(&self) -> Option<&str> {
+        self.remote.iter().map(String::as_str).find(|url| !urls::is_http(url))
+    }
+
     /// Returns a digest of the files that the build reads. It does not cover the files to write.
     pub(super) fn digest(&self, artifact: &Artifact) -> String {
         match self.paths.contains("") {
@@ -40,9 +45,12 @@ pub enum ReferenceError {
     /// The controller refuses the reference as well.
     #[error("{0}")]
     Refused(String),
-    /// It is not known what the controller does.
+    /// kustomize could leave the artifact or this machine in a way that the controller need not refuse.
     #[error("{0}")]
-    Unknown(String),
+    Unsafe(String),
+    /// A file decides what kustomize opens, and this tool cannot read it.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 /// Reads every file that decides what kustomize opens. Fails with the first reference with which kustomize must not run.

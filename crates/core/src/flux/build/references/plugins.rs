@@ -53,7 +53,7 @@ pub(super) fn entry(text: &str) -> Result<Entry, ReferenceError> {
         Ok(values) if !values.is_empty() && values.iter().all(is_object) => Ok(Entry::Objects(values)),
         Ok(values) if matches!(values.as_slice(), [Value::String(_)]) => Ok(Entry::Reference),
         Ok(values) if values.is_empty() => Ok(Entry::Objects(values)),
-        _ => Err(ReferenceError::Unknown(format!("{text:?} is neither a path nor the configuration of a plugin"))),
+        _ => Err(ReferenceError::Unreadable(format!("{text:?} is neither a path nor the configuration of a plugin"))),
     }
 }
 
@@ -87,7 +87,7 @@ pub(super) fn paths(object: &Value) -> Result<Paths, ReferenceError> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let kind = text("kind");
     if !is_object(object) || kind.ends_with("List") {
-        return Err(ReferenceError::Unknown(format!("the configuration of a plugin is no single object: {kind}")));
+        return Err(ReferenceError::Unreadable(format!("the configuration of a plugin is no single object: {kind}")));
     }
     if text("apiVersion") != "builtin" {
         return Err(ReferenceError::Refused(format!("plugin {kind} of {} is not built in", text("apiVersion"))));

@@ -12,6 +12,7 @@ pub use plan::CollectorPlan;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::{OwnerId, Protection};
+use crate::plan::grave::GraveKind;
 use crate::plan::{Reason, ReasonCode};
 
 /// Action of a system's own collector.
@@ -59,8 +60,8 @@ pub enum CollectorReason {
     Terminating,
     /// It is a namespace that the cluster needs.
     SystemNamespace,
-    /// Objects of this kind are deleted only where that is permitted: `namespaces` or `crds`.
-    NotAllowed(&'static str),
+    /// Objects of this kind are deleted only where that is permitted.
+    NotAllowed(GraveKind),
     /// Endpoints follow their Service; no collector lists them.
     Endpoints,
 }
@@ -92,7 +93,8 @@ impl CollectorReason {
             Self::LeftBehind(text) | Self::CopiedClaim(text) | Self::BareClaim(text) => text.clone(),
             Self::Protected(mark) => format!("{}={}", mark.key, mark.value),
             Self::Recorded(owner) => format!("{owner} lists it"),
-            Self::NotAllowed(text) | Self::Desired(text) => (*text).to_owned(),
+            Self::NotAllowed(kind) => kind.name().to_owned(),
+            Self::Desired(text) => (*text).to_owned(),
             Self::NewestGeneration => "the newest object of its generateName; the next apply replaces it".to_owned(),
             Self::Referenced => "another object in the cluster owns it".to_owned(),
             _ => String::new(),

@@ -5,6 +5,7 @@ use super::{CollectorReason, PlannedAction};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::index::Index;
 use crate::ownership::{Claim, Strength, protection};
+use crate::plan::grave::AllowedKinds;
 use crate::prune::leaked::PROTECTED_NAMESPACES;
 
 /// Deletions that the user allows in addition.
@@ -12,8 +13,7 @@ use crate::prune::leaked::PROTECTED_NAMESPACES;
 pub struct Allow {
     /// Objects that the system's own collector never lists.
     pub missed: bool,
-    pub namespaces: bool,
-    pub crds: bool,
+    pub kinds: AllowedKinds,
 }
 
 impl Allow {
@@ -26,14 +26,13 @@ impl Allow {
 
 /// Returns the reason to keep an object, whatever its labels claim.
 pub(crate) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: Allow) -> Option<CollectorReason> {
-    let is_namespace = object.id.is("", "Namespace");
     if object.controller_reference().is_some() {
         return Some(CollectorReason::Controlled);
     }
     if object.deletion_timestamp.is_some() {
         return Some(CollectorReason::Terminating);
     }
-    if is_namespace && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+    if object.id.is("", "Namespace") && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
         return Some(CollectorReason::SystemNamespace);
     }
     if let Some(protection) = protection::find_protection(object) {
@@ -42,11 +41,7 @@ pub(crate) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: 
     if let Some(owner) = index.recorded_by(&object.id).first() {
         return Some(CollectorReason::Recorded(owner.clone()));
     }
-    if is_namespace && !allow.namespaces {
-        return Some(CollectorReason::NotAllowed("namespaces"));
-    }
-    let is_definition = object.id.is("apiextensions.k8s.io", "CustomResourceDefinition");
-    (is_definition && !allow.crds).then_some(CollectorReason::NotAllowed("crds"))
+    allow.kinds.missing_for(&object.id).map(CollectorReason::NotAllowed)
 }
 
 /// Returns the reason to keep an object if nothing but its own label confirms the claim.

@@ -4,9 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::go_yaml::ReadError;
-use super::kustomization_file;
-use super::kustomization_file::{items, texts};
+use super::{items, texts};
+use crate::flux::build::go_yaml::ReadError;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
@@ -44,13 +43,13 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
     if !artifact.has_directory(&directory) {
         return Err(GenerateError::PathMissing(directory));
     }
-    let (file, mut content) = match kustomization_file::find(artifact, &directory) {
-        Some((file, text)) => match kustomization_file::read_root(text) {
+    let (file, mut content) = match super::find(artifact, &directory) {
+        Some((file, text)) => match super::read_root(text) {
             Ok(content) => (file, content),
             Err(ReadError::Invalid(error)) => return Err(GenerateError::File(file, error)),
             Err(ReadError::Unsupported(error)) => return Err(GenerateError::Unreadable(file, error)),
         },
-        None => (path::join(&directory, kustomization_file::FILE_NAMES[0]), list_manifests(artifact, &directory)),
+        None => (path::join(&directory, super::FILE_NAMES[0]), list_manifests(artifact, &directory)),
     };
     if list(&content, "resources").is_empty() && artifact.file(&file).is_some() {
         content.insert("buildMetadata".to_owned(), json!(["originAnnotations"]));
@@ -76,7 +75,7 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
 /// Returns the content of a new file: every manifest below a directory, and every directory that has its own file.
 fn list_manifests(artifact: &Artifact, directory: &str) -> Map<String, Value> {
     let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-    let below = artifact.directories().filter(|at| kustomization_file::find(artifact, at).is_some());
+    let below = artifact.directories().filter(|at| super::find(artifact, at).is_some());
     let mut resources: Vec<&str> = Vec::new();
     for at in below.filter_map(|at| at.strip_prefix(&prefix)) {
         if !is_below_any(at, &resources) {

@@ -1,0 +1,83 @@
+//! Alarms: the limits that a plan exceeds, and what lifts them.
+
+use serde::{Deserialize, Serialize};
+
+use super::grave::GraveKind;
+use super::limits::{Limits, MIN_FOR_PERCENT};
+use crate::ownership::OwnerId;
+
+/// A limit that a plan exceeds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    /// Stable code for programs.
+    pub code: AlarmCode,
+    /// Owner that is affected; `null` where the plan as a whole exceeds a limit.
+    pub owner: Option<OwnerId>,
+    /// One short sentence for people.
+    pub detail: String,
+    /// Action that lifts the limit.
+    #[serde(skip)]
+    pub remedy: Option<Remedy>,
+}
+
+/// Code of an alarm; part of the contract of `kubectl-gitops/plan/v1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlarmCode {
+    /// An owner that stays loses all its objects.
+    OwnerEmptied,
+    /// Owners are deleted together with all their objects.
+    OwnersDeleted,
+    /// An owner loses more than the permitted percentage of its objects.
+    OwnerShrinks,
+    /// The plan deletes more objects than permitted.
+    TooManyDeletions,
+    /// The plan deletes objects of a kind that needs a permission.
+    NotAllowed,
+    /// Owners that are ready now would apply and prune nothing any more.
+    OwnersBlocked,
+    /// The plan is incomplete.
+    Incomplete,
+}
+
+/// Action that lifts a limit; the command line names the flag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Check the paths that the change touches, and raise the percentage to 100 if the change is intended.
+    CheckPaths,
+    /// Raise the percentage to this value.
+    RaiseMaxPercent(usize),
+    /// Raise the number of deletions to this value.
+    RaiseMaxDelete(usize),
+    /// Permit the deletion of these kinds.
+    Allow(Vec<GraveKind>),
+    /// Correct what blocks the owners.
+    Unblock,
+    /// Get the missing permissions, or permit incomplete plans.
+    AllowIncomplete,
+    /// Look at an owner whose inventory is empty.
+    InspectOwner,
+}
+
+impl Alarm {
+    pub(super) fn new(code: AlarmCode, owner: Option<&OwnerId>, detail: String, remedy: Remedy) -> Self {
+        Self { code, owner: owner.cloned(), detail, remedy: Some(remedy) }
+    }
+
+    pub(super) fn emptied(owner: &OwnerId, lost: usize, remedy: Remedy) -> Self {
+        let detail = format!("this deletes everything of {owner}: {lost} of {lost} objects");
+        Self::new(AlarmCode::OwnerEmptied, Some(owner), detail, remedy)
+    }
+
+    /// Returns the alarm of an owner that loses more than the permitted percentage of its objects.
+    pub(super) fn percentage(owner: &OwnerId, cause: &str, lost: usize, all: usize, limits: &Limits) -> Option<Self> {
+        if lost < MIN_FOR_PERCENT || lost * 100 <= all * usize::from(limits.max_percent) {
+            return None;
+        }
+        let (percent, limit) = (lost * 100 / all, limits.max_percent);
+        let detail =
+            format!("this deletes {percent} % of {owner}{cause}: {lost} of {all} objects, more than {limit} %");
+        let remedy = Remedy::RaiseMaxPercent((lost * 100).div_ceil(all));
+        Some(Self::new(AlarmCode::OwnerShrinks, Some(owner), detail, remedy))
+    }
+}

@@ -1,0 +1,104 @@
+//! Kinds whose deletion loses data or deletes the objects of others. They are deleted only with a permission of the user
+//! (docs/reference/ownership.md 8, rule 6).
+
+use serde::{Deserialize, Serialize};
+
+use crate::kubernetes::object::ObjectId;
+
+/// Kinds that are permitted together. Sorted by severity, most severe last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GraveKind {
+    StatefulSets,
+    /// PersistentVolumeClaims and PersistentVolumes.
+    Volumes,
+    /// CustomResourceDefinitions, which are deleted with all their custom resources.
+    Crds,
+    /// Namespaces, which are deleted with all their objects.
+    Namespaces,
+}
+
+impl GraveKind {
+    pub const ALL: [Self; 4] = [Self::Namespaces, Self::Crds, Self::Volumes, Self::StatefulSets];
+
+    /// Returns the kind of an object, or `None` if its deletion needs no permission.
+    pub fn of(id: &ObjectId) -> Option<Self> {
+        match (&*id.group, &*id.kind) {
+            ("", "Namespace") => Some(Self::Namespaces),
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => Some(Self::Crds),
+            ("", "PersistentVolumeClaim" | "PersistentVolume") => Some(Self::Volumes),
+            ("apps", "StatefulSet") => Some(Self::StatefulSets),
+            _ => None,
+        }
+    }
+
+    /// Name of the permission, as users type it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Crds => "crds",
+            Self::Volumes => "volumes",
+            Self::StatefulSets => "statefulsets",
+        }
+    }
+}
+
+/// Permissions of the user to delete grave kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<GraveKind>", into = "Vec<GraveKind>")]
+pub struct AllowedKinds([bool; GraveKind::ALL.len()]);
+
+impl AllowedKinds {
+    /// Permits every kind.
+    pub fn all() -> Self {
+        GraveKind::ALL.into_iter().collect()
+    }
+
+    /// Returns the permission that the deletion of an object needs and that is not given.
+    pub fn missing_for(&self, id: &ObjectId) -> Option<GraveKind> {
+        GraveKind::of(id).filter(|kind| !self.0[*kind as usize])
+    }
+}
+
+impl FromIterator<GraveKind> for AllowedKinds {
+    fn from_iter<I: IntoIterator<Item = GraveKind>>(kinds: I) -> Self {
+        let mut allowed = Self::default();
+        kinds.into_iter().for_each(|kind| allowed.0[kind as usize] = true);
+        allowed
+    }
+}
+
+impl From<Vec<GraveKind>> for AllowedKinds {
+    fn from(kinds: Vec<GraveKind>) -> Self {
+        kinds.into_iter().collect()
+    }
+}
+
+impl From<AllowedKinds> for Vec<GraveKind> {
+    fn from(allowed: AllowedKinds) -> Self {
+        GraveKind::ALL.into_iter().filter(|kind| allowed.0[*kind as usize]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_of_another_group_is_not_grave() {
+        for (group, kind, expected) in [
+            ("", "Namespace", Some(GraveKind::Namespaces)),
+            ("", "PersistentVolumeClaim", Some(GraveKind::Volumes)),
+            ("", "PersistentVolume", Some(GraveKind::Volumes)),
+            ("apps", "StatefulSet", Some(GraveKind::StatefulSets)),
+            ("apiextensions.k8s.io", "CustomResourceDefinition", Some(GraveKind::Crds)),
+            ("example.com", "Namespace", None),
+            ("apps", "Deployment", None),
+        ] {
+            let id = ObjectId::new(group, kind, "", "x");
+            assert_eq!(GraveKind::of(&id), expected, "{id}");
+            assert_eq!(AllowedKinds::default().missing_for(&id), expected);
+            assert_eq!(AllowedKinds::all().missing_for(&id), None);
+        }
+    }
+}
