@@ -56,6 +56,7 @@ pub(crate) fn ask(questions: &[Value]) -> Vec<Verdict> {
     let mut judge = Command::new(controlplane::bin("kustomize-judge"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .expect("the judge starts");
     let mut stdin = judge.stdin.take().expect("its stdin is a pipe");

@@ -49,7 +49,13 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
             Err(ReadError::Invalid(error)) => return Err(GenerateError::File(file, error)),
             Err(ReadError::Unsupported(error)) => return Err(GenerateError::Unreadable(file, error)),
         },
-        None => (path::join(&directory, super::FILE_NAMES[0]), list_manifests(artifact, &directory)),
+        None => {
+            let file = path::join(&directory, super::FILE_NAMES[0]);
+            if artifact.has_directory(&file) {
+                return Err(GenerateError::File(file, "is a directory".to_owned()));
+            }
+            (file, list_manifests(artifact, &directory))
+        }
     };
     if list(&content, "resources").is_empty() && artifact.file(&file).is_some() {
         content.insert("buildMetadata".to_owned(), json!(["originAnnotations"]));

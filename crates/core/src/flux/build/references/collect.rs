@@ -86,8 +86,12 @@ impl Walk<'_> {
     ) -> Result<Map<String, Value>, ReferenceError> {
         let content = Value::Object(fields.clone());
         for reference in texts(&content, "resources").chain(texts(&content, "bases")) {
-            if let Some(Target::Directory(at)) = self.file_or_directory(directory, reference)? {
-                self.enter(at);
+            match self.file_or_directory(directory, reference)? {
+                Some(Target::Directory(at)) => self.enter(at),
+                Some(Target::File(at)) => {
+                    self.read.insert(at);
+                }
+                None => {}
             }
         }
         for reference in texts(&content, "components") {
@@ -164,7 +168,6 @@ impl Walk<'_> {
         let at = inside(directory, reference)?;
         self.inputs.paths.insert(at.clone());
         if self.artifact.file(&at).is_some() {
-            self.read.insert(at.clone());
             return Ok(Some(Target::File(at)));
         }
         Ok(self.artifact.has_directory(&at).then_some(Target::Directory(at)))
@@ -196,9 +199,12 @@ impl Walk<'_> {
 
     /// Checks a patch that is a text or, if it is no object, a file.
     fn patch(&mut self, directory: &str, patch: &str) -> Result<(), ReferenceError> {
-        match plugins::is_object_text(patch) {
-            true => Ok(()),
-            false => self.file(directory, patch),
+        match plugins::holds_objects(patch) {
+            Some(true) => Ok(()),
+            Some(false) => self.file(directory, patch),
+            // A text that is not read as a path may do whatever it says.
+            None if path::resolve(directory, patch).is_some() => self.file(directory, patch),
+            None => Err(ReferenceError::Unreadable(format!("{patch:?} is a patch or a path out of the artifact"))),
         }
     }
 
@@ -220,7 +226,6 @@ impl Walk<'_> {
     fn plugin_reference(&mut self, loader: &str, directory: &str, reference: &str) -> Result<(), ReferenceError> {
         match self.file_or_directory(directory, reference)? {
             Some(Target::File(at)) => {
-                self.read.remove(&at);
                 let text = self.artifact.file(&at).unwrap_or_default();
                 let objects = plugins::read(text).map_err(|error| unreadable(&at, error))?;
                 self.plugin_objects(loader, &objects)?;

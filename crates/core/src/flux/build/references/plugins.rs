@@ -57,9 +57,13 @@ pub(super) fn entry(text: &str) -> Result<Entry, ReferenceError> {
     }
 }
 
-/// Returns true if a text surely holds objects, so that kustomize does not take it for a path.
-pub(super) fn is_object_text(text: &str) -> bool {
-    read(text.as_bytes()).is_ok_and(|values| !values.is_empty() && values.iter().all(is_object))
+/// Returns true if a text holds objects, and false if kustomize takes it for a path; `None` if that is not known.
+pub(super) fn holds_objects(text: &str) -> Option<bool> {
+    let values = read(text.as_bytes()).ok()?;
+    if values.iter().any(|value| !has_text(value, "/kind") || !has_text(value, "/metadata/name")) {
+        return Some(false);
+    }
+    (!values.is_empty() && values.iter().all(is_object)).then_some(true)
 }
 
 /// Reads the documents of a file; without empty ones.
@@ -119,8 +123,11 @@ fn strings(value: &Value) -> impl Iterator<Item = &str> {
 
 /// Returns true for what kustomize accepts as an object: a kind, a name, and no null in a list.
 fn is_object(value: &Value) -> bool {
-    let has = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    has("/apiVersion") && has("/kind") && has("/metadata/name") && !has_null_in_list(value)
+    ["/apiVersion", "/kind", "/metadata/name"].iter().all(|field| has_text(value, field)) && !has_null_in_list(value)
+}
+
+fn has_text(value: &Value, pointer: &str) -> bool {
+    value.pointer(pointer).and_then(Value::as_str).is_some_and(|text| !text.is_empty())
 }
 
 fn has_null_in_list(value: &Value) -> bool {
