@@ -8,6 +8,7 @@ pub mod format;
 pub mod inventory;
 pub mod markdown;
 pub mod plan;
+pub mod prose;
 pub mod sanitize;
 pub mod source_change;
 pub mod suspensions;
