@@ -183,9 +183,15 @@ fn read_objects(
         built.extend(objects::objects(manifest, undecrypted.as_ref()));
     }
     let mut seen = BTreeSet::new();
-    if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
+    let version = |object: &BuiltObject| object.manifest.get("apiVersion").and_then(Value::as_str).map(str::to_owned);
+    if let Some(twice) = built.iter().find(|object| !seen.insert((object.id.clone(), version(object)))) {
         return Err(BuildFailure::proven(format!("{} is built twice", twice.id)));
     }
+    // Two API versions are one object of the cluster, and the last one is applied last.
+    let mut later = BTreeSet::new();
+    built.reverse();
+    built.retain(|object| later.insert(object.id.clone()));
+    built.reverse();
     match built.iter().find(|object| decryption::is_rejected(object, spec.decrypts())) {
         Some(secret) => Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.id))),
         None => Ok(built),
@@ -241,6 +247,16 @@ mod tests {
     fn an_object_can_opt_out_of_substitution_by_exact_value() {
         assert_eq!(name_with_substitute("disabled"), "${name}");
         assert_eq!(name_with_substitute("Disabled"), "web");
+    }
+
+    #[test]
+    fn two_api_versions_of_one_object_are_no_error() {
+        let scaler = |version: &str| {
+            format!("apiVersion: autoscaling/{version}\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: h\n")
+        };
+        let built = run(json!({}), &format!("{}---\n{}", scaler("v1"), scaler("v2")), &[]).unwrap();
+        let versions: Vec<_> = built.iter().map(|object| &object.manifest["apiVersion"]).collect();
+        assert_eq!(versions, ["autoscaling/v2"]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use super::ReadError;
 /// Largest nesting of a document. Go ends at 10,000.
 pub(super) const MAX_DEPTH: usize = 1000;
 
+/// Errors of the parser that are none in Go: `a:` before a bracket in a flow collection, and the escape `\'`.
+const ACCEPTED_BY_GO: [&str; 2] = ["found unexpected ':'", "found unknown escape character"];
+
 /// Index of a node in its document.
 pub(super) type NodeId = usize;
 
@@ -98,9 +101,8 @@ impl<'a> Documents<'a> {
         self.parser.parse().map(|event| event.data).map_err(|error| {
             let line = error.problem_mark().map_or(0, |mark| mark.line + 1);
             let message = format!("line {line}: {}", error.problem());
-            // In a flow collection, Go ends a plain scalar at ": " only.
             let is_certain = matches!(error.kind(), ErrorKind::Scanner | ErrorKind::Parser);
-            match is_certain && error.problem() != "found unexpected ':'" {
+            match is_certain && !ACCEPTED_BY_GO.contains(&error.problem()) {
                 true => ReadError::Invalid(message),
                 false => ReadError::Unsupported(message),
             }

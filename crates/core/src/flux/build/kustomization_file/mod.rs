@@ -131,7 +131,9 @@ fn convert(value: &GoValue, shape: &Shape, name: &str) -> Result<Value, ReadErro
             entries.collect::<Result<_, _>>().map(Value::Object)?
         }
         (Shape::Struct(fields), GoValue::Map(entries)) => Value::Object(convert_fields(entries, fields)?),
-        (Shape::Map(_) | Shape::Struct(_), GoValue::Null) => json!({}),
+        (Shape::Map(_), GoValue::Null) => json!({}),
+        // kustomize tells null from an empty entry in some lists.
+        (Shape::Struct(_), GoValue::Null) => Value::Null,
         _ => return Err(wrong_type(name)),
     })
 }

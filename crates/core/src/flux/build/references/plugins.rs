@@ -60,7 +60,10 @@ pub(super) fn entry(text: &str) -> Result<Entry, ReferenceError> {
 /// Returns true if a text holds objects, and false if kustomize takes it for a path; `None` if that is not known.
 pub(super) fn holds_objects(text: &str) -> Option<bool> {
     let values = read(text.as_bytes()).ok()?;
-    if values.iter().any(|value| !has_text(value, "/kind") || !has_text(value, "/metadata/name")) {
+    // A list needs no name.
+    let is_list = |value: &Value| value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+    let has_name = |value: &Value| has_text(value, "/metadata/name") || is_list(value);
+    if values.iter().any(|value| !has_text(value, "/kind") || !has_name(value)) {
         return Some(false);
     }
     (!values.is_empty() && values.iter().all(is_object)).then_some(true)
