@@ -4,5 +4,6 @@ mod connection;
 mod inventory;
 mod plan;
 mod prune;
+mod rbac;
 mod source_artifact;
 mod suspension;

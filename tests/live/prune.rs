@@ -77,7 +77,7 @@ fn a_no_at_the_prompt_deletes_nothing_and_a_yes_deletes() {
 #[test]
 fn a_plan_sends_two_discovery_requests_one_list_per_type_and_no_write() {
     let cluster = &cluster();
-    let agent = "gitops-suspend/";
+    let agent = "gitops-prune/";
     // Other tests run beside this one, so this one uses an identity of its own: bob, who may read everything.
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: reads-all}\n\
                 rules: [{apiGroups: ['*'], resources: ['*'], verbs: [get, list]}]\n";

@@ -84,6 +84,9 @@ pub struct ConnectionArgs {
         default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true
     )]
     pub disable_compression: bool,
+    /// Verb that the User-Agent names, so that audit logs tell a deletion from a suspension.
+    #[arg(skip)]
+    pub verb: &'static str,
 }
 
 impl ConnectionArgs {

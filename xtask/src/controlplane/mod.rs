@@ -56,6 +56,7 @@ const BINARIES: &[Binary] = &[
     binary("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
     binary("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2"),
     binary("kustomize-judge", "kustomize-judge", "."),
+    binary("text-judge", "text-judge", "."),
 ];
 
 /// Returns the names of all programs in build order.
