@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::nodes::{Document, MAX_DEPTH, Node, NodeId};
+use super::nodes::{Document, Node, NodeId};
 use super::value::float_text;
 use super::{GoValue, ReadError, scalars};
-
-/// Largest number of values of a document, aliases expanded.
-const MAX_VALUES: usize = 1_000_000;
+use crate::bounds::{KUSTOMIZATION_DEPTH, KUSTOMIZATION_VALUES};
 
 /// Versions of go-yaml that read the text.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,10 +159,7 @@ impl Decoder<'_> {
 
     fn enter(&mut self) -> Result<(), ReadError> {
         self.depth += 1;
-        match self.depth > MAX_DEPTH {
-            true => Err(ReadError::unsupported(format!("the text is nested more than {MAX_DEPTH} levels deep"))),
-            false => Ok(()),
-        }
+        Ok(KUSTOMIZATION_DEPTH.check(self.depth)?)
     }
 
     /// Counts a value. Go refuses documents of which aliases make up too much.
@@ -175,10 +170,7 @@ impl Decoder<'_> {
         if self.aliased_values > 100 && self.values > 1000 && share > allowed_share(self.values) {
             return Err(ReadError::invalid("document contains excessive aliasing"));
         }
-        match self.values > MAX_VALUES {
-            true => Err(ReadError::unsupported(format!("the text has more than {MAX_VALUES} values"))),
-            false => Ok(()),
-        }
+        Ok(KUSTOMIZATION_VALUES.check(self.values)?)
     }
 }
 

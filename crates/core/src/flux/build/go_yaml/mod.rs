@@ -9,6 +9,7 @@ mod scalars;
 mod text;
 mod value;
 
+use crate::bounds::Exceeded;
 use decode::Dialect;
 use nodes::Documents;
 pub(crate) use text::to_text;
@@ -23,6 +24,12 @@ pub(crate) enum ReadError {
     /// It is not known what Go reads.
     #[error("{0}")]
     Unsupported(String),
+}
+
+impl From<Exceeded> for ReadError {
+    fn from(exceeded: Exceeded) -> Self {
+        Self::Unsupported(exceeded.to_string())
+    }
 }
 
 impl ReadError {

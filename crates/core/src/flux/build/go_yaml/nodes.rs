@@ -6,9 +6,7 @@ use std::collections::HashMap;
 use libyaml_safer::{ErrorKind, EventData, MappingStyle, Parser, ScalarStyle, SequenceStyle};
 
 use super::ReadError;
-
-/// Largest nesting of a document. Go ends at 10,000.
-pub(super) const MAX_DEPTH: usize = 1000;
+use crate::bounds::KUSTOMIZATION_DEPTH;
 
 /// Errors of the parser that are none in Go: `a:` before a bracket in a flow collection, and the escape `\'`.
 const ACCEPTED_BY_GO: [&str; 2] = ["found unexpected ':'", "found unknown escape character"];
@@ -177,9 +175,7 @@ impl Builder {
     }
 
     fn open(&mut self, id: NodeId, is_flow: bool) -> Result<(), ReadError> {
-        if self.open.len() >= MAX_DEPTH {
-            return Err(ReadError::unsupported(format!("the text is nested more than {MAX_DEPTH} levels deep")));
-        }
+        KUSTOMIZATION_DEPTH.check(self.open.len() + 1)?;
         self.open.push(Open { id, is_flow, key: None });
         Ok(())
     }
