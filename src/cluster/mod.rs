@@ -9,12 +9,13 @@ mod read;
 mod write;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::http::{Request, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::error::Result;
 use config::args::ConnectionArgs;
@@ -22,7 +23,7 @@ use config::args::ConnectionArgs;
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
 pub use read::{Discovered, Listing, Query, WatchedChange};
-pub use write::execute::{Execution, Reevaluate};
+pub use write::execute::Execution;
 pub use write::patch::{DryRun, PatchResult};
 
 /// Maximum number of concurrent requests, each on its own HTTP/1.1 connection: enough to hide the latency of a remote
@@ -83,6 +84,20 @@ impl Cluster {
         })
     }
 
+    /// Returns the cluster that an existing client is connected to. `server` names it in messages and plans.
+    pub fn with_client(client: kube::Client, server: &str) -> Self {
+        Self {
+            namespace: client.default_namespace().to_owned(),
+            client,
+            server: server.to_owned(),
+            namespace_given: false,
+            request_timeout: None,
+            host: server.to_owned(),
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
+            warnings: Arc::default(),
+        }
+    }
+
     /// Sends a GET with `accept` as the Accept header. Fails as [`Cluster::send`].
     pub async fn get(&self, path_and_query: &str, accept: &str) -> Result<Response, Failure> {
         let request = Request::get(path_and_query).header(header::ACCEPT, accept).body(vec![]);
@@ -110,6 +125,18 @@ impl Cluster {
         }
     }
 
+    /// Sends a request once. Fails as [`Cluster::send`].
+    pub(crate) async fn send_without_retry(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
+        let _permit = self.in_flight.acquire().await.map_err(Failure::of_request)?;
+        self.send_once(request, self.request_timeout.map(|limit| (limit, Instant::now() + limit))).await
+    }
+
+    /// Returns the same connection with a time limit of each request that is at most `limit`.
+    pub(crate) fn with_request_timeout(&self, limit: Duration) -> Self {
+        let request_timeout = Some(self.request_timeout.map_or(limit, |own| own.min(limit)));
+        Self { request_timeout, ..self.clone() }
+    }
+
     async fn send_once(
         &self,
         request: Request<Vec<u8>>,
@@ -118,7 +145,7 @@ impl Cluster {
         let exchange = self.exchange(request);
         match deadline {
             None => exchange.await,
-            Some((limit, end)) => tokio::time::timeout_at(end.into(), exchange)
+            Some((limit, end)) => tokio::time::timeout_at(end, exchange)
                 .await
                 .unwrap_or_else(|_| Err(Failure::of_timeout(&self.host, limit))),
         }

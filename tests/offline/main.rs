@@ -7,6 +7,7 @@ mod comments;
 mod connection;
 mod documents;
 mod garbage_collection;
+mod interleavings;
 mod inventory;
 mod man_pages;
 mod manifest_files;

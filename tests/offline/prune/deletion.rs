@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use gitops_core::kubernetes::snapshot::ClusterIdentity;
+use gitops_core::ownership::index::Index;
 use gitops_core::plan::{Action, Actor, Change, Plan, ReasonCode};
 use insta::assert_snapshot;
 use kubectl_gitops::cluster::Execution;
@@ -24,31 +24,31 @@ pub(crate) fn cluster() -> FakeApi {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
                "verbs": ["list", "delete", "get"]})
     };
-    let groups = |name: &str, version: &str, resource: Value| json!({"items": [{"metadata": {"name": name}, "versions": [{"version": version, "freshness": "Current", "resources": [resource]}]}]});
+    let groups = |name: &str, version: &str, resource: Value| json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": name}, "versions": [{"version": version, "freshness": "Current", "resources": [resource]}]}]});
     let flux = "kustomize.toolkit.fluxcd.io";
     api.on("GET /api", [Answer::raw(200, KIND, groups("", "v1", resource("configmaps", "ConfigMap")).to_string())]);
     let kustomizations = groups(flux, "v1", resource("kustomizations", "Kustomization"));
     api.on("GET /apis", [Answer::raw(200, KIND, kustomizations.to_string())]);
-    api.on("GET /api/v1/configmaps", [items(vec![leaked("1")])]);
-    api.on(&format!("GET /apis/{flux}/v1/kustomizations"), [items(vec![owner("True")])]);
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![leaked("1")])]);
+    api.on(&format!("GET /apis/{flux}/v1/kustomizations"), [owners(vec![owner("True")])]);
     api.on(&format!("GET /apis/{flux}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner("True"))]);
     api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("1")), gone()]);
     api.on(&format!("DELETE {OBJECT}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
     api
 }
 
-fn items(items: Vec<Value>) -> Answer {
-    Answer::json(json!({"metadata": {}, "items": items}))
+fn owners(items: Vec<Value>) -> Answer {
+    Answer::list("kustomize.toolkit.fluxcd.io/v1", "Kustomization", items)
 }
 
 fn gone() -> Answer {
-    Answer::status(404, "NotFound", "not found")
+    Answer::missing("leaked")
 }
 
 fn leaked(resource_version: &str) -> Value {
     let name = "kustomize.toolkit.fluxcd.io/name";
     let namespace = "kustomize.toolkit.fluxcd.io/namespace";
-    json!({"metadata": {"name": "leaked", "namespace": "shop", "uid": "u1", "resourceVersion": resource_version,
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "leaked", "namespace": "shop", "uid": "u1", "resourceVersion": resource_version,
         "labels": {name: "apps", namespace: "flux-system"},
         "managedFields": [{"manager": "kustomize-controller", "operation": "Apply",
             "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{name}"): {}, format!("f:{namespace}"): {}}}}}]}})
@@ -57,7 +57,8 @@ fn leaked(resource_version: &str) -> Value {
 fn owner(ready: &str) -> Value {
     let entries: Vec<Value> =
         (0..20).map(|number| json!({"id": format!("shop_cm-{number}__ConfigMap"), "v": "v1"})).collect();
-    json!({"metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
+    json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+        "metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
         "spec": {"prune": true},
         "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": ready}], "inventory": {"entries": entries}}})
 }
@@ -88,9 +89,16 @@ fn a_deletion_is_rehearsed_then_read_again_then_sent_with_uid_and_resource_versi
     ");
     let lines: Vec<String> =
         api.requests().iter().map(|request| request.line()).skip_while(|line| !line.starts_with("DELETE")).collect();
+    let owners = "GET /apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
     let owner = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
     let (get, delete) = (format!("GET {OBJECT}"), format!("DELETE {OBJECT}"));
-    assert_eq!(lines, [&delete, &get, owner, &delete, &get], "rehearse, read object and owner, delete, see it gone");
+    let named = [&*delete, &*get, owner];
+    let order: Vec<&str> = lines.iter().map(String::as_str).filter(|line| named.contains(line)).collect();
+    assert_eq!(order, [&delete, &get, owner, &delete, &get], "rehearse, read object and owner, delete, see it gone");
+    let last = |what: &str| lines.iter().rposition(|line| line == what).unwrap();
+    let first_get = lines.iter().position(|line| *line == get).unwrap();
+    assert!(first_get < last(owners) && last(owners) < last(&delete), "all owners are listed after the object: {lines:#?}");
+    assert!(lines[1..first_get].contains(&"GET /api/v1/configmaps".to_owned()), "the wave begins with a new reading");
     let deletes = real_deletes(&api);
     assert_eq!(deletes[0]["preconditions"], json!({"uid": "u1", "resourceVersion": "1"}));
     assert_eq!(deletes[0]["propagationPolicy"], "Background");
@@ -148,7 +156,7 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: no owner claims it any more, or its owner lists it
+    configmap/leaked -n shop skipped: it changed after the plan was made: unclaimed: no owner claims it any more
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -158,7 +166,7 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: another object has taken its name
+    configmap/leaked -n shop skipped: it changed after the plan was made: replaced: another object has taken its name
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -197,7 +205,7 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: no owner claims it any more, or its owner lists it
+    configmap/leaked -n shop skipped: it changed after the plan was made: recorded: kustomization/apps -n flux-system lists it
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -217,7 +225,7 @@ fn a_conflict_is_judged_again_and_given_up_after_three() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: it changed 3 times while it was being deleted
+    configmap/leaked -n shop skipped: it changed after the plan was made: unsettled: it changed 3 times while it was being deleted
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -271,31 +279,32 @@ async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
         let config_map = |name: &str, version: &str, labels: Value| {
             let metadata =
                 json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": version, "labels": labels});
-            json!({ "metadata": metadata })
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
         };
         let names = ["a", "b", "c"];
-        api.on("GET /api/v1/configmaps", [items(names.map(|name| config_map(name, "1", json!({}))).to_vec())]);
+        let listed = names.map(|name| config_map(name, "1", json!({}))).to_vec();
+        api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", listed)]);
         for name in names {
             let labels = if changed && name == "b" { json!({"app": "new"}) } else { json!({}) };
             let path = format!("/api/v1/namespaces/shop/configmaps/{name}");
             // The resource version alone changes nothing that is evaluated.
-            api.on(&format!("GET {path}"), [Answer::json(config_map(name, "2", labels)), gone()]);
+            api.on(&format!("GET {path}"), [Answer::json(config_map(name, "2", labels)), Answer::missing(name)]);
             api.on(&format!("DELETE {path}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
         }
         let folder = Folder::new("deleting");
         let cluster = connect(&api, &folder, &[]).await;
-        let mut snapshot = cluster.snapshot(chrono::Utc::now()).await.unwrap();
+        let snapshot = cluster.snapshot(chrono::Utc::now()).await.unwrap();
         let mut plan = Plan::new(ClusterIdentity::default());
         let config_maps = snapshot.objects.iter().filter(|object| &*object.id.kind == "ConfigMap");
         let row = |object| Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked);
         plan.add_changes(config_maps.map(row));
         let evaluations = Cell::new(0);
-        let reevaluate = |_: &Snapshot, ids: &[&ObjectId]| {
+        let reevaluate = |_: &Index<'_>, changes: &[&Change]| {
             evaluations.set(evaluations.get() + 1);
-            vec![None; ids.len()]
+            vec![None; changes.len()]
         };
         let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
-        let result = cluster.execute(&plan, &mut snapshot, &reevaluate, &execution, &mut |_| ()).await;
+        let result = cluster.execute(&plan, &reevaluate, &execution, &mut |_| ()).await;
         assert_eq!((result.deleted(), evaluations.get()), (3, expected), "{result:?}");
         assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
     }

@@ -3,3 +3,7 @@
 pub mod candidates;
 pub mod collectors;
 pub mod leaked;
+pub mod reevaluation;
+
+#[cfg(test)]
+mod tests;
