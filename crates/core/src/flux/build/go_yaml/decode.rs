@@ -159,7 +159,7 @@ impl Decoder<'_> {
 
     fn enter(&mut self) -> Result<(), ReadError> {
         self.depth += 1;
-        Ok(KUSTOMIZATION_DEPTH.check(self.depth)?)
+        KUSTOMIZATION_DEPTH.check(self.depth).map_err(ReadError::exceeded)
     }
 
     /// Counts a value. Go refuses documents of which aliases make up too much.
@@ -170,7 +170,7 @@ impl Decoder<'_> {
         if self.aliased_values > 100 && self.values > 1000 && share > allowed_share(self.values) {
             return Err(ReadError::invalid("document contains excessive aliasing"));
         }
-        Ok(KUSTOMIZATION_VALUES.check(self.values)?)
+        KUSTOMIZATION_VALUES.check(self.values).map_err(ReadError::exceeded)
     }
 }
 

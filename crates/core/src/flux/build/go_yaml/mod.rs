@@ -26,15 +26,14 @@ pub(crate) enum ReadError {
     Unsupported(String),
 }
 
-impl From<Exceeded> for ReadError {
-    fn from(exceeded: Exceeded) -> Self {
-        Self::Unsupported(exceeded.to_string())
-    }
-}
-
 impl ReadError {
     fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
+    }
+
+    /// Go has other limits.
+    fn exceeded(exceeded: Exceeded) -> Self {
+        Self::Unsupported(exceeded.to_string())
     }
 
     fn unsupported(message: impl Into<String>) -> Self {

@@ -175,7 +175,7 @@ impl Builder {
     }
 
     fn open(&mut self, id: NodeId, is_flow: bool) -> Result<(), ReadError> {
-        KUSTOMIZATION_DEPTH.check(self.open.len() + 1)?;
+        KUSTOMIZATION_DEPTH.check(self.open.len() + 1).map_err(ReadError::exceeded)?;
         self.open.push(Open { id, is_flow, key: None });
         Ok(())
     }
