@@ -6,3 +6,4 @@ mod corpus;
 mod hostile_trees;
 mod judge;
 mod reading;
+mod remote_bases;

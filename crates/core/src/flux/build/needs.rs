@@ -24,6 +24,8 @@ pub struct Run {
     pub generated: GeneratedFile,
     /// What the run reads, and the files to write before it.
     pub inputs: Inputs,
+    /// The artifact holds values of Secrets, so that the output must not be kept.
+    pub is_private: bool,
 }
 
 /// I/O that must be done before the builds can continue.
