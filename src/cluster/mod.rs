@@ -22,7 +22,7 @@ use config::args::ConnectionArgs;
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
 pub use read::{Discovered, Listing, Query, WatchedChange};
-pub use write::execute::{Execution, Reevaluate};
+pub use write::execute::Execution;
 pub use write::patch::{DryRun, PatchResult};
 
 /// Maximum number of concurrent requests, each on its own HTTP/1.1 connection: enough to hide the latency of a remote
@@ -108,6 +108,18 @@ impl Cluster {
                 None => return Err(failure),
             }
         }
+    }
+
+    /// Sends a request once. Fails as [`Cluster::send`].
+    pub(crate) async fn send_without_retry(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
+        let _permit = self.in_flight.acquire().await.map_err(Failure::of_request)?;
+        self.send_once(request, self.request_timeout.map(|limit| (limit, Instant::now() + limit))).await
+    }
+
+    /// Returns the same connection with a time limit of each request that is at most `limit`.
+    pub(crate) fn with_request_timeout(&self, limit: Duration) -> Self {
+        let request_timeout = Some(self.request_timeout.map_or(limit, |own| own.min(limit)));
+        Self { request_timeout, ..self.clone() }
     }
 
     async fn send_once(

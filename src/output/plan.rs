@@ -223,8 +223,12 @@ pub fn step(row: &StepResult) -> String {
         DeletionResult::Gone => "was gone already".to_owned(),
         DeletionResult::Terminating(finalizers) if finalizers.is_empty() => "is still terminating".to_owned(),
         DeletionResult::Terminating(finalizers) => format!("is still terminating, held by {}", finalizers.join(", ")),
+        DeletionResult::Skipped(why) if [ReasonCode::NotRead, ReasonCode::Cascade].contains(&why.code) => {
+            format!("skipped: {why}")
+        }
         DeletionResult::Skipped(why) => format!("skipped: it changed after the plan was made: {why}"),
         DeletionResult::Failed(why) => format!("not deleted: {why}"),
+        DeletionResult::Unknown(why) => format!("may be deleted, its state is unknown: {why}"),
         DeletionResult::NotTried => "not tried".to_owned(),
     };
     format!("{}{} {}\n", document::name(id), one_line(&place), one_line(&what))

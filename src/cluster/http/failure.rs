@@ -55,6 +55,8 @@ pub struct Failure {
     pub continue_token: Option<String>,
     /// Wait requested by the server.
     pub retry_after: Option<Duration>,
+    /// Name of the object that a `Status` of the API server is about.
+    pub object: Option<String>,
 }
 
 /// The parts of a `Status` object that are read.
@@ -81,6 +83,8 @@ struct StatusMeta {
 struct StatusDetails {
     #[serde(default, rename = "retryAfterSeconds")]
     retry_after: u64,
+    #[serde(default)]
+    name: String,
 }
 
 impl Failure {
@@ -89,6 +93,7 @@ impl Failure {
         let parsed = serde_json::from_slice::<Status>(body).ok().filter(|status| status.kind == "Status");
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let detail = parsed.as_ref().and_then(|status| status.details.as_ref()).map(|details| details.retry_after);
+        let object = parsed.as_ref().and_then(|status| status.details.as_ref()).map(|details| details.name.clone());
         let (reason, message, token) = match parsed {
             Some(status) => (status.reason, status.message, status.metadata.continue_token),
             None => Default::default(),
@@ -100,6 +105,7 @@ impl Failure {
             reason: if reason.is_empty() { generic_reason(status.as_u16()).to_owned() } else { reason },
             continue_token: Some(token).filter(|token| !token.is_empty()),
             retry_after: header.or(detail.filter(|seconds| *seconds > 0)).map(Duration::from_secs),
+            object: object.filter(|name| !name.is_empty()),
         }
     }
 
@@ -145,7 +151,7 @@ impl Failure {
     }
 
     fn without_answer(kind: FailureKind, message: String) -> Self {
-        Self { kind, code: None, reason: String::new(), message, continue_token: None, retry_after: None }
+        Self { kind, code: None, reason: String::new(), message, continue_token: None, retry_after: None, object: None }
     }
 
     /// Converts a failed read into a gap.

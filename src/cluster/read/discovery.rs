@@ -39,18 +39,27 @@ impl Cluster {
     pub async fn discover(&self) -> Result<Discovered, Failure> {
         let (core, groups) = futures::join!(self.get("/api", ACCEPT), self.get("/apis", ACCEPT));
         let (core, groups) = (core?, groups?);
-        if let (Some(core), Some(groups)) = (parse_aggregated(&core), parse_aggregated(&groups))
-            && !core.items.is_empty()
-        {
-            return Ok(from_aggregated(core.items.into_iter().chain(groups.items)));
+        let found = match (parse_aggregated(&core), parse_aggregated(&groups)) {
+            (Some(core), Some(groups)) => from_aggregated(core?.items.into_iter().chain(groups?.items))?,
+            _ => self.discover_each(&core.body, &groups.body).await?,
+        };
+        // Every cluster has Namespaces, and API groups: nothing is no answer.
+        if found.types.is_empty() && found.gaps.is_empty() {
+            return Err(Failure::unreadable("discovery lists no type"));
         }
-        self.discover_each(&core.body, &groups.body).await
+        Ok(found)
     }
 
     /// Sends one request per group version; a failure is a gap.
     async fn discover_each(&self, core: &[u8], groups: &[u8]) -> Result<Discovered, Failure> {
-        let core: Versions = serde_json::from_slice(core).unwrap_or_default();
-        let groups: GroupList = serde_json::from_slice(groups).unwrap_or_default();
+        let core: Versions = serde_json::from_slice(core).map_err(Failure::unreadable)?;
+        let groups: GroupList = serde_json::from_slice(groups).map_err(Failure::unreadable)?;
+        if core.kind != "APIVersions" || core.versions.is_empty() {
+            return Err(Failure::unreadable("/api lists no API version"));
+        }
+        if groups.kind != "APIGroupList" || groups.groups.is_empty() {
+            return Err(Failure::unreadable("/apis lists no API group"));
+        }
         let paths =
             core.versions.into_iter().map(|version| (String::new(), version.clone(), format!("/api/{version}")));
         let of_groups = groups.groups.into_iter().flat_map(|group| {
@@ -61,43 +70,53 @@ impl Cluster {
                 .map(move |version| (name.clone(), version.clone(), format!("/apis/{name}/{version}")))
         });
         let requests = paths.chain(of_groups).map(|(group, version, path)| async move {
-            let answer = self.get(&path, "application/json").await;
+            let answer = self.get(&path, "application/json").await.and_then(|response| resources(&response, &group, &version));
             (group, version, answer)
         });
         let answers: Vec<_> = iter(requests).buffered(16).collect().await;
         let mut found = Discovered::default();
         for (group, version, answer) in answers {
-            let list = answer.map_err(|failure| failure.gap(format!("{group}/{version}"), None)).and_then(|response| {
-                serde_json::from_slice::<ResourceList>(&response.body).map_err(|error| Gap {
-                    kind: GapKind::Failed,
-                    subject: format!("{group}/{version}"),
-                    namespace: None,
-                    message: format!("discovery cannot be read: {error}"),
-                })
-            });
-            match list {
+            match answer {
                 Ok(list) => {
                     let listed = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
                     listed.for_each(|resource| add(&mut found, &group, &version, resource));
                 }
-                Err(gap) => found.gaps.push(gap),
+                Err(failure) => found.gaps.push(failure.gap(format!("{group}/{version}"), None)),
             }
         }
         Ok(found)
     }
 }
 
-fn parse_aggregated(response: &Response) -> Option<AggregatedList> {
+/// Reads the resources of one group version.
+fn resources(response: &Response, group: &str, version: &str) -> Result<ResourceList, Failure> {
+    let list: ResourceList = serde_json::from_slice(&response.body).map_err(Failure::unreadable)?;
+    let expected = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    if list.kind != "APIResourceList" || list.group_version != expected {
+        return Err(Failure::unreadable(format!("it is a {:?} of {:?}", list.kind, list.group_version)));
+    }
+    Ok(list)
+}
+
+/// Reads aggregated discovery, or returns `None` if the server answers in the older form.
+fn parse_aggregated(response: &Response) -> Option<Result<AggregatedList, Failure>> {
     if !response.content_type.contains("apidiscovery.k8s.io") {
         return None;
     }
-    serde_json::from_slice(&response.body).ok()
+    let list = serde_json::from_slice::<AggregatedList>(&response.body).map_err(Failure::unreadable);
+    Some(list.and_then(|list| match list.kind == "APIGroupDiscoveryList" && !list.items.is_empty() {
+        true => Ok(list),
+        false => Err(Failure::unreadable(format!("a {:?} with {} groups", list.kind, list.items.len()))),
+    }))
 }
 
-fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Discovered {
+fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Result<Discovered, Failure> {
     let mut found = Discovered::default();
     for group in groups {
         let name = group.metadata.name;
+        if group.versions.is_empty() {
+            return Err(Failure::unreadable(format!("discovery lists no version of the API group {name:?}")));
+        }
         for version in group.versions {
             if version.freshness == "Stale" {
                 found.gaps.push(Gap {
@@ -120,7 +139,7 @@ fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Discovered 
             }
         }
     }
-    found
+    Ok(found)
 }
 
 fn add(found: &mut Discovered, group: &str, version: &str, resource: ApiResource) {
@@ -147,7 +166,7 @@ fn add(found: &mut Discovered, group: &str, version: &str, resource: ApiResource
 
 #[derive(Deserialize)]
 struct AggregatedList {
-    #[serde(default)]
+    kind: String,
     items: Vec<AggregatedGroup>,
 }
 
@@ -196,15 +215,15 @@ struct ResponseKind {
     kind: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct Versions {
+    kind: String,
     versions: Vec<String>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct GroupList {
+    kind: String,
     groups: Vec<ApiGroup>,
 }
 
@@ -233,7 +252,10 @@ struct GroupVersion {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ResourceList {
+    kind: String,
+    group_version: String,
     #[serde(default)]
     resources: Vec<ApiResource>,
 }

@@ -33,13 +33,16 @@ impl Cluster {
         let answer = answer.map_err(|failure| failure.gap("events", Some(namespace)))?;
         let list: EventList = serde_json::from_slice(&answer.body)
             .map_err(|error| Failure::unreadable(error).gap("events", Some(namespace)))?;
+        if list.kind != "EventList" {
+            return Err(Failure::unreadable(format!("a {:?} is no EventList", list.kind)).gap("events", Some(namespace)));
+        }
         Ok(list.items.into_iter().filter_map(Event::into_object_event).collect())
     }
 }
 
 #[derive(Deserialize)]
 struct EventList {
-    #[serde(default)]
+    kind: String,
     items: Vec<Event>,
 }
 

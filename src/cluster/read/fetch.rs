@@ -3,8 +3,7 @@
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::list::{collection_path, full_object};
-use super::metadata::Interner;
+use super::list::{collection_path, full_object, object_metadata};
 use crate::cluster::{Cluster, Failure, FailureKind, Response};
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -17,20 +16,21 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 impl Cluster {
     /// Returns the object with its content, or `None` if it does not exist.
     pub async fn fetch(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Resource>, Failure> {
-        self.fetch_as(kind, id, JSON).await
+        let Some(response) = self.get_object(kind, id, JSON).await? else { return Ok(None) };
+        full_object(text(&response)?, kind, id).map(Some).map_err(Failure::unreadable)
     }
 
     /// Returns the metadata of the object, or `None` if it does not exist. Never requests the data of a Secret.
     pub async fn fetch_metadata(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<ObjectMetadata>, Failure> {
-        Ok(self.fetch_as(kind, id, METADATA).await?.map(|full| full.object))
+        let Some(response) = self.get_object(kind, id, METADATA).await? else { return Ok(None) };
+        object_metadata(text(&response)?, kind, id).map(Some).map_err(Failure::unreadable)
     }
 
     /// Returns the object as stored in the version of `kind`, with `metadata.managedFields`, or `None` if it does not exist.
     pub async fn fetch_json(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Value>, Failure> {
-        match self.get_object(kind, id, JSON).await? {
-            Some(response) => serde_json::from_slice(&response.body).map(Some).map_err(Failure::unreadable),
-            None => Ok(None),
-        }
+        let Some(response) = self.get_object(kind, id, JSON).await? else { return Ok(None) };
+        full_object(text(&response)?, kind, id).map_err(Failure::unreadable)?;
+        serde_json::from_slice(&response.body).map(Some).map_err(Failure::unreadable)
     }
 
     /// Returns those of these objects that exist and can be read, with their content.
@@ -44,19 +44,21 @@ impl Cluster {
         reads.join_all().await.into_iter().flatten().collect()
     }
 
-    async fn fetch_as(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<Resource>, Failure> {
-        let Some(response) = self.get_object(kind, id, accept).await? else { return Ok(None) };
-        let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
-        full_object(text, kind, &mut Interner::default()).map(Some).map_err(Failure::unreadable)
-    }
-
+    /// Returns the answer to a GET, or `None` if the server says that this very object does not exist.
     async fn get_object(&self, kind: &ResourceType, id: &ObjectId, accept: &str) -> Result<Option<Response>, Failure> {
         match self.get(&object_path(kind, id), accept).await {
             Ok(response) => Ok(Some(response)),
-            Err(failure) if failure.kind == FailureKind::NotFound => Ok(None),
+            // A 404 of a proxy, or of a type that is not served, does not say so.
+            Err(failure) if failure.kind == FailureKind::NotFound && failure.object.as_deref() == Some(&*id.name) => {
+                Ok(None)
+            }
             Err(failure) => Err(failure),
         }
     }
+}
+
+fn text(response: &Response) -> Result<&str, Failure> {
+    std::str::from_utf8(&response.body).map_err(Failure::unreadable)
 }
 
 /// Returns the URL path of one object. Check names from inventories with [`is_path_segment`] first.

@@ -1,14 +1,18 @@
 //! Paged lists of one type, with metadata only or with content. After a 410 (expired) the list starts over once, unpaged.
+//!
+//! An answer that is no list of the type, or a list with a page missing, ends in a gap (docs/reference/kubectl-plugin.md
+//! 6.6).
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::answer::{Pages, PageEnd, check_item, check_item_type, check_list, check_object};
 use super::metadata::{Interner, RawMetadata, trim};
 use super::protobuf::PartialList;
-use crate::cluster::{Cluster, FailureKind, Response};
-use gitops_core::kubernetes::gap::{Gap, GapKind};
-use gitops_core::kubernetes::object::{ObjectMetadata, Resource, ResourceType};
+use crate::cluster::{Cluster, Failure, FailureKind, Response};
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 
 /// Protobuf, or JSON from servers without it (aggregated APIs).
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
@@ -18,8 +22,8 @@ const JSON: &str = "application/json";
 /// Page size: large enough that most types need one request, small enough to bound memory.
 const PAGE: usize = 1000;
 
-/// Appends the items of one page. Returns the token of the next page, empty after the last.
-type PageReader<'a, T> = dyn FnMut(&Response, &mut Vec<T>) -> Result<String, String> + Send + 'a;
+/// Appends the items of one page. Returns what the page says about the pages after it.
+type PageReader<'a, T> = dyn FnMut(&Response, &mut Vec<T>) -> Result<PageEnd, String> + Send + 'a;
 
 /// Restriction of a list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,13 +45,13 @@ impl Cluster {
     /// Lists the metadata of all objects of a type.
     pub async fn list_metadata(&self, kind: &ResourceType, query: Query<'_>) -> Listing<ObjectMetadata> {
         let mut interner = Interner::default();
-        self.list(kind, query, METADATA, &mut |page, items| read_metadata(page, kind, &mut interner, items)).await
+        self.list(kind, query, METADATA, &mut |page, items| read_metadata(page, kind, query, &mut interner, items)).await
     }
 
     /// Lists all objects of a type with their content.
     pub async fn list_full(&self, kind: &ResourceType, query: Query<'_>) -> Listing<Resource> {
         let mut interner = Interner::default();
-        self.list(kind, query, JSON, &mut |page, items| read_full(page, kind, &mut interner, items)).await
+        self.list(kind, query, JSON, &mut |page, items| read_full(page, kind, query, &mut interner, items)).await
     }
 
     async fn list<T>(
@@ -59,19 +63,24 @@ impl Cluster {
     ) -> Listing<T> {
         let mut items = vec![];
         let mut page = Page::Token(String::new());
+        let mut pages = Pages::default();
         loop {
             let gap = match self.get(&list_path(kind, query, &page), accept).await {
-                Ok(response) => match read_page(&response, &mut items) {
-                    Ok(token) if token.is_empty() => return Listing { items, gap: None },
-                    Ok(token) => {
-                        page = Page::Token(token);
-                        continue;
+                Ok(response) => {
+                    let end = read_page(&response, &mut items);
+                    match end.and_then(|end| pages.next(end, items.len())) {
+                        Ok(None) => return Listing { items, gap: None },
+                        Ok(Some(token)) => {
+                            page = Page::Token(token);
+                            continue;
+                        }
+                        Err(problem) => Failure::unreadable(problem).gap(kind.resource(), query.namespace),
                     }
-                    Err(message) => Gap { kind: GapKind::Failed, subject: kind.resource(), namespace: None, message },
-                },
+                }
                 // The revision of the first page is gone; one list without pages is consistent again.
                 Err(failure) if failure.kind == FailureKind::Expired && page != Page::All => {
                     items.clear();
+                    pages = Pages::default();
                     page = Page::All;
                     continue;
                 }
@@ -129,38 +138,75 @@ fn encode(text: &str) -> String {
 fn read_metadata(
     response: &Response,
     kind: &ResourceType,
+    query: Query<'_>,
     interner: &mut Interner,
     items: &mut Vec<ObjectMetadata>,
-) -> Result<String, String> {
+) -> Result<PageEnd, String> {
     if response.content_type.starts_with("application/vnd.kubernetes.protobuf") {
         let list = PartialList::read(&response.body)?;
         items.reserve(list.len());
         for metadata in list.items() {
-            items.push(trim(&metadata?, kind, interner));
+            let metadata = metadata?;
+            check_item(&metadata, kind, query.namespace)?;
+            items.push(trim(&metadata, kind, interner));
         }
-        return Ok(list.continue_token.into_owned());
+        return Ok(list.end());
     }
-    let list: List<'_, Partial<'_>> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
-    items.extend(list.items.iter().map(|item| trim(&item.metadata, kind, interner)));
-    Ok(list.metadata.continue_token)
+    let list: List<Partial<'_>> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
+    check_list(&list.kind, &list.api_version, kind, true)?;
+    for item in &list.items {
+        check_item_type(&item.kind, kind, true)?;
+        check_item(&item.metadata, kind, query.namespace)?;
+        items.push(trim(&item.metadata, kind, interner));
+    }
+    Ok(list.metadata)
 }
 
 fn read_full(
     response: &Response,
     kind: &ResourceType,
+    query: Query<'_>,
     interner: &mut Interner,
     items: &mut Vec<Resource>,
-) -> Result<String, String> {
-    let list: List<'_, &RawValue> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
+) -> Result<PageEnd, String> {
+    let list: List<&RawValue> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
+    check_list(&list.kind, &list.api_version, kind, false)?;
     for item in list.items {
-        items.push(full_object(item.get(), kind, interner)?);
+        let partial: Partial<'_> = serde_json::from_str(item.get()).map_err(|error| error.to_string())?;
+        check_item_type(&partial.kind, kind, false)?;
+        check_item(&partial.metadata, kind, query.namespace)?;
+        items.push(with_content(item.get(), &partial, kind, interner)?);
     }
-    Ok(list.metadata.continue_token)
+    Ok(list.metadata)
 }
 
-/// Reads one object with its content from JSON.
-pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Interner) -> Result<Resource, String> {
+/// Reads one object with its content from the answer to a GET or a PATCH. Fails if it is another object than `id`.
+pub(crate) fn full_object(json: &str, kind: &ResourceType, id: &ObjectId) -> Result<Resource, String> {
     let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    check_object(&partial.kind, &partial.api_version, &partial.metadata, kind, id, false)?;
+    with_content(json, &partial, kind, &mut Interner::default())
+}
+
+/// Reads one object with its content from a watch of its type.
+pub(crate) fn watched_object(json: &str, kind: &ResourceType) -> Result<Resource, String> {
+    let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    check_item(&partial.metadata, kind, None)?;
+    with_content(json, &partial, kind, &mut Interner::default())
+}
+
+/// Reads the metadata of one object from the answer to a GET. Fails if it is another object than `id`.
+pub(crate) fn object_metadata(json: &str, kind: &ResourceType, id: &ObjectId) -> Result<ObjectMetadata, String> {
+    let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    check_object(&partial.kind, &partial.api_version, &partial.metadata, kind, id, true)?;
+    Ok(trim(&partial.metadata, kind, &mut Interner::default()))
+}
+
+fn with_content(
+    json: &str,
+    partial: &Partial<'_>,
+    kind: &ResourceType,
+    interner: &mut Interner,
+) -> Result<Resource, String> {
     let mut content: serde_json::Map<String, Value> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     for key in ["apiVersion", "kind", "metadata"] {
         content.remove(key);
@@ -170,24 +216,24 @@ pub(crate) fn full_object(json: &str, kind: &ResourceType, interner: &mut Intern
     Ok(Resource { object, content: Value::Object(content) })
 }
 
+/// A list in JSON. All fields but those of the metadata must be there.
 #[derive(Deserialize)]
-struct List<'a, T> {
-    #[serde(default)]
-    metadata: ListMeta,
-    #[serde(default = "Vec::new")]
+#[serde(rename_all = "camelCase")]
+struct List<T> {
+    kind: String,
+    api_version: String,
+    metadata: PageEnd,
     items: Vec<T>,
-    #[serde(skip)]
-    _borrowed: std::marker::PhantomData<&'a ()>,
 }
 
-#[derive(Default, Deserialize)]
-struct ListMeta {
-    #[serde(default, rename = "continue")]
-    continue_token: String,
-}
-
+/// An object in JSON. Items of built-in types have no kind.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Partial<'a> {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    api_version: String,
     #[serde(borrow)]
     metadata: RawMetadata<'a>,
 }

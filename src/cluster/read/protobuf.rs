@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 
+use super::answer::{PageEnd, is_partial_list};
 use super::metadata::{RawManagedFields, RawMetadata, RawOwnerReference};
 use super::wire::{FieldValue, Fields};
 
@@ -15,21 +16,27 @@ const MAGIC: &[u8] = b"k8s\0";
 
 /// A list response, whose items are decoded one at a time.
 pub(crate) struct PartialList<'a> {
-    /// Token of the next page; empty on the last page.
-    pub(crate) continue_token: Cow<'a, str>,
+    meta: FieldValue<'a>,
     items: Vec<&'a [u8]>,
 }
 
 impl<'a> PartialList<'a> {
     /// Splits a response body into its items.
     ///
-    /// Fails when the body is not protobuf, damaged or truncated.
+    /// Fails when the body is not protobuf, damaged or truncated, or something else than a list of metadata.
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, String> {
         let envelope = body.strip_prefix(MAGIC).ok_or("the body is not protobuf of the API server")?;
-        let mut list = Self { continue_token: Cow::default(), items: vec![] };
+        let (api_version, kind) = type_meta(Fields::find(envelope, 1)?)?;
+        if !is_partial_list(&kind, &api_version) {
+            return Err(format!("a {kind:?} of {api_version:?} is no list of metadata"));
+        }
+        let mut list = Self { meta: FieldValue::Bytes(&[]), items: vec![] };
         for field in Fields::find(envelope, 2)?.fields() {
             match field? {
-                (1, FieldValue::Bytes(meta)) => list.continue_token = Fields::find(meta, 3)?.text(),
+                (1, meta) => {
+                    meta.fields().try_for_each(|field| field.map(|_| ()))?;
+                    list.meta = meta;
+                }
                 (2, FieldValue::Bytes(item)) => list.items.push(item),
                 _ => {}
             }
@@ -41,10 +48,37 @@ impl<'a> PartialList<'a> {
         self.items.len()
     }
 
+    /// Returns the metadata of the list.
+    pub(crate) fn end(&self) -> PageEnd {
+        let mut end = PageEnd::default();
+        for (number, value) in self.meta.fields().flatten() {
+            match number {
+                2 => end.resource_version = value.text().into_owned(),
+                3 => end.continue_token = value.text().into_owned(),
+                4 => end.remaining_item_count = Some(value.number()),
+                _ => {}
+            }
+        }
+        end
+    }
+
     /// Decodes the items one at a time.
     pub(crate) fn items(&self) -> impl Iterator<Item = Result<RawMetadata<'a>, String>> {
         self.items.iter().map(|item| metadata(Fields::find(item, 1)?))
     }
+}
+
+/// Returns API version and kind.
+fn type_meta(value: FieldValue<'_>) -> Result<(Cow<'_, str>, Cow<'_, str>), String> {
+    let mut found = (Cow::default(), Cow::default());
+    for field in value.fields() {
+        match field? {
+            (1, value) => found.0 = value.text(),
+            (2, value) => found.1 = value.text(),
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 fn metadata(value: FieldValue<'_>) -> Result<RawMetadata<'_>, String> {
@@ -147,6 +181,10 @@ mod tests {
         vec![number << 3, value]
     }
 
+    fn type_of_list() -> Vec<u8> {
+        [field(1, b"meta.k8s.io/v1"), field(2, b"PartialObjectMetadataList")].concat()
+    }
+
     fn body() -> Vec<u8> {
         let label = [field(1, b"app"), field(2, "sh\u{f6}p".as_bytes())].concat();
         let reference = [field(1, b"ReplicaSet"), field(3, b"r"), field(5, b"apps/v1"), number(6, 1)].concat();
@@ -167,15 +205,18 @@ mod tests {
             field(14, b"keep"),
             field(17, &managed),
         ];
-        let list = [field(1, &field(3, b"next")), field(2, &field(1, &meta.concat()))].concat();
-        [MAGIC.to_vec(), field(1, b"type"), field(2, &list)].concat()
+        let list_meta = [field(2, b"8"), field(3, b"next"), number(4, 3)].concat();
+        let list = [field(1, &list_meta), field(2, &field(1, &meta.concat()))].concat();
+        [MAGIC.to_vec(), field(1, &type_of_list()), field(2, &list)].concat()
     }
 
     #[test]
     fn list_is_decoded() {
         let body = body();
         let list = PartialList::read(&body).unwrap();
-        assert_eq!((list.continue_token.as_ref(), list.len()), ("next", 1));
+        let end = list.end();
+        assert_eq!((&*end.resource_version, &*end.continue_token, end.remaining_item_count), ("8", "next", Some(3)));
+        assert_eq!(list.len(), 1);
         let found = list.items().next().unwrap().unwrap();
         let text = (&*found.name, &*found.namespace, &*found.uid, &*found.resource_version, found.generation);
         assert_eq!(text, ("web", "shop", "uid", "7", 2));
@@ -198,12 +239,19 @@ mod tests {
             list.items().map(|item| item.map(|_| ())).collect::<Result<Vec<()>, _>>().map(|items| items.len())
         };
         assert_eq!(count(&body), Ok(1));
-        let empty = MAGIC.len() + field(1, b"type").len();
         for end in 0..body.len() {
-            match count(&body[..end]) {
-                Ok(items) => assert!(items == 0 && (end == MAGIC.len() || end == empty), "{end}"),
-                Err(message) => assert!(!message.is_empty()),
-            }
+            // Cut between type and content, the body is a list without resource version, which is no whole list either.
+            let is_whole = |body: &[u8]| PartialList::read(body).is_ok_and(|list| !list.end().resource_version.is_empty());
+            assert!(count(&body[..end]).is_err() || !is_whole(&body[..end]), "{end}");
         }
+    }
+
+    #[test]
+    fn another_type_is_an_error() {
+        let list = field(2, &field(1, &field(2, b"8")));
+        let of = |kind: &[u8]| [MAGIC.to_vec(), field(1, &[field(1, b"meta.k8s.io/v1"), field(2, kind)].concat()), list.clone()];
+        assert!(PartialList::read(&of(b"PartialObjectMetadataList").concat()).is_ok());
+        assert!(PartialList::read(&of(b"Status").concat()).is_err());
+        assert!(PartialList::read(&of(b"Table").concat()).is_err());
     }
 }

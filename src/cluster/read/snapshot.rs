@@ -4,12 +4,14 @@
 //! and prunes after it. An inventory counts only if its owner's resource version is the same before the first object list
 //! and after the last one. Volumes are listed with the other objects but with their content, for their reclaim policy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use tokio::task::JoinSet;
 
 use super::discovery::Discovered;
+use super::fetch::is_path_segment;
 use super::list::{Listing, Query};
 use super::per_namespace::Namespaces;
 use crate::cluster::{Cluster, Failure};
@@ -94,6 +96,7 @@ impl Cluster {
         let sources = others.iter().filter(|kind| is_source(kind));
         let full: Vec<_> = first.iter().filter(|kind| is_owner(kind)).chain(sources).cloned().collect();
         let (contents, gaps) = self.read_content(&full, None, &namespaces).await;
+        snapshot.gaps.extend(self.find_lost_owners(&full, &snapshot.objects, &contents, &gaps).await);
         let complete: Vec<_> =
             full.iter().filter(|kind| !gaps.iter().any(|gap| gap.subject == kind.resource())).collect();
         snapshot.add_resources(contents, |id| complete.iter().any(|kind| kind.is(&id.group, &id.kind)));
@@ -113,6 +116,33 @@ impl Cluster {
         let kube_system = ObjectId::new("", "Namespace", "", "kube-system");
         snapshot.cluster.uid = snapshot.object(&kube_system).map(|object| object.uid.to_string()).unwrap_or_default();
         snapshot
+    }
+
+    /// Returns a gap for each object of these types that the list of metadata contains, that the list with content does not,
+    /// and that still exists or cannot be read: a list that is not whole.
+    async fn find_lost_owners(
+        &self,
+        types: &[ResourceType],
+        listed: &[ObjectMetadata],
+        contents: &[Resource],
+        gaps: &[Gap],
+    ) -> Vec<Gap> {
+        let read: HashSet<&str> = contents.iter().map(|full| &*full.object.uid).collect();
+        let mut lost = vec![];
+        for kind in types.iter().filter(|kind| !gaps.iter().any(|gap| gap.subject == kind.resource())) {
+            let own = listed.iter().filter(|object| kind.is(&object.id.group, &object.id.kind));
+            for object in own.filter(|object| !read.contains(&*object.uid) && is_path_segment(&object.id.name)) {
+                match self.fetch_metadata(kind, &object.id).await {
+                    Ok(current) if current.as_ref().is_none_or(|current| current.uid != object.uid) => {}
+                    Ok(_) => {
+                        let problem = format!("one list contains {}, another one does not", object.id);
+                        lost.push(Failure::unreadable(problem).gap(kind.resource(), None));
+                    }
+                    Err(failure) => lost.push(failure.gap(kind.resource(), None)),
+                }
+            }
+        }
+        lost
     }
 
     /// Adds the content of the Flux kinds that `get` shows and no plan needs.

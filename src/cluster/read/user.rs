@@ -17,6 +17,9 @@ impl Cluster {
             .body(review.to_string().into_bytes())
             .map_err(Failure::of_request)?;
         let answer: Value = serde_json::from_slice(&self.send(request).await?.body).map_err(Failure::unreadable)?;
+        if answer["kind"] != "SelfSubjectReview" {
+            return Err(Failure::unreadable("it is no SelfSubjectReview"));
+        }
         let name = answer.pointer("/status/userInfo/username").and_then(Value::as_str);
         name.map(str::to_owned).ok_or_else(|| Failure::unreadable("it has no user name"))
     }

@@ -6,8 +6,7 @@ use futures::stream::{BoxStream, StreamExt, select_all};
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt, watcher};
 
-use super::list::{Query, full_object};
-use super::metadata::Interner;
+use super::list::{Query, watched_object};
 use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
@@ -113,7 +112,7 @@ impl Tracker {
 
     fn read(&self, object: &DynamicObject) -> Result<Resource, Failure> {
         let json = serde_json::to_string(object).map_err(Failure::unreadable)?;
-        full_object(&json, &self.kind, &mut Interner::default()).map_err(Failure::unreadable)
+        watched_object(&json, &self.kind).map_err(Failure::unreadable)
     }
 }
 

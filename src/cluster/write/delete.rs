@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Request, header};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::read::fetch::object_path;
@@ -15,13 +15,17 @@ use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
 pub enum DeletionProgress {
     /// The object no longer exists, or another one of the same name replaced it.
     Gone,
+    /// The object exists and is not terminating.
+    Unchanged,
     /// The object is terminating; these finalizers remain.
     Terminating(Vec<String>),
 }
 
 impl Cluster {
     /// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Never removes finalizers.
-    /// Fails with 409 if the object changed since it was read.
+    ///
+    /// Fails with 409 if the object changed since it was read, and if the answer is neither `Success` nor this object. A
+    /// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again.
     pub async fn delete(&self, kind: &ResourceType, read: &ObjectMetadata, dry_run: bool) -> Result<(), Failure> {
         let mut options = json!({
             "apiVersion": "v1",
@@ -34,33 +38,82 @@ impl Cluster {
         }
         let request = Request::delete(object_path(kind, &read.id))
             .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json")
             .body(options.to_string().into_bytes())
             .map_err(Failure::of_request)?;
-        self.send(request).await.map(|_| ())
+        let response = if dry_run { self.send(request).await? } else { self.send_without_retry(request).await? };
+        check_answer(&response.body, kind, read).map_err(Failure::unreadable)
     }
 
-    /// Polls until the object of this uid is gone or `limit` has passed: after 50 ms, then slower, up to once a second.
+    /// Polls until the object of this uid is gone or `end` has passed: after 50 ms, then slower, up to once a second. Calls
+    /// `waiting` with the finalizers whenever they change. Reads that fail are repeated.
     pub async fn wait_until_gone(
         &self,
         kind: &ResourceType,
         deleted: &ObjectMetadata,
-        limit: Duration,
+        end: Instant,
+        waiting: &mut dyn FnMut(&[String]),
     ) -> Result<DeletionProgress, Failure> {
-        let end = Instant::now() + limit;
         let mut pause = Duration::from_millis(50);
+        let mut known: Option<Vec<String>> = None;
         loop {
-            let Some(current) = self.fetch_metadata(kind, &deleted.id).await? else {
-                return Ok(DeletionProgress::Gone);
+            let progress = match self.fetch_metadata(kind, &deleted.id).await {
+                Ok(Some(current)) if current.uid == deleted.uid && current.deletion_timestamp.is_some() => {
+                    let finalizers: Vec<String> = current.finalizers.iter().map(ToString::to_string).collect();
+                    if known.as_ref() != Some(&finalizers) {
+                        waiting(&finalizers);
+                        known = Some(finalizers.clone());
+                    }
+                    Ok(DeletionProgress::Terminating(finalizers))
+                }
+                Ok(Some(current)) if current.uid == deleted.uid => Ok(DeletionProgress::Unchanged),
+                Ok(_) => return Ok(DeletionProgress::Gone),
+                Err(failure) => Err(failure),
             };
-            if current.uid != deleted.uid {
-                return Ok(DeletionProgress::Gone);
-            }
             if Instant::now() + pause > end {
-                let finalizers = current.finalizers.iter().map(ToString::to_string).collect();
-                return Ok(DeletionProgress::Terminating(finalizers));
+                return progress;
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+}
+
+/// Checks that the answer to a DELETE is about this deletion: a `Status` of success, or the object as it is terminating.
+fn check_answer(body: &[u8], kind: &ResourceType, read: &ObjectMetadata) -> Result<(), String> {
+    let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
+    let uid = |pointer: &str| text(pointer).is_none_or(|uid| *uid == *read.uid);
+    match text("/kind") {
+        Some("Status") if text("/status") == Some("Success") && uid("/details/uid") => Ok(()),
+        Some(name) if *name == *kind.kind && text("/metadata/uid") == Some(&*read.uid) => Ok(()),
+        name => Err(format!("a {} is no confirmation of a deletion", name.unwrap_or("value without kind"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gitops_core::testing::{object, resource_type};
+
+    use super::*;
+
+    #[test]
+    fn only_the_status_of_success_or_the_object_itself_confirms_a_deletion() {
+        let kind = resource_type("", "ConfigMap", "configmaps", true);
+        let read = ObjectMetadata { uid: "u".into(), ..object("", "ConfigMap", "n", "a") };
+        for (name, body, confirms) in [
+            ("success", r#"{"kind":"Status","status":"Success"}"#, true),
+            ("success of this uid", r#"{"kind":"Status","status":"Success","details":{"uid":"u"}}"#, true),
+            ("success of another uid", r#"{"kind":"Status","status":"Success","details":{"uid":"v"}}"#, false),
+            ("failure", r#"{"kind":"Status","status":"Failure"}"#, false),
+            ("the object", r#"{"kind":"ConfigMap","metadata":{"uid":"u"}}"#, true),
+            ("another object", r#"{"kind":"ConfigMap","metadata":{"uid":"v"}}"#, false),
+            ("an object of another kind", r#"{"kind":"Secret","metadata":{"uid":"u"}}"#, false),
+            ("nothing", "{}", false),
+            ("a page", "<html>", false),
+            ("no byte", "", false),
+        ] {
+            assert_eq!(check_answer(body.as_bytes(), &kind, &read).is_ok(), confirms, "{name}");
         }
     }
 }

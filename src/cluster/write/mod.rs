@@ -4,4 +4,6 @@ pub(crate) mod delete;
 mod dry_run;
 pub(crate) mod execute;
 pub(crate) mod patch;
+mod reading;
+mod step;
 mod wait;

@@ -8,7 +8,6 @@ use tokio::time::sleep;
 
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::full_object;
-use crate::cluster::read::metadata::Interner;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::flux::suspension::FIELD_MANAGER;
 use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal, SuspensionPatch};
@@ -105,6 +104,6 @@ impl Cluster {
             .map_err(Failure::unreadable)?;
         let response = self.send(request).await?;
         let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
-        full_object(text, kind, &mut Interner::default()).map_err(Failure::unreadable)
+        full_object(text, kind, &before.object.id).map_err(Failure::unreadable)
     }
 }

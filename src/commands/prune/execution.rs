@@ -1,7 +1,6 @@
 //! The way of every plan: show it, check the limits, send dry-runs, ask, and delete.
 
 use super::args::ExecutionArgs;
-use super::leaked;
 use crate::cluster::{Cluster, Execution};
 use crate::commands::Session;
 use crate::error::{Error, Result};
@@ -10,17 +9,17 @@ use crate::output::source_change::SourceChange;
 use crate::output::{plan as output, sanitize, source_change};
 use crate::tools::plan_file;
 use gitops_core::flux::controllers::FluxControllers;
-use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
-use gitops_core::plan::Plan;
+use gitops_core::plan::{Change, Plan, Reason};
 use gitops_core::plan::finalizers::add_blocked_by_finalizers;
 use gitops_core::plan::limits;
 use gitops_core::plan::limits::Base;
-use gitops_core::plan::outcome::StepResult;
+use gitops_core::plan::outcome::Event;
 use gitops_core::plan::volumes::add_volume_outcomes;
 use gitops_core::prune::collectors::collector::CollectorPlan;
 use gitops_core::prune::collectors::request::CollectorRequest;
+use gitops_core::prune::leaked;
 use gitops_core::prune::leaked::PruneOptions;
 use gitops_core::text::pluralize;
 
@@ -34,17 +33,16 @@ pub(super) enum PlanSource {
 impl PlanSource {
     fn plan(&self, index: &Index<'_>) -> Result<CollectorPlan> {
         match self {
-            Self::Cluster(options) => Ok(gitops_core::prune::leaked::plan(index, options).into()),
+            Self::Cluster(options) => Ok(leaked::plan(index, options).into()),
             Self::Manifests(request) => Ok(request.plan(index)?),
         }
     }
 
-    /// Re-evaluates objects after a fresh read. Returns the reason to keep each, or `None` to delete it.
-    fn reasons_to_keep(&self, snapshot: &Snapshot, ids: &[&ObjectId]) -> Vec<Option<String>> {
-        let index = Index::build(snapshot);
+    /// Re-evaluates roots of the plan on a newer index. Returns the reason to keep each, or `None` to delete it.
+    fn reasons_to_keep(&self, index: &Index<'_>, changes: &[&Change]) -> Vec<Option<Reason>> {
         match self {
-            Self::Cluster(options) => ids.iter().map(|id| leaked::reason_to_keep(&index, id, options)).collect(),
-            Self::Manifests(request) => request.reasons_to_keep(&index, ids),
+            Self::Cluster(options) => changes.iter().map(|change| leaked::reevaluate(index, change, options)).collect(),
+            Self::Manifests(request) => request.reasons_to_keep(index, changes),
         }
     }
 }
@@ -53,7 +51,7 @@ impl PlanSource {
 pub(super) async fn run(
     source: impl FnOnce(&Session, &Index<'_>) -> Result<PlanSource>,
     args: &ExecutionArgs,
-    mut snapshot: Snapshot,
+    snapshot: Snapshot,
     session: &mut Session,
 ) -> Result<ExitCode> {
     let index = Index::build(&snapshot);
@@ -87,13 +85,15 @@ pub(super) async fn run(
     let cluster = session.cluster().await?;
     dry_run_deletions(&cluster, &plan, &snapshot, args.parallel).await?;
     confirm(args, session, &plan)?;
-    let reevaluate = |snapshot: &Snapshot, ids: &[&ObjectId]| source.reasons_to_keep(snapshot, ids);
+    let reevaluate = |index: &Index<'_>, changes: &[&Change]| source.reasons_to_keep(index, changes);
     let terminal = &mut session.terminal;
-    let mut report = |row: &StepResult| {
-        let _ = terminal.data(&output::step(row));
+    let mut report = |event: Event<'_>| {
+        if let Event::Reported(row) = event {
+            let _ = terminal.data(&output::step(row));
+        }
     };
     let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
-    let result = cluster.execute(&plan, &mut snapshot, &reevaluate, &execution, &mut report).await;
+    let result = cluster.execute(&plan, &reevaluate, &execution, &mut report).await;
     session.terminal.status(&output::outcome(&result));
     Ok(match result.is_complete() {
         _ if result.interrupted => ExitCode::Interrupted,

@@ -3,11 +3,9 @@
 use super::args::{Include, PruneArgs};
 use crate::commands::{Session, owners};
 use crate::error::Result;
-use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
 use gitops_core::ownership::index::Index;
-use gitops_core::prune::leaked;
-use gitops_core::prune::leaked::{LeakDecision, PruneOptions};
+use gitops_core::prune::leaked::PruneOptions;
 
 /// Translates the flags for an index, in which the owners must exist.
 pub(super) fn options(args: &PruneArgs, session: &Session, index: &Index<'_>) -> Result<PruneOptions> {
@@ -22,14 +20,4 @@ pub(super) fn options(args: &PruneArgs, session: &Session, index: &Index<'_>) ->
         allowed: args.execution.allowed(),
         namespace,
     })
-}
-
-/// Re-evaluates an object after a fresh read. Returns the reason to keep it, or `None` to delete it.
-pub(super) fn reason_to_keep(index: &Index<'_>, id: &ObjectId, options: &PruneOptions) -> Option<String> {
-    let Some(object) = index.snapshot().object(id) else { return Some("it no longer exists".to_owned()) };
-    match leaked::evaluate(index, object, &index.status(object), options) {
-        Some((_, LeakDecision::Delete(_))) => None,
-        Some((_, LeakDecision::Keep(reason))) => Some(reason.to_string()),
-        None => Some("no owner claims it any more, or its owner lists it".to_owned()),
-    }
 }

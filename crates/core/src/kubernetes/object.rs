@@ -215,6 +215,11 @@ impl ObjectMetadata {
         self.labels.get(key).or_else(|| self.annotations.get(key))
     }
 
+    /// Returns true if nothing but the resource version differs.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        Self { resource_version: other.resource_version.clone(), ..self.clone() } == *other
+    }
+
     /// Returns the controller reference.
     pub fn controller_reference(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|reference| reference.controller)

@@ -1,6 +1,6 @@
 //! A reading of a cluster in one value. Every view and plan is a pure function of a snapshot, and it can be a file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ impl Snapshot {
         self.other_versions.sort();
         self.other_versions.dedup();
         self.objects.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        let mut seen = std::collections::HashSet::with_capacity(self.objects.len());
+        let mut seen = HashSet::with_capacity(self.objects.len());
         let mut first = self.objects.iter().map(|object| seen.insert(&*object.uid)).collect::<Vec<_>>().into_iter();
         self.objects.retain(|_| first.next().unwrap_or(true));
         self.resources.sort_by(|a, b| a.object.id.cmp(&b.object.id));
@@ -148,6 +148,25 @@ impl Snapshot {
             (Err(at), Some(newer)) => self.objects.insert(at, newer),
             (Err(_), None) => {}
         }
+    }
+
+    /// Replaces all objects of these types, in one namespace or everywhere, by a newer listing of them. Returns true if
+    /// more than resource versions changed.
+    pub fn replace_listed(&mut self, types: &[ResourceType], namespace: Option<&str>, mut newer: Vec<ObjectMetadata>) -> bool {
+        let listed: HashSet<(&str, &str)> = types.iter().map(|kind| (&*kind.group, &*kind.kind)).collect();
+        let is_listed = |id: &ObjectId| {
+            listed.contains(&(&*id.group, &*id.kind)) && namespace.is_none_or(|namespace| namespace == &*id.namespace)
+        };
+        newer.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        let older: Vec<ObjectMetadata> = self.objects.extract_if(.., |object| is_listed(&object.id)).collect();
+        // A server that lists one object under two API groups lists it once here, as in `normalise`.
+        let known: HashSet<&str> = self.objects.iter().map(|object| &*object.uid).collect();
+        newer.retain(|object| !known.contains(&*object.uid));
+        let is_changed =
+            older.len() != newer.len() || older.iter().zip(&newer).any(|(older, newer)| !older.is_same_as(newer));
+        self.objects.extend(newer);
+        self.objects.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        is_changed
     }
 
     /// Replaces an object with content, or removes it if `newer` is `None`.

@@ -90,6 +90,12 @@ reason_codes! {
     ProtectedNamespace => "This namespace is never deleted.",
     NotAllowed => "Objects of this kind are deleted only when that is allowed.",
     Cascade => "Deleting the object would delete something that must stay.",
+    // Objects that are skipped while a plan is executed.
+    NotRead => "The object, its owners or its content could not be read again before the deletion.",
+    Replaced => "Another object took the name after the plan was made.",
+    Unclaimed => "No owner claims the object any more.",
+    OwnerChanged => "The owner of the object appeared, disappeared or is another one since the plan was made.",
+    Unsettled => "The object changed during every attempt to delete it.",
     // Collectors of qbec, Flux v1 and ApplySets.
     NotInManifests => "The object carries the labels of the set and is in no manifest.",
     Superseded => "A newer object of the same generateName exists.",

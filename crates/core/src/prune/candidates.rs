@@ -89,22 +89,31 @@ fn blocking_object<'a>(
     planned: &HashSet<&ObjectId>,
     allowed: AllowedKinds,
 ) -> Option<String> {
+    if let Some(detail) = cascade.unlisted_content(candidate) {
+        return Some(detail);
+    }
     cascade.closure([candidate]).iter().find_map(|cascaded| {
         let not_allowed = |kind: GraveKind| format!("and deleting {} is not allowed", kind.name());
-        let why = reason_to_stay(index, cascaded.object, planned)
+        let why = reason_to_stay(index, cascaded.object, &|id| planned.contains(id))
             .or_else(|| allowed.missing_for(&cascaded.object.id).map(not_allowed))?;
         Some(format!("it would also delete {}, {why}", cascaded.object.id))
     })
 }
 
-fn reason_to_stay(index: &Index<'_>, object: &ObjectMetadata, planned: &HashSet<&ObjectId>) -> Option<String> {
+/// Returns the reason why a cascade must not delete an object. `is_planned` is true for objects that are deleted in their
+/// own right too.
+pub(super) fn reason_to_stay(
+    index: &Index<'_>,
+    object: &ObjectMetadata,
+    is_planned: &dyn Fn(&ObjectId) -> bool,
+) -> Option<String> {
     if let Some(mark) = find_protection(object) {
         return Some(format!("which {}={} protects", mark.key, mark.value));
     }
     if let Some(owner) = index.recorded_by(&object.id).first() {
         return Some(format!("which {owner} lists"));
     }
-    if planned.contains(&object.id) {
+    if is_planned(&object.id) {
         return None;
     }
     match index.status(object) {

@@ -4,13 +4,14 @@
 //! [`evaluate`] applies the rules to one object; it also re-evaluates an object right before its deletion.
 
 use super::candidates::{Candidate, apply_cascade_rules, keep_row};
+use super::reevaluation::no_longer_claimed;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
 use crate::plan::grave::AllowedKinds;
-use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
+use crate::plan::{Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 
 /// Namespaces that are never deleted.
 pub const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
@@ -109,6 +110,26 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
         return Some(ReasonCode::ProtectedNamespace.into());
     }
     options.allowed.missing_for(&object.id).map(|kind| Reason::new(ReasonCode::NotAllowed, kind.name()))
+}
+
+/// Re-evaluates a planned object on a newer index, without its cascade. Returns the reason to keep it, or `None` to delete
+/// it. A claim that the plan saw as leaked must still be leaked, with the same owner, and so for orphaned objects.
+pub fn reevaluate(index: &Index<'_>, change: &Change, options: &PruneOptions) -> Option<Reason> {
+    let id = &change.object.id;
+    let Some(object) = index.snapshot().object(id) else { return Some(no_longer_claimed(index, id)) };
+    let Some((claim, decision)) = evaluate(index, object, &index.status(object), options) else {
+        return Some(no_longer_claimed(index, id));
+    };
+    match decision {
+        LeakDecision::Keep(reason) => Some(reason),
+        LeakDecision::Delete(reason) if reason.code == change.reason.code && change.owner.as_ref() == Some(&claim.owner) => {
+            None
+        }
+        LeakDecision::Delete(reason) => {
+            let detail = format!("it was {} when the plan was made; now it is {reason}, by {}", change.reason, claim.owner);
+            Some(Reason::new(ReasonCode::OwnerChanged, detail))
+        }
+    }
 }
 
 /// Plans the deletion of leaked and, where permitted, orphaned objects.

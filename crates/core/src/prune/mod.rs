@@ -3,3 +3,4 @@
 pub mod candidates;
 pub mod collectors;
 pub mod leaked;
+pub mod reevaluation;

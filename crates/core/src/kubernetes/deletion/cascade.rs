@@ -5,9 +5,10 @@
 //! object whose owner reference names a namespaced owner. See docs/reference/garbage-collection.md.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::volumes::{ReclaimOutcome, Volumes};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// An object that is deleted because another one is.
@@ -50,6 +51,7 @@ impl CascadeKind {
 
 /// Lookup tables for following cascades through one snapshot.
 pub struct Cascade<'a> {
+    snapshot: &'a Snapshot,
     by_namespace: HashMap<&'a str, Vec<&'a ObjectMetadata>>,
     by_group_kind: HashMap<(&'a str, &'a str), Vec<&'a ObjectMetadata>>,
     dependents: HashMap<&'a str, Vec<&'a ObjectMetadata>>,
@@ -65,6 +67,7 @@ impl<'a> Cascade<'a> {
     /// Builds the lookup tables from a snapshot.
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let mut cascade = Self {
+            snapshot,
             by_namespace: HashMap::new(),
             by_group_kind: HashMap::new(),
             dependents: HashMap::new(),
@@ -110,6 +113,44 @@ impl<'a> Cascade<'a> {
         cascaded.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect()
     }
 
+    /// Returns a description of the content of a Namespace or a definition that could not be listed, so that its deletion
+    /// could delete objects that no reading shows. `None` if everything could be listed, and for other kinds.
+    pub fn unlisted_content(&self, object: &ObjectMetadata) -> Option<String> {
+        if object.id.is("", "Namespace") {
+            let gap = self.snapshot.gaps.iter().find(|gap| {
+                let is_elsewhere = gap.namespace.as_deref().is_some_and(|namespace| *namespace != *object.id.name);
+                let is_cluster_scoped = |kind: &ResourceType| !kind.namespaced && kind.resource() == gap.subject;
+                !is_elsewhere && !self.snapshot.types.iter().any(is_cluster_scoped)
+            })?;
+            return Some(format!("it can contain {}, which could not be listed: {}", gap.subject, gap.message));
+        }
+        if !is_definition(&object.id) {
+            return None;
+        }
+        let Some((group, kind)) = self.definitions.get(&*object.id.name) else {
+            return Some("no version of its resources is served, so they cannot be listed".to_owned());
+        };
+        let gap = self.snapshot.gaps_hiding(&GroupKind::new(group, kind)).next()?;
+        Some(format!("its resources could not be listed: {}", gap.message))
+    }
+
+    /// Returns the types to list again right before `object` is deleted, in one namespace or, for `None`, everywhere: all
+    /// namespaced types for a Namespace, the type of a definition, and the types of known dependents.
+    pub fn types_to_list(&self, object: &ObjectMetadata) -> (Vec<ResourceType>, Option<Arc<str>>) {
+        let types = self.snapshot.types.iter();
+        if object.id.is("", "Namespace") {
+            return (types.filter(|kind| kind.namespaced).cloned().collect(), Some(Arc::from(&*object.id.name)));
+        }
+        if is_definition(&object.id) {
+            let defined = self.definitions.get(&*object.id.name);
+            return (types.filter(|kind| defined.is_some_and(|(g, k)| kind.is(g, k))).cloned().collect(), None);
+        }
+        let dependents = self.dependents.get(&*object.uid).into_iter().flatten();
+        let kinds: HashSet<(&str, &str)> = dependents.map(|next| (&*next.id.group, &*next.id.kind)).collect();
+        let types = types.filter(|kind| kinds.contains(&(&*kind.group, &*kind.kind))).cloned().collect();
+        (types, Some(object.id.namespace.clone()).filter(|namespace| !namespace.is_empty()))
+    }
+
     /// Returns the objects whose deletion the deletion of `object` causes directly.
     fn consequences(&self, object: &ObjectMetadata, deleted: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
         let mut found: Vec<(&'a ObjectMetadata, CascadeKind)> = vec![];
@@ -117,7 +158,7 @@ impl<'a> Cascade<'a> {
             let content = self.by_namespace.get(&*object.id.name).into_iter().flatten();
             found.extend(content.map(|next| (*next, CascadeKind::NamespaceContent)));
         }
-        if object.id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+        if is_definition(&object.id)
             && let Some(kind) = self.definitions.get(&*object.id.name)
         {
             let resources = self.by_group_kind.get(kind).into_iter().flatten();
@@ -155,6 +196,10 @@ impl<'a> Cascade<'a> {
             })
         })
     }
+}
+
+fn is_definition(id: &ObjectId) -> bool {
+    id.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use super::index::Index;
 use super::resolve::ResolvedClaim;
 use super::scheme::claim::{Claim, OwnerId, Strength, writers_of};
 use super::scheme::members::Members;
-use super::scheme::{GcEligibility, Scheme};
+use super::scheme::{GcEligibility, OwnerSource, Scheme};
 use super::schemes::registry::SCHEMES;
 use super::system_objects;
-use crate::kubernetes::object::{GroupKind, ObjectMetadata};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 
 /// Status of an object under the rules of all systems together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,6 +218,40 @@ impl Index<'_> {
 
 /// Returns the kinds of owners that list their objects, claimed or not.
 fn listing_kinds(scheme: &Scheme) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let sources = scheme.owner_sources.iter().filter(|source| source.full && !source.only_if_claimed);
-    scheme.owner_kinds.iter().copied().chain(sources.map(|source| (source.group, source.kind)))
+    listing_sources(scheme).map(|source| (source.group, source.kind))
+}
+
+/// Returns the owners of a scheme that list their objects, as kinds with label selectors.
+fn listing_sources(scheme: &Scheme) -> impl Iterator<Item = OwnerSource> {
+    let kinds = scheme.owner_kinds.iter().map(|(group, kind)| OwnerSource {
+        group,
+        kind,
+        selector: "",
+        full: true,
+        only_if_claimed: false,
+    });
+    kinds.chain(scheme.owner_sources.iter().filter(|source| source.full && !source.only_if_claimed).copied())
+}
+
+/// Returns everything that can list an object as its own, whatever the labels of the object, each once.
+pub fn owners_to_list() -> Vec<OwnerSource> {
+    let mut sources: Vec<OwnerSource> = vec![];
+    for source in SCHEMES.iter().flat_map(|scheme| listing_sources(scheme)) {
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+    }
+    sources
+}
+
+/// Returns the objects that an owner can be: its own object, or the objects of its kind and name, which may not exist.
+pub fn objects_of_owner(index: &Index<'_>, owner: &OwnerId) -> Vec<ObjectId> {
+    let live = index.owner(owner).and_then(|owner| owner.object).map(|object| object.id.clone());
+    let schemes = SCHEMES.iter().filter(|scheme| scheme.system == owner.system);
+    let kinds = schemes.flat_map(|scheme| scheme.owner_kinds).filter(|(_, kind)| *kind == owner.kind);
+    let named = kinds.map(|(group, kind)| ObjectId::new(group, kind, &owner.namespace, &owner.name));
+    let mut objects: Vec<ObjectId> = live.into_iter().chain(named).collect();
+    objects.sort();
+    objects.dedup();
+    objects
 }

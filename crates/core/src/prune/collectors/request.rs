@@ -19,8 +19,9 @@ use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_v1::{GitSource, resource_id};
 use crate::ownership::schemes::{applyset, qbec};
 use crate::plan::grave::AllowedKinds;
-use crate::plan::{Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
+use crate::plan::{Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 use crate::prune::candidates::{Candidate, apply_cascade_rules, keep_row};
+use crate::prune::reevaluation::{no_longer_claimed, not_read};
 
 /// Manifests to compare with a cluster, and what may be deleted.
 #[derive(Clone, Debug)]
@@ -84,22 +85,23 @@ pub trait CollectorRequest {
         })
     }
 
-    /// Re-evaluates objects after a fresh read. Returns the reason to keep each of them, or `None` to delete it.
-    fn reasons_to_keep(&self, index: &Index<'_>, ids: &[&ObjectId]) -> Vec<Option<String>> {
+    /// Re-evaluates planned objects on a newer index, without their cascades. Returns the reason to keep each of them, or
+    /// `None` to delete it.
+    fn reasons_to_keep(&self, index: &Index<'_>, changes: &[&Change]) -> Vec<Option<Reason>> {
         let snapshot = index.snapshot();
         let collector = match self.collector(snapshot, index) {
             Ok(collector) => collector,
-            Err(error) => return vec![Some(error.message); ids.len()],
+            Err(error) => return vec![Some(not_read(error.message)); changes.len()],
         };
-        let reason = |id: &&ObjectId| {
-            let Some(object) = snapshot.object(id) else { return Some("it no longer exists".to_owned()) };
-            match collector.decide(object) {
+        let reason = |change: &&Change| {
+            let id = &change.object.id;
+            match snapshot.object(id).and_then(|object| collector.decide(object)) {
                 Some(decision) if decision.is_deletion() => None,
-                Some(decision) => Some(Reason::from(decision.reason()).to_string()),
-                None => Some("its labels changed".to_owned()),
+                Some(decision) => Some(Reason::from(decision.reason())),
+                None => Some(no_longer_claimed(index, id)),
             }
         };
-        ids.iter().map(reason).collect()
+        changes.iter().map(reason).collect()
     }
 }
 

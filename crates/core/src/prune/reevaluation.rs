@@ -1,0 +1,161 @@
+//! Re-evaluation of planned deletions on a newer reading of the cluster, right before they are sent
+//! (docs/reference/ownership.md 8, rule 7).
+//!
+//! The rules of the plan apply again to the object itself. In addition, its cascade may contain only what the plan deletes
+//! too, and nothing that an earlier step did not delete.
+
+use std::collections::{HashMap, HashSet};
+
+use super::candidates::reason_to_stay;
+use crate::kubernetes::deletion::cascade::Cascade;
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::Index;
+use crate::plan::outcome::DeletionResult;
+use crate::plan::{Change, Plan, Reason, ReasonCode};
+
+/// Applies the rules of a plan again to some of its roots, without their cascades. Returns the reason to keep each of them,
+/// or `None` to delete it.
+pub type Reevaluate<'a> = dyn Fn(&Index<'_>, &[&Change]) -> Vec<Option<Reason>> + 'a;
+
+/// A plan that is being executed, and the results so far.
+pub struct Reevaluation<'p> {
+    /// Uids of all objects that the plan deletes, cascades included.
+    planned: HashSet<&'p str>,
+    /// Deletions in an object's own right.
+    roots: HashMap<&'p ObjectId, &'p Change>,
+    /// Roots that have ended, true for those that are gone or terminating.
+    ended: HashMap<&'p ObjectId, bool>,
+    /// Gaps that the user has seen in the plan.
+    gaps: &'p [Gap],
+    evaluate: &'p Reevaluate<'p>,
+}
+
+impl<'p> Reevaluation<'p> {
+    /// Begins the execution of a plan.
+    pub fn new(plan: &'p Plan, evaluate: &'p Reevaluate<'p>) -> Self {
+        Self {
+            planned: plan.deletions().map(|change| change.object.uid.as_str()).collect(),
+            roots: plan.roots().map(|change| (&change.object.id, change)).collect(),
+            ended: HashMap::new(),
+            gaps: plan.gaps(),
+            evaluate,
+        }
+    }
+
+    /// Records the result of a root.
+    pub fn end(&mut self, change: &'p Change, result: &DeletionResult) {
+        self.ended.insert(&change.object.id, result.is_deletion());
+    }
+
+    /// Returns the first gap of a reading that the plan did not have.
+    pub fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
+        let is_known =
+            |gap: &Gap| self.gaps.iter().any(|known| known.subject == gap.subject && known.namespace == gap.namespace);
+        snapshot.gaps.iter().find(|gap| !is_known(gap))
+    }
+
+    /// Returns the reason to keep each of these roots, or `None` to delete it.
+    pub fn reasons_to_keep(&self, snapshot: &Snapshot, roots: &[&Change]) -> Vec<Option<Reason>> {
+        if let Some(gap) = self.new_gap(snapshot) {
+            let reason = not_read(format!("{}: {}", gap.subject, gap.message));
+            return vec![Some(reason); roots.len()];
+        }
+        let index = Index::build(snapshot);
+        let cascade = Cascade::new(snapshot);
+        let own = (self.evaluate)(&index, roots);
+        let pending = self.reasons_of_pending(&index, &cascade, roots);
+        let reason = |(change, own): (&&Change, Option<Reason>)| {
+            let object = match snapshot.object(&change.object.id) {
+                Some(object) if *object.uid == *change.object.uid => object,
+                _ => return Some(replaced()),
+            };
+            own.or_else(|| self.cascade_reason(&index, &cascade, object, &pending))
+        };
+        roots.iter().zip(own).map(reason).collect()
+    }
+
+    /// Evaluates the roots that have not ended and that a cascade of `roots` contains.
+    fn reasons_of_pending(
+        &self,
+        index: &Index<'_>,
+        cascade: &Cascade<'_>,
+        roots: &[&Change],
+    ) -> HashMap<&'p ObjectId, Reason> {
+        let objects = roots.iter().filter_map(|change| index.snapshot().object(&change.object.id));
+        let cascaded = objects.flat_map(|object| cascade.closure([object]));
+        let ids: HashSet<&ObjectId> = cascaded.map(|cascaded| &cascaded.object.id).collect();
+        let pending: Vec<&'p Change> = ids
+            .into_iter()
+            .filter_map(|id| self.roots.get(id))
+            .filter(|change| !self.ended.contains_key(&change.object.id))
+            .copied()
+            .collect();
+        if pending.is_empty() {
+            return HashMap::new();
+        }
+        let reasons = (self.evaluate)(index, &pending);
+        let rows = pending.into_iter().zip(reasons);
+        rows.filter_map(|(change, reason)| Some((&change.object.id, reason?))).collect()
+    }
+
+    /// Returns the reason to keep a root because of what Kubernetes would delete with it.
+    fn cascade_reason(
+        &self,
+        index: &Index<'_>,
+        cascade: &Cascade<'_>,
+        root: &ObjectMetadata,
+        pending: &HashMap<&'p ObjectId, Reason>,
+    ) -> Option<Reason> {
+        if let Some(detail) = cascade.unlisted_content(root) {
+            return Some(Reason::new(ReasonCode::Cascade, detail));
+        }
+        let Some(root) = index.snapshot().object(&root.id) else { return Some(replaced()) };
+        cascade.closure([root]).iter().find_map(|cascaded| {
+            let why = self.reason_to_stay(index, cascaded.object, pending)?;
+            Some(Reason::new(ReasonCode::Cascade, format!("it would also delete {}, {why}", cascaded.object.id)))
+        })
+    }
+
+    fn reason_to_stay(
+        &self,
+        index: &Index<'_>,
+        object: &ObjectMetadata,
+        pending: &HashMap<&'p ObjectId, Reason>,
+    ) -> Option<String> {
+        if !self.planned.contains(&*object.uid) {
+            return Some("which the plan does not delete".to_owned());
+        }
+        if self.ended.get(&object.id) == Some(&false) {
+            return Some("which was not deleted before".to_owned());
+        }
+        if let Some(reason) = pending.get(&object.id) {
+            return Some(format!("which stays: {reason}"));
+        }
+        reason_to_stay(index, object, &|id| self.roots.contains_key(id))
+    }
+}
+
+/// Returns the reason to keep an object that could not be judged again.
+pub fn not_read(detail: impl Into<String>) -> Reason {
+    Reason::new(ReasonCode::NotRead, detail)
+}
+
+/// Returns the reason to keep an object that has the name of a planned one.
+pub fn replaced() -> Reason {
+    Reason::new(ReasonCode::Replaced, "another object has taken its name")
+}
+
+/// Returns the reason to keep an object that changed in each of so many attempts.
+pub fn unsettled(attempts: usize) -> Reason {
+    Reason::new(ReasonCode::Unsettled, format!("it changed {attempts} times while it was being deleted"))
+}
+
+/// Returns the reason to keep an object that is not leaked or orphaned any more, or no member of its set.
+pub(crate) fn no_longer_claimed(index: &Index<'_>, id: &ObjectId) -> Reason {
+    match index.recorded_by(id).first() {
+        Some(owner) => Reason::new(ReasonCode::Recorded, format!("{owner} lists it")),
+        None => Reason::new(ReasonCode::Unclaimed, "no owner claims it any more"),
+    }
+}
