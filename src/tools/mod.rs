@@ -1,6 +1,8 @@
 //! Programs and files on this machine: git, kustomize, qbec, working trees, manifests, snapshot and plan files.
 
+pub mod backup;
 pub mod git;
+pub mod journal;
 pub mod kustomize;
 pub mod manifests;
 pub mod plan_file;

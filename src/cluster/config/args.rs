@@ -84,6 +84,9 @@ pub struct ConnectionArgs {
         default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true
     )]
     pub disable_compression: bool,
+    /// Name of the program in the User-Agent; that of suspensions when absent.
+    #[arg(skip)]
+    pub agent: Option<&'static str>,
 }
 
 impl ConnectionArgs {

@@ -17,6 +17,7 @@ use super::overrides::{check_token, check_user, override_cluster, override_user,
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
 use crate::error::{Error, Result};
 use gitops_core::flux::suspension::FIELD_MANAGER;
+use gitops_core::text::sha256;
 
 /// Time limit for connecting, TLS included: a server that is down is reported within 5 seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
@@ -30,6 +31,10 @@ pub(crate) struct Connection {
     pub(crate) namespace: String,
     pub(crate) namespace_given: bool,
     pub(crate) host: String,
+    /// Name of the context; empty without one.
+    pub(crate) context: String,
+    /// SHA-256 of the certificate authority; empty for those of the system.
+    pub(crate) certificate_authority: String,
     /// `true` if the server is on this machine and no proxy is used.
     pub(crate) on_loopback: bool,
 }
@@ -73,13 +78,23 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
         on_loopback || args.disable_compression || selected.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
     config.auth_info = selected.user;
-    config.headers = vec![(header::USER_AGENT, user_agent())];
+    config.headers = vec![(header::USER_AGENT, user_agent(args.agent.unwrap_or(FIELD_MANAGER)))];
     config.connect_timeout = Some(connect_timeout(args));
     // retry.rs retries. kube's `read_timeout` would end idle watches, so the request timeout is applied per request.
     config.default_retry = false;
+    let certificate_authority = config.root_cert.as_ref().map(|found| sha256(&found.concat())).unwrap_or_default();
     let client = client::build(config).map_err(|error| invalid_config(&error))?;
     let server = server.to_string().trim_end_matches('/').to_owned();
-    Ok(Connection { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
+    Ok(Connection {
+        client,
+        server,
+        namespace,
+        namespace_given: namespace_flag.is_some(),
+        host,
+        context: selected.context_name,
+        certificate_authority,
+        on_loopback,
+    })
 }
 
 /// Rejects namespaces that are not one segment of a URL path.
@@ -152,7 +167,7 @@ fn connect_timeout(args: &ConnectionArgs) -> Duration {
 
 /// Returns the User-Agent. It must not begin with `kubectl`: the server derives the field manager of requests without one
 /// from it, and kustomize-controller reverts changes of managers with that prefix (docs/reference/kubectl-plugin.md 6.6).
-fn user_agent() -> HeaderValue {
+fn user_agent(agent: &'static str) -> HeaderValue {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let os = if os == "macos" { "darwin" } else { os };
     let arch = match arch {
@@ -160,8 +175,8 @@ fn user_agent() -> HeaderValue {
         "aarch64" => "arm64",
         other => other,
     };
-    let text = format!("{FIELD_MANAGER}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(FIELD_MANAGER))
+    let text = format!("{agent}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(agent))
 }
 
 /// Returns an error for a configuration that kube rejects. kube's messages do not contain secrets.

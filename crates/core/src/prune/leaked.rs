@@ -10,11 +10,8 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
-use crate::plan::grave::AllowedKinds;
+use crate::plan::grave::{AllowedKinds, is_protected_namespace};
 use crate::plan::{Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
-
-/// Namespaces that are never deleted.
-pub const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
 /// Selection and permissions given by the user.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +103,7 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
             return Some(Reason::new(ReasonCode::OwnerElsewhere, detail));
         }
     }
-    if object.id.is("", "Namespace") && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+    if is_protected_namespace(&object.id) {
         return Some(ReasonCode::ProtectedNamespace.into());
     }
     options.allowed.missing_for(&object.id).map(|kind| Reason::new(ReasonCode::NotAllowed, kind.name()))
@@ -122,11 +119,14 @@ pub fn reevaluate(index: &Index<'_>, change: &Change, options: &PruneOptions) ->
     };
     match decision {
         LeakDecision::Keep(reason) => Some(reason),
-        LeakDecision::Delete(reason) if reason.code == change.reason.code && change.owner.as_ref() == Some(&claim.owner) => {
+        LeakDecision::Delete(reason)
+            if reason.code == change.reason.code && change.owner.as_ref() == Some(&claim.owner) =>
+        {
             None
         }
         LeakDecision::Delete(reason) => {
-            let detail = format!("it was {} when the plan was made; now it is {reason}, by {}", change.reason, claim.owner);
+            let detail =
+                format!("it was {} when the plan was made; now it is {reason}, by {}", change.reason, claim.owner);
             Some(Reason::new(ReasonCode::OwnerChanged, detail))
         }
     }

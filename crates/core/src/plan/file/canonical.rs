@@ -4,26 +4,25 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use sha2::{Digest, Sha256};
 
-use crate::text::hex;
+use crate::text::sha256;
 
 /// Parses JSON and rejects objects that have a key twice, which readers understand differently.
-pub fn parse(text: &[u8]) -> Result<Value, String> {
+pub(super) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice::<UniqueKeys>(text).map(|value| value.0).map_err(|error| error.to_string())
 }
 
 /// Returns the canonical text: UTF-8, no white space, keys sorted by their bytes, numbers as they are, and no escape that
 /// JSON does not require.
-pub fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     let mut text = String::new();
     write(value, &mut text);
     text
 }
 
 /// Returns the SHA-256 of the canonical text, as `sha256:` and hexadecimal digits.
-pub fn digest(value: &Value) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(text(value))))
+pub(super) fn digest(value: &Value) -> String {
+    sha256(text(value).as_bytes())
 }
 
 fn write(value: &Value, text: &mut String) {
