@@ -3,6 +3,7 @@
 mod connection;
 mod inventory;
 mod plan;
+mod plan_files;
 mod prune;
 mod source_artifact;
 mod suspension;
