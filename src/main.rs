@@ -7,6 +7,7 @@ use kubectl_gitops::error::{Error, Result};
 use kubectl_gitops::exit::ExitCode;
 use kubectl_gitops::output::sanitize;
 use kubectl_gitops::output::terminal::Terminal;
+use kubectl_gitops::tools::sandbox;
 use kubectl_gitops::usage::{self, Rejection};
 use tokio::runtime::Runtime;
 
@@ -15,6 +16,9 @@ const KUBECTL_PREFIXES: [&str; 4] =
     ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
 
 fn main() -> std::process::ExitCode {
+    if let Some(failed) = sandbox::launcher::enter() {
+        return failed;
+    }
     if let Some(answer) = commands::completion::called_by_name() {
         return finish(&mut Terminal::process(), answer);
     }

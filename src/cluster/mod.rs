@@ -9,12 +9,13 @@ mod read;
 mod write;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::http::{Request, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::error::Result;
 use config::args::ConnectionArgs;
@@ -89,6 +90,20 @@ impl Cluster {
         })
     }
 
+    /// Returns the cluster that an existing client is connected to. `server` names it in messages and plans.
+    pub fn with_client(client: kube::Client, server: &str) -> Self {
+        Self {
+            namespace: client.default_namespace().to_owned(),
+            client,
+            server: server.to_owned(),
+            namespace_given: false,
+            request_timeout: None,
+            host: server.to_owned(),
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
+            warnings: Arc::default(),
+        }
+    }
+
     /// Sends a GET with `accept` as the Accept header. Fails as [`Cluster::send`].
     pub async fn get(&self, path_and_query: &str, accept: &str) -> Result<Response, Failure> {
         let request = Request::get(path_and_query).header(header::ACCEPT, accept).body(vec![]);
@@ -136,7 +151,7 @@ impl Cluster {
         let exchange = self.exchange(request);
         match deadline {
             None => exchange.await,
-            Some((limit, end)) => tokio::time::timeout_at(end.into(), exchange)
+            Some((limit, end)) => tokio::time::timeout_at(end, exchange)
                 .await
                 .unwrap_or_else(|_| Err(Failure::of_timeout(&self.host, limit))),
         }

@@ -65,7 +65,12 @@ fn cells(action: &str, [namespace, kind, name]: [&str; 3], owner: &str, reason: 
     vec![action.to_owned(), namespace.to_owned(), kind.to_owned(), name.to_owned(), owner.to_owned(), reason]
 }
 
-/// Returns the rows of contested objects, blocked owners, gaps and alarms.
+/// Returns the owners that apply nothing and those whose outcome is not known, each with its word.
+pub(super) fn owners_in_doubt(plan: &Plan) -> [(&'static str, Vec<&OwnerOutcome>); 2] {
+    [("blocked", plan.blocked_owners().collect()), ("unknown", plan.unknown_owners().collect())]
+}
+
+/// Returns the rows of contested objects, blocked and unknown owners, gaps and alarms.
 fn notes(plan: &Plan) -> Vec<Vec<String>> {
     let mut rows = vec![];
     for Contested { object: id, owners } in plan.contested() {
@@ -73,8 +78,10 @@ fn notes(plan: &Plan) -> Vec<Vec<String>> {
         let reason = "each owner undoes what the others do".to_owned();
         rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason));
     }
-    for OwnerOutcome { owner: id, reason, .. } in plan.blocked_owners() {
-        rows.push(cells("blocked", [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+    for (what, owners) in owners_in_doubt(plan) {
+        for OwnerOutcome { owner: id, reason, .. } in owners {
+            rows.push(cells(what, [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+        }
     }
     for Gap { subject, namespace, message, .. } in plan.gaps() {
         let namespace = namespace.as_deref().unwrap_or_default();
@@ -124,7 +131,7 @@ fn permitting_flag(change: &Change) -> Option<String> {
     }
 }
 
-/// Returns one line with the counts of a plan, its blocked owners, and its completeness.
+/// Returns one line with the counts of a plan, its blocked and unknown owners, and its completeness.
 pub fn summary(plan: &Plan) -> String {
     let summary = plan.summary();
     let counts = [
@@ -137,15 +144,16 @@ pub fn summary(plan: &Plan) -> String {
     ];
     let counts: Vec<String> =
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
-    let blocked: Vec<String> =
-        plan.blocked_owners().map(|row| format!("{}: {}", row.owner, blocked_reason(row))).collect();
+    let in_doubt = owners_in_doubt(plan);
     let mut text = match counts.is_empty() {
-        true if plan.is_complete() && blocked.is_empty() => "nothing to prune".to_owned(),
-        true => "no deletions".to_owned(),
+        true if plan.is_complete() && in_doubt[0].1.is_empty() => "nothing to prune".to_owned(),
+        true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
+        true => "no known deletions".to_owned(),
         false => counts.join(", "),
     };
-    if !blocked.is_empty() {
-        text += &format!("; {} blocked: {}", pluralize(blocked.len(), "owner"), join_limited(blocked, NAMED));
+    for (what, owners) in in_doubt.iter().filter(|(_, owners)| !owners.is_empty()) {
+        let named = owners.iter().map(|row| format!("{}: {}", row.owner, owner_reason(row)));
+        text += &format!("; {} {what}: {}", pluralize(owners.len(), "owner"), join_limited(named, NAMED));
     }
     if !plan.is_complete() {
         text += "; the plan is incomplete";
@@ -153,8 +161,8 @@ pub fn summary(plan: &Plan) -> String {
     one_line(&text).into_owned()
 }
 
-/// Returns why an owner is blocked: the detail of the reason, or else its code.
-pub(super) fn blocked_reason(row: &OwnerOutcome) -> String {
+/// Returns why an owner has its outcome: the detail of the reason, or else its code.
+pub(super) fn owner_reason(row: &OwnerOutcome) -> String {
     if row.reason.detail.is_empty() { row.reason.code.to_string() } else { row.reason.detail.clone() }
 }
 

@@ -6,29 +6,40 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::Value;
-use tempfile::TempDir;
 
+use super::program::Program;
+use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
 use crate::error::{Error, Result};
-use gitops_core::flux::build::Run;
-use gitops_core::flux::build::references;
+use gitops_core::flux::build::redact::redact_urls;
+use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
+use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::plan::ReasonCode;
 
 /// Default time limit of one run; remote bases need the network.
 const LIMIT: Duration = Duration::from_secs(60);
+/// Time limit of printing the version.
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+/// Output of a run, or the reason why it has none.
+pub type BuildOutput = std::result::Result<String, BuildFailure>;
 
 /// A kustomize program, with a cache of its outputs on disk.
 #[derive(Clone, Debug)]
 pub struct Kustomize {
     program: PathBuf,
+    /// Working trees, which must not supply the program.
+    trees: Vec<PathBuf>,
     standalone: bool,
     cache: Option<PathBuf>,
     limit: Duration,
+    sandbox: Sandbox,
+    allows_remote_bases: bool,
 }
 
 impl Kustomize {
@@ -39,7 +50,27 @@ impl Kustomize {
         let program = program.map_or_else(|| PathBuf::from("kubectl"), Path::to_path_buf);
         let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let cache = cache_directory().map(|directory| directory.join("kubectl-gitops"));
-        Self { program, standalone: name.starts_with("kustomize"), cache, limit: LIMIT }
+        Self {
+            program,
+            trees: Vec::new(),
+            standalone: name.starts_with("kustomize"),
+            cache,
+            limit: LIMIT,
+            sandbox: Sandbox::of_this_process(),
+            allows_remote_bases: false,
+        }
+    }
+
+    /// Names the working trees that are built. A program in one of them is not looked for in `PATH`.
+    #[must_use]
+    pub fn of_trees(self, trees: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { trees: trees.into_iter().collect(), ..self }
+    }
+
+    /// Sets the way in which builds are restricted.
+    #[must_use]
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
     }
 
     #[must_use]
@@ -53,46 +84,57 @@ impl Kustomize {
         Self { limit, ..self }
     }
 
+    /// Permits builds that fetch remote bases.
+    #[must_use]
+    pub fn with_remote_bases(self, allows_remote_bases: bool) -> Self {
+        Self { allows_remote_bases, ..self }
+    }
+
     /// Returns the version of kustomize; part of every cache key.
     ///
     /// Fails when the program cannot be run.
     pub async fn version(&self) -> Result<String> {
-        let mut command = tokio::process::Command::new(&self.program);
-        if self.standalone {
-            command.arg("version");
-        } else {
-            command.args(["version", "--client", "-o", "json"]);
-        }
-        command.stdin(Stdio::null()).kill_on_drop(true);
+        let (program, directories) = (self.find()?, PrivateDirectories::new()?);
+        let arguments: &[&str] = if self.standalone { &["version"] } else { &["version", "--client", "-o", "json"] };
+        let job = Job {
+            program: &program,
+            arguments: arguments.iter().map(Into::into).collect(),
+            environment: &Environment::empty(&directories),
+            rules: &self.rules(&program)?.reading(&directories.home()),
+            limits: &Limits::of_build(VERSION_LIMIT),
+        };
         let name = self.program.display();
-        let output = tokio::time::timeout(Duration::from_secs(10), command.output())
-            .await
-            .map_err(|_| Error::failed(format!("{name} did not print its version within 10 s")))?
-            .map_err(|error| self.cannot_run(&error))?;
+        let output = self.sandbox.run(job).await.map_err(|failure| self.cannot_run(failure))?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        if self.standalone {
+        if self.standalone && output.status.success() {
             return Ok(text);
         }
         let version: Value = serde_json::from_str(&text).unwrap_or_default();
         version.get("kustomizeVersion").and_then(Value::as_str).map(str::to_owned).ok_or_else(|| {
-            Error::failed(format!("{name} does not print its kustomize version"))
-                .hint("kubectl 1.25 or newer is needed, or a kustomize program with --kustomize")
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.lines().find(|line| !line.trim().is_empty()).map(|line| format!(": {line}"));
+            let error =
+                Error::failed(format!("{name} does not print its kustomize version{}", said.unwrap_or_default()));
+            error.hint(match output.status.success() {
+                true => "kubectl 1.25 or newer is needed, or a kustomize program with --kustomize",
+                false => "name the program itself with --kustomize: a wrapper may need files that the sandbox hides",
+            })
         })
     }
 
-    /// Runs the builds, `parallel` at a time. Returns the output or kustomize's error message of each, by key.
+    /// Runs the builds, `parallel` at a time. Returns the output or the failure of each, by key.
     ///
-    /// Fails when the program cannot be started or the artifact cannot be written to the temporary directory.
+    /// Fails when the artifact cannot be written to the temporary directory.
     pub async fn run_all(
         &self,
-        version: &str,
+        versions: &KustomizeVersions,
         runs: impl IntoIterator<Item = Run>,
         parallel: usize,
-    ) -> Result<Vec<(String, Result<String, String>)>> {
+    ) -> Result<Vec<(String, BuildOutput)>> {
         let mut answers = Vec::new();
         let mut groups: BTreeMap<String, Vec<Run>> = BTreeMap::new();
         for run in runs {
-            match self.cached(version, &run.key) {
+            match self.cached(&versions.program, &run.key) {
                 Some(output) => answers.push((run.key, Ok(output))),
                 None => groups.entry(run.artifact.digest().to_owned()).or_default().push(run),
             }
@@ -104,7 +146,7 @@ impl Kustomize {
             let queue = Arc::new(std::sync::Mutex::new(group));
             let mut tasks = futures::stream::FuturesUnordered::new();
             for _ in 0..workers {
-                tasks.push(self.work(version, &artifact, queue.clone()));
+                tasks.push(self.work(versions, &artifact, queue.clone()));
             }
             while let Some(done) = tasks.next().await {
                 answers.extend(done?);
@@ -113,70 +155,131 @@ impl Kustomize {
         Ok(answers)
     }
 
+    /// Writes a copy of an artifact. A build without remote bases reads nothing else, and has no network.
+    fn copy(&self, artifact: &Artifact) -> Result<ArtifactCopy> {
+        let (program, directories) = (self.find()?, PrivateDirectories::new()?);
+        let root = directories.root().join("artifact");
+        let copy_files = || -> std::io::Result<()> {
+            std::fs::create_dir(&root)?;
+            for directory in artifact.directories() {
+                std::fs::create_dir_all(root.join(directory))?;
+            }
+            artifact.files().try_for_each(|(file, content)| std::fs::write(root.join(file), content))
+        };
+        copy_files()
+            .map_err(|error| Error::failed(format!("cannot write the artifact to {}: {error}", root.display())))?;
+        let environment = Environment::empty(&directories);
+        let rules = self.rules(&program)?.reading(&directories.home()).reading(&root);
+        let trees: Vec<&Path> = self.trees.iter().map(PathBuf::as_path).collect();
+        let fetching = Access {
+            environment: environment.clone().fetching(&trees),
+            rules: rules.clone().fetching().writing(&directories.tmp()),
+        };
+        let offline = Access { environment, rules };
+        Ok(ArtifactCopy { root, program, offline, fetching, _directories: directories })
+    }
+
     async fn work(
         &self,
-        version: &str,
+        versions: &KustomizeVersions,
         artifact: &Artifact,
         queue: Arc<std::sync::Mutex<Vec<Run>>>,
-    ) -> Result<Vec<(String, Result<String, String>)>> {
-        let copy = ArtifactCopy::new(artifact)?;
+    ) -> Result<Vec<(String, BuildOutput)>> {
+        let copy = self.copy(artifact)?;
         let mut answers = Vec::new();
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match references::remote_references(artifact, &run.generated) {
-                Err(refused) => Err(refused.to_string()),
-                Ok(remote) => {
-                    let output = self.run_one(&copy, artifact, &run, &remote).await?;
-                    // The content behind a URL can change, and the key of the cache does not cover it.
-                    if remote.is_empty()
-                        && let Ok(output) = &output
-                    {
-                        self.store(version, &run.key, output);
-                    }
-                    output
-                }
+            let output = match run.remote.first().filter(|_| !self.allows_remote_bases) {
+                Some(url) => Err(remote_base_refused(url)),
+                None => self.run_one(versions, &copy, artifact, &run).await?,
             };
+            // The content behind a URL can change, and the key of the cache does not cover it.
+            if run.remote.is_empty()
+                && let Ok(output) = &output
+            {
+                self.store(&versions.program, &run.key, output);
+            }
             answers.push((run.key, output));
         }
     }
 
     async fn run_one(
         &self,
+        versions: &KustomizeVersions,
         copy: &ArtifactCopy,
         artifact: &Artifact,
         run: &Run,
-        remote: &[String],
-    ) -> Result<Result<String, String>> {
+    ) -> Result<BuildOutput> {
         copy.write(&run.generated.file, run.generated.content.to_string().as_bytes())?;
         let directory = copy.root.join(&run.generated.directory);
-        let mut command = tokio::process::Command::new(&self.program);
-        command.arg(if self.standalone { "build" } else { "kustomize" }).arg(&directory);
-        command.args(["--load-restrictor", "LoadRestrictionsNone"]);
-        command.env_remove("KUSTOMIZE_ENABLE_MANAGEDBY_LABEL").env("GIT_TERMINAL_PROMPT", "0");
-        // git has transports that run a program.
-        command.env("GIT_ALLOW_PROTOCOL", "https:ssh");
-        command.stdin(Stdio::null()).kill_on_drop(true);
-        let output = tokio::time::timeout(self.limit, command.output()).await;
+        let build = if self.standalone { "build" } else { "kustomize" };
+        let access = if run.remote.is_empty() { &copy.offline } else { &copy.fetching };
+        let job = Job {
+            program: &copy.program,
+            arguments: vec![build.into(), directory.into(), "--load-restrictor".into(), "LoadRestrictionsNone".into()],
+            environment: &access.environment,
+            rules: &access.rules,
+            limits: &Limits::of_build(self.limit),
+        };
+        let output = self.sandbox.run(job).await;
         match artifact.file(&run.generated.file) {
             Some(original) => copy.write(&run.generated.file, original)?,
             None => copy.remove(&run.generated.file)?,
         }
-        let Ok(output) = output else {
-            let fetching = if remote.is_empty() { String::new() } else { format!(", fetching {}", remote.join(", ")) };
-            return Ok(Err(format!("kustomize did not finish within {} s{fetching}", self.limit.as_secs())));
+        let output = match output {
+            Ok(output) => output,
+            Err(failure) => return Ok(Err(self.interrupted(failure, &run.remote))),
         };
-        let output = output.map_err(|error| self.cannot_run(&error))?;
         if output.status.success() {
-            return Ok(Ok(String::from_utf8_lossy(&output.stdout).into_owned()));
+            return Ok(String::from_utf8(output.stdout).map_err(|_| {
+                BuildFailure::unknown(ReasonCode::ManifestUnreadable, "the output of kustomize is not UTF-8")
+            }));
         }
         let message = String::from_utf8_lossy(&output.stderr).replace(&*copy.root.to_string_lossy(), "");
-        Ok(Err(message.trim().trim_start_matches("error: ").trim_start_matches("Error: ").to_owned()))
+        let message = message.trim().trim_start_matches("error: ").trim_start_matches("Error: ");
+        let exit = KustomizeExit { code: output.status.code(), message, fetches: !run.remote.is_empty() };
+        Ok(Err(exit.failure(versions)))
     }
 
-    fn cannot_run(&self, error: &std::io::Error) -> Error {
-        Error::failed(format!("cannot run {}: {error}", self.program.display()))
-            .hint("install kubectl, or name a kustomize program with --kustomize")
+    /// Returns the failure of a build that gave no answer.
+    fn interrupted(&self, failure: Failure, remote: &[String]) -> BuildFailure {
+        let code = match failure {
+            Failure::Time(_) => ReasonCode::BuildTimeout,
+            Failure::Signal(_) => ReasonCode::BuildCrashed,
+            _ => ReasonCode::BuildInterrupted,
+        };
+        let mut detail = match failure {
+            Failure::Start(_) | Failure::Sandbox(_) => self.cannot_run(failure).message,
+            failure => format!("kustomize {failure}"),
+        };
+        if !remote.is_empty() {
+            detail += &format!(", fetching {}", redact_urls(&remote.join(", ")));
+        }
+        BuildFailure::unknown(code, detail)
+    }
+
+    /// Returns the program by its absolute path.
+    fn find(&self) -> Result<Program> {
+        let trees: Vec<&Path> = self.trees.iter().map(PathBuf::as_path).collect();
+        Program::find(&self.program, &trees).map_err(|error| match error.hint {
+            None => error.hint("install kubectl, or name a kustomize program with --kustomize"),
+            Some(_) => error,
+        })
+    }
+
+    fn rules(&self, program: &Program) -> Result<Rules> {
+        Rules::for_program(program).map_err(|error| self.cannot_run(Failure::Start(error)))
+    }
+
+    fn cannot_run(&self, failure: Failure) -> Error {
+        let name = self.program.display();
+        match failure {
+            Failure::Start(error) => Error::failed(format!("cannot run {name}: {error}"))
+                .hint("install kubectl, or name a kustomize program with --kustomize"),
+            Failure::Sandbox(error) => Error::failed(format!("cannot run {name} in a sandbox: {error}")),
+            failure => Error::failed(format!("{name} {failure}")),
+        }
     }
 
     fn cache_file(&self, version: &str, key: &str) -> Option<PathBuf> {
@@ -194,6 +297,12 @@ impl Kustomize {
             let _ = write_private(&file, output);
         }
     }
+}
+
+fn remote_base_refused(url: &str) -> BuildFailure {
+    let detail =
+        format!("it needs the remote base {}, which is fetched only with --allow-remote-bases", redact_urls(url));
+    BuildFailure::unknown(ReasonCode::RemoteBase, detail)
 }
 
 fn cache_directory() -> Option<PathBuf> {
@@ -216,32 +325,23 @@ fn write_private(file: &Path, content: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A copy of an artifact in a temporary directory, removed on drop.
+/// A copy of an artifact in a temporary directory, removed on drop, and what a build of it may use.
 struct ArtifactCopy {
     /// Absolute path without symbolic links.
     root: PathBuf,
-    _directory: TempDir,
+    program: Program,
+    offline: Access,
+    fetching: Access,
+    _directories: PrivateDirectories,
+}
+
+/// What a build may use.
+struct Access {
+    environment: Environment,
+    rules: Rules,
 }
 
 impl ArtifactCopy {
-    fn new(artifact: &Artifact) -> Result<Self> {
-        let directory = super::temporary_directory()?;
-        let copy_files = || -> std::io::Result<PathBuf> {
-            let root = directory.path().canonicalize()?;
-            for directory in artifact.directories() {
-                std::fs::create_dir_all(root.join(directory))?;
-            }
-            for (file, content) in artifact.files() {
-                std::fs::write(root.join(file), content)?;
-            }
-            Ok(root)
-        };
-        let root = copy_files().map_err(|error| {
-            Error::failed(format!("cannot write the artifact to {}: {error}", directory.path().display()))
-        })?;
-        Ok(Self { root, _directory: directory })
-    }
-
     fn write(&self, file: &str, content: &[u8]) -> Result<()> {
         let file = self.root.join(file);
         std::fs::write(&file, content)

@@ -6,7 +6,9 @@ pub mod journal;
 pub mod kustomize;
 pub mod manifests;
 pub mod plan_file;
+pub mod program;
 pub mod qbec;
+pub mod sandbox;
 pub mod snapshot_file;
 pub mod worktree;
 

@@ -62,7 +62,8 @@ fn two_types(api: &FakeApi) {
     let core = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
         {"metadata": {"name": ""}, "versions": [{"version": "v1", "freshness": "Current",
          "resources": [resource("configmaps", "ConfigMap"), resource("secrets", "Secret")]}]}]});
-    let none = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": []});
+    let none = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
+        {"metadata": {"name": "apps"}, "versions": [{"version": "v1", "freshness": "Current"}]}]});
     let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     api.on("GET /api", [Answer::raw(200, kind, core.to_string())]);
     api.on("GET /apis", [Answer::raw(200, kind, none.to_string())]);
@@ -72,7 +73,7 @@ fn list(names: &[&str]) -> Answer {
     let items: Vec<_> =
         names.iter().map(|name| json!({"metadata": {"name": name, "namespace": "shop", "uid": name}})).collect();
     Answer::json(
-        json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": items}),
+        json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"}, "items": items}),
     )
 }
 
@@ -142,7 +143,7 @@ fn a_list_that_runs_out_of_its_revision_is_read_again_whole() {
     let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
-    let mut first = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"continue": "next"}, "items": []});
+    let mut first = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1", "continue": "next"}, "items": []});
     first["items"] = json!([{"metadata": {"name": "a", "namespace": "shop", "uid": "a"}}]);
     let expired = Answer::status(410, "Expired", "the provided continue parameter is too old");
     api.on("GET /api/v1/configmaps", [Answer::json(first), expired, list(&["a", "b"])]);
@@ -210,7 +211,7 @@ fn an_old_server_without_aggregated_discovery_is_read_group_by_group() {
         {"name": "dead.example.com", "versions": [{"groupVersion": "dead.example.com/v1", "version": "v1"}],
          "preferredVersion": {"groupVersion": "dead.example.com/v1", "version": "v1"}}]}))],
     );
-    api.on("GET /api/v1", [Answer::json(json!({"kind": "APIResourceList", "resources": [
+    api.on("GET /api/v1", [Answer::json(json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
         {"name": "configmaps", "singularName": "", "namespaced": true, "kind": "ConfigMap", "verbs": ["list", "delete"]},
         {"name": "pods/log", "singularName": "", "namespaced": true, "kind": "Pod", "verbs": ["get"]}]}))]);
     api.on("GET /apis/dead.example.com/v1", [Answer::status(503, "ServiceUnavailable", "no endpoints")]);

@@ -234,8 +234,8 @@ pub(crate) fn server() -> FakeApi {
             "verbs": ["list", "get", "patch", "delete"]});
         json!({"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Current", "resources": [resource]}]})
     };
-    let core = json!({"items": [group("", "ConfigMap", "configmaps")]});
-    let groups = json!({"items": [group(KUSTOMIZE, "Kustomization", "kustomizations"), group(SOURCE, "GitRepository", "gitrepositories")]});
+    let core = json!({"kind": "APIGroupDiscoveryList", "items": [group("", "ConfigMap", "configmaps")]});
+    let groups = json!({"kind": "APIGroupDiscoveryList", "items": [group(KUSTOMIZE, "Kustomization", "kustomizations"), group(SOURCE, "GitRepository", "gitrepositories")]});
     api.on("GET /api", [Answer::raw(200, DISCOVERY, core.to_string())]);
     api.on("GET /apis", [Answer::raw(200, DISCOVERY, groups.to_string())]);
     let web = |value: &str, version: &str| {
@@ -248,10 +248,11 @@ pub(crate) fn server() -> FakeApi {
         json!({"name": "one", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1});
     let source = json!({"metadata": {"name": "repo", "namespace": "flux-system", "uid": "s", "resourceVersion": "6", "generation": 1},
         "spec": {"url": "https://example.invalid/fleet.git", "ref": {"branch": "main"}}});
-    let list = |items: Vec<Value>| Answer::json(json!({"metadata": {}, "items": items}));
-    api.on("GET /api/v1/configmaps", [list(vec![web("old", "1")])]);
-    api.on(&format!("GET /apis/{KUSTOMIZE}/v1/kustomizations"), [list(vec![owner])]);
-    api.on(&format!("GET /apis/{SOURCE}/v1/gitrepositories"), [list(vec![source])]);
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![web("old", "1")])]);
+    let owners = Answer::list(&format!("{KUSTOMIZE}/v1"), "Kustomization", vec![owner]);
+    api.on(&format!("GET /apis/{KUSTOMIZE}/v1/kustomizations"), [owners]);
+    let sources = Answer::list(&format!("{SOURCE}/v1"), "GitRepository", vec![source]);
+    api.on(&format!("GET /apis/{SOURCE}/v1/gitrepositories"), [sources]);
     api.on("GET /api/v1/namespaces/shop/configmaps/web", [Answer::json(web("old", "1"))]);
     api.on("PATCH /api/v1/namespaces/shop/configmaps/web", [Answer::json(web("new", "1"))]);
     api

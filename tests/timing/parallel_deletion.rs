@@ -20,9 +20,13 @@ fn path(plural: &str, number: usize) -> String {
     format!("/api/v1/namespaces/shop/{plural}/x{number}")
 }
 
+fn kind_of(plural: &str) -> &'static str {
+    if plural == "secrets" { "Secret" } else { "ConfigMap" }
+}
+
 fn leaked(plural: &str, number: usize) -> Value {
     let (name, namespace) = (format!("{FLUX}/name"), format!("{FLUX}/namespace"));
-    json!({"metadata": {"name": format!("x{number}"), "namespace": "shop", "uid": format!("{plural}-{number}"),
+    json!({"apiVersion": "v1", "kind": kind_of(plural), "metadata": {"name": format!("x{number}"), "namespace": "shop", "uid": format!("{plural}-{number}"),
         "resourceVersion": "1", "labels": {&name: "apps", &namespace: "flux-system"},
         "managedFields": [{"manager": "kustomize-controller", "operation": "Apply",
             "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{name}"): {}, format!("f:{namespace}"): {}}}}}]}})
@@ -35,25 +39,24 @@ fn cluster() -> FakeApi {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
                "verbs": ["list", "delete", "get"]})
     };
-    let group = |name: &str, resources: Value| json!({"items": [{"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Current", "resources": resources}]}]});
+    let group = |name: &str, resources: Value| json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Current", "resources": resources}]}]});
     let core = group("", json!([resource("configmaps", "ConfigMap"), resource("secrets", "Secret")]));
     api.on("GET /api", [Answer::raw(200, KIND, core.to_string())]);
     let kustomizations = group(FLUX, json!([resource("kustomizations", "Kustomization")]));
     api.on("GET /apis", [Answer::raw(200, KIND, kustomizations.to_string())]);
-    let list = |items: Vec<Value>| Answer::json(json!({"metadata": {}, "items": items}));
     let entries: Vec<Value> =
         (0..900).map(|number| json!({"id": format!("shop_cm-{number}__ConfigMap"), "v": "v1"})).collect();
-    let owner = json!({"metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
+    let owner = json!({"apiVersion": format!("{FLUX}/v1"), "kind": "Kustomization", "metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
         "spec": {"prune": true},
         "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}], "inventory": {"entries": entries}}});
-    api.on(&format!("GET /apis/{FLUX}/v1/kustomizations"), [list(vec![owner.clone()])]);
+    api.on(&format!("GET /apis/{FLUX}/v1/kustomizations"), [Answer::list(&format!("{FLUX}/v1"), "Kustomization", vec![owner.clone()])]);
     api.on(&format!("GET /apis/{FLUX}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner)]);
     for plural in ["configmaps", "secrets"] {
         let all = (0..EACH).map(|number| leaked(plural, number)).collect();
-        api.on(&format!("GET /api/v1/{plural}"), [list(all)]);
+        api.on(&format!("GET /api/v1/{plural}"), [Answer::list("v1", kind_of(plural), all)]);
         for number in 0..EACH {
             let path = path(plural, number);
-            let gone = Answer::status(404, "NotFound", "not found");
+            let gone = Answer::missing(&format!("x{number}"));
             api.on(&format!("GET {path}"), [Answer::json(leaked(plural, number)).after(DELAY), gone]);
             api.on(&format!("DELETE {path}"), [accepted()]);
         }

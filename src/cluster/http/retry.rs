@@ -1,9 +1,10 @@
 //! Retry policy for a user who waits. kube's own tries 15 times, with pauses of up to 15 minutes, for all methods
 //! (docs/reference/kubectl-plugin.md 6.3).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Method;
+use tokio::time::Instant;
 
 use super::failure::Failure;
 

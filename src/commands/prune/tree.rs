@@ -18,7 +18,7 @@ use gitops_core::flux::build::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::fidelity::RecordedBuild;
 use gitops_core::flux::build::{Answers, BuildContext, Needs};
 use gitops_core::flux::kustomize_controller;
-use gitops_core::flux::kustomize_controller::{Features, KUSTOMIZE_VERSION, KustomizeController};
+use gitops_core::flux::kustomize_controller::{Features, KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
@@ -48,6 +48,9 @@ pub struct TreeArgs {
     /// Read this revision instead of the working tree
     #[arg(long, value_name = "REVISION", requires = "plan", hide_short_help = true)]
     pub rev: Option<String>,
+    /// Let builds fetch remote bases from the network
+    #[arg(long, requires = "plan", hide_short_help = true)]
+    pub allow_remote_bases: bool,
     /// Program to build with, instead of the kubectl on PATH
     #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
     pub kustomize: Option<PathBuf>,
@@ -87,13 +90,14 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let controller = controller(args, cluster.as_ref(), snapshot).await?;
-    let kustomize = Kustomize::new(args.kustomize.as_deref());
-    let version = kustomize.version().await?;
-    if !version.trim_start_matches('v').starts_with(KUSTOMIZE_VERSION) {
-        let text = format!("kustomize {version} builds here, and Flux links {KUSTOMIZE_VERSION}.x: builds may differ");
-        session.terminal.warning(&sanitize::one_line(&text));
+    let kustomize = Kustomize::new(args.kustomize.as_deref())
+        .of_trees(folders.values().cloned())
+        .with_remote_bases(args.allow_remote_bases);
+    let versions = KustomizeVersions { program: kustomize.version().await?, linked: controller.kustomize };
+    if let Some(difference) = versions.difference() {
+        session.terminal.warning(&sanitize::one_line(&format!("{difference}: builds may differ")));
     }
-    let mut runner = BuildRunner { version, kustomize, cluster, answers: Answers::default() };
+    let mut runner = BuildRunner { versions, kustomize, cluster, answers: Answers::default() };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -125,7 +129,7 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
 /// Runner of the builds that a preview asks for.
 struct BuildRunner {
     kustomize: Kustomize,
-    version: String,
+    versions: KustomizeVersions,
     cluster: Option<Cluster>,
     answers: Answers,
 }
@@ -143,7 +147,7 @@ impl BuildRunner {
 
     async fn answer(&mut self, needs: Needs) -> Result<()> {
         let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        for (key, output) in self.kustomize.run_all(&self.version, needs.runs.into_values(), parallel).await? {
+        for (key, output) in self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel).await? {
             self.answers.record_run(key, output);
         }
         for reference in needs.data {

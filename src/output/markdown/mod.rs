@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use escape::{code, fenced, text};
 
-use super::plan::{action, blocked_reason, reason, remedy, summary, warnings};
+use super::plan::{action, owner_reason, owners_in_doubt, reason, remedy, summary, warnings};
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Change, Outcome, Plan};
+use gitops_core::plan::{Change, Plan};
 use gitops_core::text::{and_more, pluralize};
 
 /// Maximum size of a comment in bytes. GitHub and GitLab accept about 64 KiB, and a job may add a line.
@@ -136,12 +136,13 @@ fn by_kind(plan: &Plan) -> String {
     if words.is_empty() { String::new() } else { format!(". Deletes: {}", words.join(", ")) }
 }
 
-/// Returns a section per owner that has rows or is blocked. The owner with most deletions is first; objects that no
+/// Returns a section per owner that has rows, is blocked, or has an unknown outcome. The owner with most deletions is first; objects that no
 /// inventory lists are last.
 fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     let mut rows: BTreeMap<Option<&OwnerId>, Vec<&'a Change>> = BTreeMap::new();
     plan.changes().iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
-    for owner in plan.owners().iter().filter(|owner| owner.outcome == Outcome::Blocked) {
+    let in_doubt = owners_in_doubt(plan);
+    for owner in in_doubt.iter().flat_map(|(_, owners)| owners) {
         rows.entry(Some(&owner.owner)).or_default();
     }
     let deletions = |rows: &[&Change]| rows.iter().filter(|change| change.is_deletion()).count();
@@ -149,15 +150,19 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((deletions(rows), rows.len()))));
     let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
         let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| code(&format!("{owner}")));
-        let (blocked, reason) = match plan.owners().iter().find(|row| Some(&row.owner) == owner) {
-            Some(row) if row.outcome == Outcome::Blocked => (", blocked", blocked_reason(row)),
-            Some(row) => ("", row.reason.detail.clone()),
-            None => ("", String::new()),
-        };
+        let doubt = in_doubt.iter().find_map(|(what, owners)| {
+            let row = owners.iter().find(|row| Some(&row.owner) == owner)?;
+            Some((format!(", {what}"), owner_reason(row)))
+        });
+        let known = || plan.owners().iter().find(|row| Some(&row.owner) == owner);
+        let (outcome, reason) = doubt.unwrap_or_else(|| {
+            let reason = known().map(|row| row.reason.detail.clone());
+            (String::new(), reason.unwrap_or_default())
+        });
         let reason = if reason.is_empty() { reason } else { format!("{}\n\n", prose(&reason)) };
         rows.sort_by_key(|change| change.action);
         let (all, deleted) = (pluralize(rows.len(), "row"), deletions(&rows));
-        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{blocked}</summary>\n\n{reason}");
+        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{outcome}</summary>\n\n{reason}");
         Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
     };
     rows.into_iter().map(section).collect()

@@ -4,7 +4,9 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
-use gitops_core::plan::{Action, Actor, Alarm, Contested, Diff, OwnerOutcome, PinnedObject, Reason, ReasonCode};
+use gitops_core::plan::{
+    Action, Actor, Alarm, Contested, Diff, Outcome, OwnerOutcome, PinnedObject, Reason, ReasonCode,
+};
 
 fn owner(name: &str) -> OwnerId {
     OwnerId {

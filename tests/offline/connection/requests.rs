@@ -120,6 +120,7 @@ async fn failures_of_the_server_read_as_kubectls() {
         message: message.to_owned(),
         continue_token: None,
         retry_after: None,
+        object: None,
     };
     use FailureKind::*;
     let rows = [

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use gitops_core::kubernetes::snapshot::ClusterIdentity;
+use gitops_core::ownership::index::Index;
 use gitops_core::plan::{Action, Actor, Change, Plan, ReasonCode};
 use insta::assert_snapshot;
 use kubectl_gitops::cluster::Execution;
@@ -24,31 +24,31 @@ pub(crate) fn cluster() -> FakeApi {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
                "verbs": ["list", "delete", "get"]})
     };
-    let groups = |name: &str, version: &str, resource: Value| json!({"items": [{"metadata": {"name": name}, "versions": [{"version": version, "freshness": "Current", "resources": [resource]}]}]});
+    let groups = |name: &str, version: &str, resource: Value| json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": name}, "versions": [{"version": version, "freshness": "Current", "resources": [resource]}]}]});
     let flux = "kustomize.toolkit.fluxcd.io";
     api.on("GET /api", [Answer::raw(200, KIND, groups("", "v1", resource("configmaps", "ConfigMap")).to_string())]);
     let kustomizations = groups(flux, "v1", resource("kustomizations", "Kustomization"));
     api.on("GET /apis", [Answer::raw(200, KIND, kustomizations.to_string())]);
-    api.on("GET /api/v1/configmaps", [items(vec![leaked("1")])]);
-    api.on(&format!("GET /apis/{flux}/v1/kustomizations"), [items(vec![owner("True")])]);
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![leaked("1")])]);
+    api.on(&format!("GET /apis/{flux}/v1/kustomizations"), [owners(vec![owner("True")])]);
     api.on(&format!("GET /apis/{flux}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner("True"))]);
     api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("1")), gone()]);
     api.on(&format!("DELETE {OBJECT}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
     api
 }
 
-fn items(items: Vec<Value>) -> Answer {
-    Answer::json(json!({"metadata": {}, "items": items}))
+fn owners(items: Vec<Value>) -> Answer {
+    Answer::list("kustomize.toolkit.fluxcd.io/v1", "Kustomization", items)
 }
 
 fn gone() -> Answer {
-    Answer::status(404, "NotFound", "not found")
+    Answer::missing("leaked")
 }
 
 fn leaked(resource_version: &str) -> Value {
     let name = "kustomize.toolkit.fluxcd.io/name";
     let namespace = "kustomize.toolkit.fluxcd.io/namespace";
-    json!({"metadata": {"name": "leaked", "namespace": "shop", "uid": "u1", "resourceVersion": resource_version,
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "leaked", "namespace": "shop", "uid": "u1", "resourceVersion": resource_version,
         "labels": {name: "apps", namespace: "flux-system"},
         "managedFields": [{"manager": "kustomize-controller", "operation": "Apply",
             "fieldsV1": {"f:metadata": {"f:labels": {format!("f:{name}"): {}, format!("f:{namespace}"): {}}}}}]}})
@@ -57,7 +57,8 @@ fn leaked(resource_version: &str) -> Value {
 fn owner(ready: &str) -> Value {
     let entries: Vec<Value> =
         (0..20).map(|number| json!({"id": format!("shop_cm-{number}__ConfigMap"), "v": "v1"})).collect();
-    json!({"metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
+    json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+        "metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
         "spec": {"prune": true},
         "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": ready}], "inventory": {"entries": entries}}})
 }
@@ -271,31 +272,32 @@ async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
         let config_map = |name: &str, version: &str, labels: Value| {
             let metadata =
                 json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": version, "labels": labels});
-            json!({ "metadata": metadata })
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
         };
         let names = ["a", "b", "c"];
-        api.on("GET /api/v1/configmaps", [items(names.map(|name| config_map(name, "1", json!({}))).to_vec())]);
+        let listed = names.map(|name| config_map(name, "1", json!({}))).to_vec();
+        api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", listed)]);
         for name in names {
             let labels = if changed && name == "b" { json!({"app": "new"}) } else { json!({}) };
             let path = format!("/api/v1/namespaces/shop/configmaps/{name}");
             // The resource version alone changes nothing that is evaluated.
-            api.on(&format!("GET {path}"), [Answer::json(config_map(name, "2", labels)), gone()]);
+            api.on(&format!("GET {path}"), [Answer::json(config_map(name, "2", labels)), Answer::missing(name)]);
             api.on(&format!("DELETE {path}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
         }
         let folder = Folder::new("deleting");
         let cluster = connect(&api, &folder, &[]).await;
-        let mut snapshot = cluster.snapshot(chrono::Utc::now()).await.unwrap();
+        let snapshot = cluster.snapshot(chrono::Utc::now()).await.unwrap();
         let mut plan = Plan::new(ClusterIdentity::default());
         let config_maps = snapshot.objects.iter().filter(|object| &*object.id.kind == "ConfigMap");
         let row = |object| Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked);
         plan.add_changes(config_maps.map(row));
         let evaluations = Cell::new(0);
-        let reevaluate = |_: &Snapshot, ids: &[&ObjectId]| {
+        let reevaluate = |_: &Index<'_>, changes: &[&Change]| {
             evaluations.set(evaluations.get() + 1);
-            vec![None; ids.len()]
+            vec![None; changes.len()]
         };
         let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
-        let result = cluster.execute(&plan, &mut snapshot, &reevaluate, &execution, &mut |_| ()).await;
+        let result = cluster.execute(&plan, &reevaluate, &execution, &mut |_| ()).await;
         assert_eq!((result.deleted(), evaluations.get()), (3, expected), "{result:?}");
         assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
     }

@@ -123,6 +123,18 @@ impl Answer {
         Self::raw(code, "application/json", fields.to_string())
     }
 
+    /// A whole list of a kind, such as `ConfigMap` of `v1`.
+    pub fn list(api_version: &str, kind: &str, items: Vec<Value>) -> Self {
+        let metadata = json!({"resourceVersion": "1"});
+        let kind = format!("{kind}List");
+        Self::json(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items}))
+    }
+
+    /// That an object does not exist.
+    pub fn missing(name: &str) -> Self {
+        Self::failure(404, json!({"reason": "NotFound", "message": "not found", "details": {"name": name}}))
+    }
+
     /// Any status, type and body.
     pub fn raw(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("Content-Type".to_owned(), content_type.to_owned())];

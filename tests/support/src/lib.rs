@@ -12,6 +12,7 @@
 //! * [`random`] gives repeatable random numbers.
 //! * [`suspension`] reads what suspensions leave in a cluster.
 //! * [`tree_plan`] plans a working tree.
+//! * [`world`] is an API server with state, an actor who changes it, and a witness.
 
 pub mod chart;
 pub mod cluster;
@@ -25,3 +26,4 @@ pub mod objects;
 pub mod random;
 pub mod suspension;
 pub mod tree_plan;
+pub mod world;

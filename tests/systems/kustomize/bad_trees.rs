@@ -101,8 +101,13 @@ impl Recording {
 
     /// What happens to `apps`, why, and what goes.
     fn plan(&self, tree: &Path) -> (String, String, Vec<String>) {
-        let run = self.source(tree, &["-o", "json"]);
-        assert_eq!(run.code, 0, "{run:?}");
+        self.plan_with(tree, &[], 0)
+    }
+
+    /// The same with more flags. An owner whose outcome is not known has exit code 5.
+    fn plan_with(&self, tree: &Path, flags: &[&str], code: i32) -> (String, String, Vec<String>) {
+        let run = self.source(tree, &[&["-o", "json"], flags].concat());
+        assert_eq!(run.code, code, "{run:?}");
         let plan: Value = serde_json::from_str(&run.stdout).unwrap();
         let owner = &plan["owners"][0];
         let text = |pointer: &str| owner.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
@@ -202,50 +207,77 @@ fn a_program_that_is_missing_too_old_or_silent_is_named() {
     error: HOME/kubectl does not print its kustomize version
     hint: kubectl 1.25 or newer is needed, or a kustomize program with --kustomize
     ");
+}
+
+#[test]
+fn a_failure_of_another_kustomize_is_a_gap() {
+    let (recording, tree) = (Recording::new(), tree(&[("apps/a.yaml", &config_map("a"))]));
+    let source = format!("--source=GitRepository/flux-system/repo={}", tree.path().display());
     let other =
         r#"case "$1" in version) echo '{"kustomizeVersion": "v5.4.2"}';; *) echo "no such thing" >&2; exit 1;; esac"#;
     let other = recording.run(&recording.folder.script("other", other), &[&source, "-o", "wide"]);
     assert_snapshot!(other, @"
-    exit code 0
+    exit code 5
     --- stdout
-    ACTION    NAMESPACE     KIND            NAME   OWNER   REASON                        BY   CAUSE   UID
-    blocked   flux-system   Kustomization   apps           build-failed: no such thing
+    ACTION    NAMESPACE     KIND            NAME                                         OWNER   REASON                                                                                                                                         BY   CAUSE   UID
+    unknown   flux-system   Kustomization   apps                                                 other-kustomize: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing; any of its 2 objects may be deleted
+    gap                                     build of kustomization/apps -n flux-system           kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
     --- stderr
-    warning: kustomize v5.4.2 builds here, and Flux links 5.8.x: builds may differ
-    no deletions; 1 owner blocked: kustomization/apps -n flux-system: no such thing
+    warning: kustomize v5.4.2 builds here, and the controller links 5.8.x: builds may differ
+    no known deletions; 1 owner unknown: kustomization/apps -n flux-system: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing; any of its 2 objects may be deleted; the plan is incomplete
+    warning: build of kustomization/apps -n flux-system could not be read: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
     ");
 }
 
 #[test]
-fn a_remote_base_without_a_network_blocks_in_bounded_time() {
+fn a_remote_base_is_a_gap_that_names_the_flag() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://user:password@{}/base.yaml?token=secret", listener.local_addr().unwrap());
+    let tree = tree(&[("apps/kustomization.yaml", &format!("resources: ['{url}']"))]);
+    let (outcome, reason, going) = Recording::new().plan_with(tree.path(), &[], 5);
+    assert_eq!((outcome.as_str(), going.len()), ("unknown", 0));
+    let port = listener.local_addr().unwrap().port().to_string();
+    assert_snapshot!(reason.replace(&port, "PORT"), @"it needs the remote base http://REDACTED@127.0.0.1:PORT/base.yaml?token=REDACTED, which is fetched only with --allow-remote-bases; any of its 2 objects may be deleted");
+    assert!(listener.accept().is_err(), "nothing was contacted");
+}
+
+#[test]
+fn a_remote_base_that_cannot_be_fetched_is_a_gap_in_bounded_time() {
     // Nobody listens at this port.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/base.yaml");
     let tree = tree(&[("apps/kustomization.yaml", &format!("resources: ['{url}']"))]);
     let start = Instant::now();
-    let (outcome, reason, going) = Recording::new().plan(tree.path());
-    assert_eq!((outcome.as_str(), going.len()), ("blocked", 0));
-    assert_snapshot!(reason.replace(&port.to_string(), "PORT"), @r#"accumulating resources: accumulation err='accumulating resources from 'http://127.0.0.1:PORT/base.yaml': Get "http://127.0.0.1:PORT/base.yaml": dial tcp 127.0.0.1:PORT: connect: connection refused': must build at directory: not a valid directory: evalsymlink failure on '/apps/http:/127.0.0.1:PORT/base.yaml' : lstat /apps/http:: no such file or directory"#);
+    let (outcome, reason, going) = Recording::new().plan_with(tree.path(), &["--allow-remote-bases"], 5);
+    assert_eq!((outcome.as_str(), going.len()), ("unknown", 0));
+    assert_snapshot!(reason.replace(&port.to_string(), "PORT"), @r#"a remote base was not fetched: accumulating resources: accumulation err='accumulating resources from 'http://127.0.0.1:PORT/base.yaml': Get "http://127.0.0.1:PORT/base.yaml": dial tcp 127.0.0.1:PORT: connect: connection refused': must build at directory: not a valid directory: evalsymlink failure on '/apps/http:/127.0.0.1:PORT/base.yaml' : lstat /apps/http:: no such file or directory; any of its 2 objects may be deleted"#);
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
 async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
-    use gitops_core::flux::build::{Run, generator};
+    use gitops_core::flux::build::{BuildFailure, Run, generator};
+    use gitops_core::flux::kustomize_controller::KustomizeVersions;
     use gitops_core::flux::source::artifact::Artifact;
     use gitops_core::flux::source::options::SourceOptions;
+    use gitops_core::plan::ReasonCode;
     let files = [("apps/kustomization.yaml", "resources: ['https://example.invalid/base.yaml']")];
     let artifact = std::sync::Arc::new(Artifact::pack(&files.into_iter().collect(), &SourceOptions::default()));
     let generated = generator::generate(&artifact, &json!({"path": "apps"}), false).unwrap();
     let folder = Folder::new("tree-input");
     let program = folder.script("kustomize", "exec sleep 600");
+    let sandbox = kubectl_gitops::tools::sandbox::Sandbox::launched_by(test_support::gitops::binary());
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
-    let kustomize = kustomize.with_limit(Duration::from_secs(1));
-    let run = Run { key: "k".to_owned(), artifact, generated };
+    let kustomize = kustomize.with_sandbox(sandbox).with_limit(Duration::from_secs(1)).with_remote_bases(true);
+    let remote = vec!["https://u:p@example.invalid/base.yaml".to_owned()];
+    let run = Run { key: "k".to_owned(), artifact, generated, remote };
+    let versions = KustomizeVersions { program: "v5.8.1".to_owned(), linked: Some("5.8") };
     let start = Instant::now();
-    let answers = kustomize.run_all("v5", [run], 1).await.unwrap();
+    let answers = kustomize.run_all(&versions, [run], 1).await.unwrap();
     let said = answers[0].1.clone().unwrap_err();
-    assert_eq!(said, "kustomize did not finish within 1 s, fetching https://example.invalid/base.yaml");
+    let expected = "kustomize did not finish within 1 s, fetching https://REDACTED@example.invalid/base.yaml";
+    assert_eq!(said, BuildFailure::unknown(ReasonCode::BuildTimeout, expected));
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 

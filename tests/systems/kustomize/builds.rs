@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gitops_core::flux::build::{self, Answers, BuildContext, Needs};
-use gitops_core::flux::kustomize_controller::Features;
+use gitops_core::flux::kustomize_controller::{Features, KustomizeVersions};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use kubectl_gitops::tools::kustomize::Kustomize;
+use kubectl_gitops::tools::sandbox::Sandbox;
 use serde_json::json;
+use test_support::gitops::binary;
 
 /// Trees whose order, names and generated parts differ.
 const TREES: [&[(&str, &str)]; 3] = [
@@ -49,9 +51,9 @@ async fn kubectl_and_kustomize_build_the_same_bytes_in_the_order_of_the_files() 
 }
 
 async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
-    let kustomize = Kustomize::new(Some(program)).without_cache();
-    let version = kustomize.version().await.unwrap();
-    assert_eq!(version.trim_start_matches("v").split('.').next(), Some("5"), "{version}");
+    let kustomize = Kustomize::new(Some(program)).without_cache().with_sandbox(Sandbox::launched_by(binary()));
+    let versions = KustomizeVersions { program: kustomize.version().await.unwrap(), linked: Some("5.8") };
+    assert_eq!(versions.difference(), None);
     let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
     let (spec, mut answers) = (KustomizationSpec::new(&json!({"path": "./"})), Answers::default());
     loop {
@@ -60,7 +62,7 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
         if let Some(built) = build::build_text(artifact, &owner, &spec, &mut context) {
             return built.unwrap();
         }
-        for (key, output) in kustomize.run_all(&version, needs.runs.into_values(), 2).await.unwrap() {
+        for (key, output) in kustomize.run_all(&versions, needs.runs.into_values(), 2).await.unwrap() {
             answers.record_run(key, output);
         }
     }

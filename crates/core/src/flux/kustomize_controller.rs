@@ -9,13 +9,14 @@ use crate::kubernetes::snapshot::Snapshot;
 
 /// Name of the controller, of its Deployment and of its field manager.
 pub const NAME: &str = "kustomize-controller";
-/// Minor version of the kustomize that Flux 2.9 links; the verification of builds shows if another one differs.
-pub const KUSTOMIZE_VERSION: &str = "5.8";
 /// Number of Kustomizations reconciled at once unless `--concurrent` is set.
 const DEFAULT_WORKERS: usize = 4;
 
 /// Major, minor and patch number.
 pub type Version = (u32, u32, u32);
+
+/// Newest version that this tool knows.
+const NEWEST: Version = (1, 9, 5);
 
 /// Rules that depend on the controller's version or its feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +31,14 @@ pub struct Features {
     pub deletion_policy: bool,
     /// An image entry of the spec replaces the file's entry as a whole.
     pub whole_images: bool,
+    /// The flag `--no-remote-bases`: a build with a remote base fails.
+    pub no_remote_bases: bool,
 }
 
 impl Default for Features {
     /// The rules of the newest version that this tool knows.
     fn default() -> Self {
-        Self::of((1, 9, 5))
+        Self::of(NEWEST)
     }
 }
 
@@ -48,6 +51,55 @@ impl Features {
             forgets_skipped: ((1, 7, 0)..(1, 8, 5)).contains(&version),
             deletion_policy: version >= (1, 5, 0),
             whole_images: version < (1, 9, 4),
+            no_remote_bases: false,
+        }
+    }
+}
+
+/// Minor version of kustomize that each minor version of the controller links, by its first release.
+///
+/// Source: docs/reference/kustomize-controller.md 9.3.
+const LINKED_KUSTOMIZE: [(u32, u32, &str); 10] = [
+    (1, 0, "5.0"),
+    (1, 1, "5.0"),
+    (1, 2, "5.3"),
+    (1, 3, "5.4"),
+    (1, 4, "5.4"),
+    (1, 5, "5.6"),
+    (1, 6, "5.6"),
+    (1, 7, "5.7"),
+    (1, 8, "5.8"),
+    (1, 9, "5.8"),
+];
+
+/// Returns the minor version of kustomize that a version of the controller links; `None` if it is not known.
+pub fn linked_kustomize((major, minor, _): Version) -> Option<&'static str> {
+    let found = LINKED_KUSTOMIZE.iter().find(|(of_major, of_minor, _)| (*of_major, *of_minor) == (major, minor));
+    found.map(|(_, _, kustomize)| *kustomize)
+}
+
+/// Versions of the kustomize that builds here and of the one in the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KustomizeVersions {
+    /// Version that the program prints, such as `v5.8.1`.
+    pub program: String,
+    /// Minor version that the controller links; `None` if it is not known.
+    pub linked: Option<&'static str>,
+}
+
+impl KustomizeVersions {
+    /// Returns how the minor versions differ, in words; `None` if they are equal.
+    pub fn difference(&self) -> Option<String> {
+        let program = &self.program;
+        let Some(linked) = self.linked else {
+            return Some(format!(
+                "kustomize {program} builds here, and it is not known which one the controller links"
+            ));
+        };
+        let own = program.trim_start_matches('v').strip_prefix(linked);
+        match own.is_some_and(|patch| patch.is_empty() || patch.starts_with('.')) {
+            true => None,
+            false => Some(format!("kustomize {program} builds here, and the controller links {linked}.x")),
         }
     }
 }
@@ -59,19 +111,21 @@ pub struct KustomizeController {
     pub features: Features,
     /// Number of Kustomizations reconciled at once.
     pub workers: usize,
+    /// Minor version of kustomize that it links; `None` if it is not known.
+    pub kustomize: Option<&'static str>,
 }
 
 impl Default for KustomizeController {
     /// The newest version with its default flags.
     fn default() -> Self {
-        Self { features: Features::default(), workers: DEFAULT_WORKERS }
+        Self::of(NEWEST)
     }
 }
 
 impl KustomizeController {
     /// Returns a controller of a version with its default flags.
     pub fn of(version: Version) -> Self {
-        Self { features: Features::of(version), workers: DEFAULT_WORKERS }
+        Self { features: Features::of(version), workers: DEFAULT_WORKERS, kustomize: linked_kustomize(version) }
     }
 
     /// Reads the tag of the image and the flags from the controller's Deployment.
@@ -89,6 +143,9 @@ impl KustomizeController {
     fn set_flag(&mut self, flag: &str) {
         if let Some(number) = flag.strip_prefix("--concurrent=").and_then(|number| number.parse().ok()) {
             self.workers = number;
+        }
+        if flag == "--no-remote-bases" || flag == "--no-remote-bases=true" {
+            self.features.no_remote_bases = true;
         }
         for gate in flag.strip_prefix("--feature-gates=").unwrap_or_default().split(',') {
             if let Some(value) = gate.trim().strip_prefix("StrictPostBuildSubstitutions=") {
@@ -144,6 +201,21 @@ mod tests {
     }
 
     #[test]
+    fn kustomize_is_the_same_up_to_the_patch_number() {
+        let difference = |program: &str, linked| KustomizeVersions { program: program.to_owned(), linked }.difference();
+        for same in ["v5.8.1", "5.8.0", "v5.8", "v5.8.1+k8s"] {
+            assert_eq!(difference(same, Some("5.8")), None, "{same}");
+        }
+        for other in ["v5.5.0", "v5.80.1", "v4.5.8", "(devel)", ""] {
+            assert!(difference(other, Some("5.8")).is_some(), "{other}");
+        }
+        assert!(difference("v5.8.1", None).unwrap().contains("not known"));
+        assert_eq!(linked_kustomize((1, 6, 1)), Some("5.6"));
+        assert_eq!(linked_kustomize((1, 10, 0)), None);
+        assert_eq!(linked_kustomize((0, 35, 1)), None);
+    }
+
+    #[test]
     fn skipped_objects_leave_the_inventory_only_from_1_7_0_to_1_8_4() {
         let forgets = |version| Features::of(version).forgets_skipped;
         assert!(!forgets((1, 6, 9)) && forgets((1, 7, 0)) && forgets((1, 8, 4)) && !forgets((1, 8, 5)));
@@ -155,11 +227,11 @@ mod tests {
         assert_eq!(image_version(image), Some((1, 8, 2)));
         let deployment = json!({"spec": {"template": {"spec": {"containers": [{
             "name": "manager", "image": image,
-            "args": ["--concurrent=20", "--feature-gates=A=true,StrictPostBuildSubstitutions=true"],
+            "args": ["--concurrent=20", "--no-remote-bases=true", "--feature-gates=A=true,StrictPostBuildSubstitutions=true"],
         }]}}}});
         let controller = KustomizeController::from_deployment(&deployment);
-        let features = Features { strict_substitution: true, ..Features::of((1, 8, 2)) };
-        assert_eq!(controller, KustomizeController { features, workers: 20 });
+        let features = Features { strict_substitution: true, no_remote_bases: true, ..Features::of((1, 8, 2)) };
+        assert_eq!(controller, KustomizeController { features, workers: 20, kustomize: Some("5.8") });
         assert!(controller.features.forgets_skipped);
         assert_eq!(KustomizeController::from_deployment(&json!({})), KustomizeController::default());
     }

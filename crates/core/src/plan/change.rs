@@ -63,6 +63,8 @@ pub enum Outcome {
     Deleted,
     /// The change does not affect it.
     Unchanged,
+    /// The effect is not known: any object in its inventory may be deleted.
+    Unknown,
 }
 
 /// Result of comparing our build of the last applied revision with the digest in `status.history`.

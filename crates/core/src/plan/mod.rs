@@ -133,6 +133,11 @@ impl Plan {
         self.owners.iter().filter(|row| row.outcome == Outcome::Blocked)
     }
 
+    /// Owners for which it is not known what they apply and prune.
+    pub fn unknown_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
+        self.owners.iter().filter(|row| row.outcome == Outcome::Unknown)
+    }
+
     /// Returns true if this plan does the same to the same object, by identity and uid.
     pub fn contains(&self, change: &Change) -> bool {
         self.changes.iter().any(|own| {

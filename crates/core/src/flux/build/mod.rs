@@ -6,11 +6,13 @@
 pub mod data;
 mod decryption;
 mod envsubst;
+pub mod failure;
 pub mod fidelity;
 pub mod generator;
 mod kustomization_file;
 mod needs;
 pub mod objects;
+pub mod redact;
 pub mod references;
 pub(crate) mod resolve_names;
 mod run;
@@ -19,5 +21,6 @@ pub(crate) mod substitute;
 pub mod undecrypted;
 mod yaml;
 
+pub use failure::{BuildFailure, KustomizeExit};
 pub use needs::{Answers, BuildContext, DataOverrides, Needs, Run};
-pub use run::{BuildError, build, build_text};
+pub use run::{build, build_text};

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::data::{DataRef, Lookup};
+use super::failure::BuildFailure;
 use super::generator::GeneratedFile;
 use super::yaml;
 use super::yaml::YamlDocument;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
+use crate::plan::ReasonCode;
 
 /// One run of kustomize over an artifact with a generated kustomization file.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct Run {
     pub artifact: Arc<Artifact>,
     /// The kustomization file to write before the run, and the directory to run in.
     pub generated: GeneratedFile,
+    /// References that kustomize fetches from the network.
+    pub remote: Vec<String>,
 }
 
 /// I/O that must be done before the builds can continue.
@@ -35,8 +39,8 @@ impl Needs {
     }
 }
 
-/// Documents of a run's output, or kustomize's message.
-type RunResult = Result<Arc<Vec<YamlDocument>>, String>;
+/// Documents of a run's output, or the reason why there are none.
+type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
 
 /// Results of the I/O so far.
 #[derive(Clone, Debug, Default)]
@@ -46,9 +50,15 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Records the output of a run, or kustomize's message if it failed.
-    pub fn record_run(&mut self, key: String, output: Result<String, String>) {
-        self.runs.insert(key, output.and_then(|text| yaml::documents(&text)).map(Arc::new));
+    /// Records the output of a run, or the reason why it has none.
+    pub fn record_run(&mut self, key: String, output: Result<String, BuildFailure>) {
+        let documents = output.and_then(|text| {
+            yaml::documents(&text).map_err(|error| {
+                let detail = format!("the output of kustomize cannot be read: {error}");
+                BuildFailure::unknown(ReasonCode::ManifestUnreadable, detail)
+            })
+        });
+        self.runs.insert(key, documents.map(Arc::new));
     }
 
     /// Records what a ConfigMap or Secret holds.

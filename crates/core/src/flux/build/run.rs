@@ -7,31 +7,21 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::generator::{GenerateError, GeneratedFile};
+use super::failure::BuildFailure;
+use super::generator::GeneratedFile;
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
+use super::redact::redact_urls;
 use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
 use super::yaml::YamlDocument;
 use super::{decryption, generator, objects, references, yaml};
+use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::plan::ReasonCode;
 
 /// Separator of documents in kustomize's output.
 const SEPARATOR: &str = "---\n";
-
-/// Reason why a build has no objects.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// `spec.path` is not a directory of the artifact: the path.
-    #[error("path {0:?} is not in the artifact")]
-    PathNotFound(String),
-    /// The build fails, in the controller as well as here.
-    #[error("{0}")]
-    Failed(String),
-    /// The kind or name of a patch is encrypted, so that kustomize cannot find its target without the keys: its file.
-    #[error("it cannot be built without the keys: the target of the patch {0} is encrypted")]
-    EncryptedPatch(String),
-}
 
 /// Builds the objects of a Kustomization; `None` if the build added to the needs of the context.
 pub fn build(
@@ -39,18 +29,20 @@ pub fn build(
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
-) -> Option<Result<Vec<BuiltObject>, BuildError>> {
+) -> Option<Result<Vec<BuiltObject>, BuildFailure>> {
     let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
         Ok(generated) => generated,
-        Err(GenerateError::PathMissing(path)) => return Some(Err(BuildError::PathNotFound(path))),
-        Err(error) => return Some(Err(BuildError::Failed(error.to_string()))),
+        Err(error) => return Some(Err(error.into())),
     };
     let output = kustomize_output(artifact, owner, spec, generated.clone(), context)?;
     let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &generated));
     let built = output.and_then(|output| read_objects(&output, spec, decrypted.as_ref()));
-    Some(built.map_err(|message| {
+    Some(built.map_err(|failure| {
         let encrypted_patch = decrypted.and_then(|macs| decryption::encrypted_patch(artifact, &macs));
-        encrypted_patch.map_or(BuildError::Failed(message), BuildError::EncryptedPatch)
+        encrypted_patch.map_or(failure, |patch| {
+            let detail = format!("it cannot be built without the keys: the target of the patch {patch} is encrypted");
+            BuildFailure::unknown(ReasonCode::Encrypted, detail)
+        })
     }))
 }
 
@@ -61,16 +53,17 @@ pub fn build_text(
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
-) -> Option<Result<String, String>> {
+) -> Option<Result<String, BuildFailure>> {
     let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
         Ok(generated) => generated,
-        Err(error) => return Some(Err(error.to_string())),
+        Err(error) => return Some(Err(error.into())),
     };
     let output = match kustomize_output(artifact, owner, spec, generated, context)? {
         Ok(output) => output,
-        Err(message) => return Some(Err(message)),
+        Err(failure) => return Some(Err(failure)),
     };
-    let texts: Result<Vec<_>, String> = output.documents.iter().map(|document| output.substituted(document)).collect();
+    let texts: Result<Vec<_>, BuildFailure> =
+        output.documents.iter().map(|document| output.substituted(document)).collect();
     match texts {
         Ok(texts) if output.variables.is_some() => {
             let substituted = Arc::new(Artifact::of_file("objects.yaml", texts.join(SEPARATOR).as_bytes()));
@@ -92,9 +85,12 @@ impl KustomizeOutput<'_> {
         self.variables.as_ref().filter(|_| !manifest_has(&document.value, SUBSTITUTE, |value| value == "disabled"))
     }
 
-    fn substituted<'d>(&self, document: &'d YamlDocument) -> Result<Cow<'d, str>, String> {
+    fn substituted<'d>(&self, document: &'d YamlDocument) -> Result<Cow<'d, str>, BuildFailure> {
         match self.variables_of(document) {
-            Some(variables) => variables.substitute(&document.text).map(Cow::Owned).map_err(|error| error.to_string()),
+            Some(variables) => {
+                let text = variables.substitute(&document.text);
+                text.map(Cow::Owned).map_err(|error| BuildFailure::proven(error.to_string()))
+            }
             None => Ok(Cow::Borrowed(&document.text)),
         }
     }
@@ -106,13 +102,17 @@ fn kustomize_output<'a>(
     spec: &KustomizationSpec,
     generated: GeneratedFile,
     context: &mut BuildContext<'a>,
-) -> Option<Result<KustomizeOutput<'a>, String>> {
+) -> Option<Result<KustomizeOutput<'a>, BuildFailure>> {
     let key = run_key(artifact, &generated);
     let documents = match context.answers.run(&key) {
         Some(Ok(documents)) => documents.as_slice(),
-        Some(Err(message)) => return Some(Err(message.clone())),
+        Some(Err(failure)) => return Some(Err(failure.clone())),
         None => {
-            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated });
+            let remote = match remote_bases(artifact, &generated, context.features) {
+                Ok(remote) => remote,
+                Err(failure) => return Some(Err(failure)),
+            };
+            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote });
             return None;
         }
     };
@@ -136,7 +136,23 @@ fn kustomize_output<'a>(
         return Some(Ok(KustomizeOutput { documents, variables: None }));
     }
     let variables = resolve_variables(spec.value(), &found, context.features.strict_substitution);
-    Some(variables.map(|variables| KustomizeOutput { documents, variables }).map_err(|error| error.to_string()))
+    Some(variables.map(|variables| KustomizeOutput { documents, variables }).map_err(BuildFailure::from))
+}
+
+/// Returns the references that kustomize fetches. Fails if kustomize must not run, or if the controller refuses them.
+fn remote_bases(
+    artifact: &Artifact,
+    generated: &GeneratedFile,
+    features: Features,
+) -> Result<Vec<String>, BuildFailure> {
+    let remote = references::remote_references(artifact, generated)?;
+    match remote.first().filter(|_| features.no_remote_bases) {
+        Some(url) => {
+            let url = redact_urls(url);
+            Err(BuildFailure::proven(format!("{url} is a remote base, and the controller runs with --no-remote-bases")))
+        }
+        None => Ok(remote),
+    }
 }
 
 /// Returns a hash of the files that a run reads, so that a change elsewhere in the tree does not repeat the run.
@@ -157,12 +173,15 @@ fn read_objects(
     output: &KustomizeOutput<'_>,
     spec: &KustomizationSpec,
     decrypted: Option<&BTreeSet<String>>,
-) -> Result<Vec<BuiltObject>, String> {
+) -> Result<Vec<BuiltObject>, BuildFailure> {
     let mut built = Vec::new();
     for document in output.documents {
         let manifest = match output.variables_of(document) {
-            Some(_) => yaml::parse_substituted(&output.substituted(document)?)
-                .map_err(|error| format!("not YAML after substitution: {error}"))?,
+            Some(_) => yaml::parse_substituted(&output.substituted(document)?).map_err(|error| {
+                // The controller reads YAML with another library, which may accept it.
+                let detail = format!("not YAML after substitution: {error}");
+                BuildFailure::unknown(ReasonCode::ManifestUnreadable, detail)
+            })?,
             None => document.value.clone(),
         };
         let undecrypted = decrypted.and_then(|macs| decryption::undecrypted_part(&document.value, macs));
@@ -170,10 +189,10 @@ fn read_objects(
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
-        return Err(format!("{} is built twice", twice.id));
+        return Err(BuildFailure::proven(format!("{} is built twice", twice.id)));
     }
     match built.iter().find(|object| decryption::is_rejected(object, spec.decrypts())) {
-        Some(secret) => Err(format!("{} is encrypted and spec.decryption is not set", secret.id)),
+        Some(secret) => Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.id))),
         None => Ok(built),
     }
 }
@@ -184,7 +203,6 @@ mod tests {
     use crate::flux::build::data::{Data, Lookup};
     use crate::flux::build::needs::{Answers, Needs};
     use crate::flux::build::undecrypted::Undecrypted;
-    use crate::flux::kustomize_controller::Features;
     use crate::flux::source::options::SourceOptions;
     use serde_json::json;
 
@@ -196,7 +214,7 @@ mod tests {
             let mut needs = Needs::default();
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
             if let Some(built) = build(&artifact, &owner, &spec, &mut context) {
-                return built.map_err(|error| error.to_string());
+                return built.map_err(|failure| failure.reason().detail.clone());
             }
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
             for reference in needs.data {

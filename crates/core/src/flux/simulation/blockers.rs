@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::Preview;
 use super::model::{NodeId, Pass, PassOutcome};
-use super::owners::owner_id;
+use super::owners::{dependency_detail, owner_id, unknown_reason};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Reason, ReasonCode};
@@ -69,6 +69,10 @@ impl Preview<'_> {
         if self.depends_on(key, spec, key) {
             let detail = format!("it depends on {name}, which depends on it");
             return Some(Blocker::certain(ReasonCode::DependencyCycle, detail));
+        }
+        if unknown_reason(node).is_some() {
+            let reason = Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&name));
+            return Some(Blocker { reason, is_certain: false });
         }
         match node.last_pass().map(|pass| &pass.outcome) {
             Some(PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. }) => {

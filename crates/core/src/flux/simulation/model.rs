@@ -78,7 +78,7 @@ pub(super) enum PassOutcome {
     },
     /// Nothing is applied or pruned.
     Blocked(Reason),
-    /// The working tree does not tell: another source, another cluster, or a missing key.
+    /// It is not known what is applied and pruned: another source, another cluster, or a build that fails here only.
     Unknown(Reason),
 }
 

@@ -1,6 +1,6 @@
 //! Outcomes of Kustomizations in a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Preview;
 use super::encrypted::encrypted_reason;
@@ -11,6 +11,7 @@ use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Fidelity, Outcome, OwnerOutcome, Reason, ReasonCode};
+use crate::text::pluralize;
 
 impl Preview<'_> {
     /// Returns the outcome of every Kustomization. One that is created and deleted by the same change is left out; one
@@ -27,26 +28,79 @@ impl Preview<'_> {
             let parents = parents.map(owner_id).collect();
             owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
         }
+        self.add_unknown_descendants(&mut owners);
         owners.into_values().collect()
     }
 
-    /// Returns a gap for each Kustomization whose objects at the new revision or with its changed spec are not known.
+    /// Returns a gap for each Kustomization with a build that is not known, or whose changed spec has another source.
     pub(super) fn unknown_builds(&self) -> Vec<Gap> {
         let mut gaps = vec![];
         for node in &self.nodes {
-            let Some(pass) = node.last_pass() else { continue };
-            let source = pass.spec.source(&node.id.key.namespace);
-            let follows_tree = !pass.spec.is_remote() && self.input.trees.contains_key(&source);
-            let is_changed = !node.id.is_new && node.passes.len() > 1;
-            let PassOutcome::Unknown(reason) = &pass.outcome else { continue };
-            if follows_tree || is_changed {
-                let changed = if follows_tree { "" } else { " with its changed spec" };
-                let subject = format!("build of {}{changed}", owner_id(&node.id.key));
-                gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: reason.detail.clone() });
-            }
+            let Some(reason) = unknown_reason(node) else { continue };
+            let changed = if follows_another_tree(&reason) { " with its changed spec" } else { "" };
+            let subject = format!("build of {}{changed}", owner_id(&node.id.key));
+            gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: reason.detail });
         }
         gaps
     }
+
+    /// Sets the outcome of owners whose parent or dependency has an unknown outcome to unknown.
+    fn add_unknown_descendants(&self, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
+        loop {
+            let unknown = owners.values().filter(|row| row.outcome == Outcome::Unknown);
+            let unknown: BTreeSet<OwnerId> = unknown.map(|row| row.owner.clone()).collect();
+            let mut is_changed = false;
+            let known = |row: &OwnerOutcome| !matches!(row.outcome, Outcome::Unknown | Outcome::Deleted);
+            for (key, row) in owners.iter_mut().filter(|(_, row)| known(row)) {
+                let parent = row.parents.iter().find(|parent| unknown.contains(parent));
+                let reason = parent.map(|parent| Reason::new(ReasonCode::ParentUnknown, parent_detail(parent)));
+                if let Some(reason) = reason.or_else(|| self.unknown_dependency(key, row, &unknown)) {
+                    (row.outcome, row.reason, is_changed) = (Outcome::Unknown, reason, true);
+                }
+            }
+            if !is_changed {
+                return;
+            }
+        }
+    }
+
+    /// Returns the reason why it is not known if an owner that waits for its dependencies applies.
+    fn unknown_dependency(
+        &self,
+        key: &NamespacedName,
+        row: &OwnerOutcome,
+        unknown: &BTreeSet<OwnerId>,
+    ) -> Option<Reason> {
+        let node = self.nodes.iter().rfind(|node| node.id.key == *key).filter(|_| row.outcome == Outcome::Applies)?;
+        let dependencies = node.last_pass()?.spec.depends_on(&key.namespace);
+        let dependency = dependencies.iter().map(owner_id).find(|dependency| unknown.contains(dependency))?;
+        Some(Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&dependency)))
+    }
+}
+
+fn parent_detail(parent: &OwnerId) -> String {
+    format!("{parent} may change or delete it, and its build is not known")
+}
+
+/// Returns the words for a dependency whose build is not known.
+pub(super) fn dependency_detail(dependency: &OwnerId) -> String {
+    format!("it depends on {dependency}, whose build is not known")
+}
+
+fn follows_another_tree(reason: &Reason) -> bool {
+    matches!(reason.code, ReasonCode::OtherSource | ReasonCode::OtherCluster)
+}
+
+/// Returns the reason why the objects of a Kustomization at the new revision or with its changed spec are not known.
+pub(super) fn unknown_reason(node: &Node) -> Option<Reason> {
+    let is_changed = !node.id.is_new && node.passes.len() > 1;
+    let mut reasons = node.passes.iter().enumerate().filter_map(|(number, pass)| {
+        let PassOutcome::Unknown(reason) = &pass.outcome else { return None };
+        let is_last_change = is_changed && number + 1 == node.passes.len();
+        let is_elsewhere = pass.spec.is_remote() || follows_another_tree(reason);
+        (is_last_change || !is_elsewhere).then_some(reason)
+    });
+    reasons.next().cloned()
 }
 
 fn node_outcome(node: &Node) -> (Outcome, Reason) {
@@ -54,6 +108,12 @@ fn node_outcome(node: &Node) -> (Outcome, Reason) {
         return (Outcome::Deleted, deletion_reason(deletion));
     }
     let Some(pass) = node.last_pass() else { return (Outcome::Unchanged, ReasonCode::Terminating.into()) };
+    if let Some(mut reason) = unknown_reason(node) {
+        if !node.inventory.is_empty() {
+            reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
+        }
+        return (Outcome::Unknown, reason);
+    }
     match &pass.outcome {
         PassOutcome::Applied(_) => match &node.unreadable_inventory {
             Some(error) => {

@@ -12,7 +12,7 @@ use super::protection::{is_never_applied, is_never_changed};
 use super::scope::{Scopes, stop_at};
 use super::{Consequences, Preview};
 use crate::flux::build;
-use crate::flux::build::{Answers, BuildContext, BuildError, DataOverrides, Needs};
+use crate::flux::build::{Answers, BuildContext, BuildFailure, DataOverrides, Needs};
 use crate::flux::kustomize_controller;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -244,14 +244,8 @@ impl Derivation<'_, '_> {
         let built = match build::build(artifact, key, spec, &mut context) {
             None => return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, "it is not built yet")),
             Some(Ok(built)) => built,
-            Some(Err(error)) => {
-                let detail = error.to_string();
-                return match error {
-                    BuildError::EncryptedPatch(_) => PassOutcome::Unknown(Reason::new(ReasonCode::Encrypted, detail)),
-                    BuildError::PathNotFound(_) => PassOutcome::Blocked(Reason::new(ReasonCode::PathNotFound, detail)),
-                    BuildError::Failed(_) => PassOutcome::Blocked(Reason::new(ReasonCode::BuildFailed, detail)),
-                };
-            }
+            Some(Err(BuildFailure::Proven(reason))) => return PassOutcome::Blocked(reason),
+            Some(Err(BuildFailure::Unknown(reason))) => return PassOutcome::Unknown(reason),
         };
         if spec.is_remote() {
             let detail = "its objects are in another cluster (spec.kubeConfig)";

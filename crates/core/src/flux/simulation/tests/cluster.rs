@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::flux::build;
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
-use crate::flux::build::{BuildContext, Run};
+use crate::flux::build::{BuildContext, BuildFailure, Run};
 use crate::flux::simulation::*;
 use crate::flux::source::options::SourceOptions;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
-use crate::plan::Action;
+use crate::plan::{Action, ReasonCode};
 use crate::testing;
 
 pub(crate) const NS: &str = "flux-system";
@@ -57,7 +57,7 @@ pub(crate) fn artifact(files: &Files) -> Arc<Artifact> {
 }
 
 /// Joins the files that a kustomization file lists, in place of kustomize.
-pub(crate) fn joined(run: &Run) -> Result<String, String> {
+pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
     let listed = run.generated.content["resources"].as_array().cloned().unwrap_or_default();
     let path = |name: &Value| {
         crate::flux::source::path::resolve(&run.generated.directory, name.as_str().unwrap_or_default())
@@ -65,7 +65,13 @@ pub(crate) fn joined(run: &Run) -> Result<String, String> {
     };
     let text = |name: &Value| String::from_utf8_lossy(run.artifact.file(&path(name)).unwrap_or_default()).into_owned();
     let text = listed.iter().map(text).collect::<Vec<_>>().join("\n---\n");
-    if text.contains("broken") { Err("broken manifest".to_owned()) } else { Ok(text) }
+    if text.contains("broken") {
+        return Err(BuildFailure::proven("broken manifest"));
+    }
+    if text.contains("crashes") {
+        return Err(BuildFailure::unknown(ReasonCode::BuildCrashed, "a signal ended kustomize"));
+    }
+    Ok(text)
 }
 
 /// A cluster in the state after Flux applied some files. Tests change it further.

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod refusals;
+mod unknown_builds;
 mod variables;
 
 use std::collections::BTreeSet;

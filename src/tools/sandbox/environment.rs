@@ -1,0 +1,137 @@
+//! The environment of a child: no variable of the user except those on a list, and empty directories.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::error::{Error, Result};
+use crate::tools::program;
+
+/// Directories of one child in a random temporary directory that only this user may read. Removed on drop.
+#[derive(Debug)]
+pub struct PrivateDirectories {
+    _directory: TempDir,
+    root: PathBuf,
+}
+
+impl PrivateDirectories {
+    /// Creates the directories. Fails if the temporary directory cannot be written.
+    pub fn new() -> Result<Self> {
+        let directory = crate::tools::temporary_directory()?;
+        let create = || {
+            let root = directory.path().canonicalize()?;
+            ["home", "tmp"].iter().try_for_each(|name| std::fs::create_dir(root.join(name)))?;
+            Ok(root)
+        };
+        let root = create().map_err(|error: std::io::Error| {
+            Error::failed(format!("cannot write to {}: {error}", directory.path().display()))
+        })?;
+        Ok(Self { _directory: directory, root })
+    }
+
+    /// Returns the directory that contains the others, without symbolic links.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the empty home directory.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// Returns the directory for temporary files.
+    pub fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+}
+
+/// Variables with which git and ssh reach a remote repository: proxies, certificates, configuration, and the ssh agent.
+const FETCHING: [&str; 19] = [
+    "ALL_PROXY",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_SSL_CAINFO",
+    "HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "LOGNAME",
+    "NO_PROXY",
+    "SSH_AUTH_SOCK",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "USER",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "USERPROFILE",
+];
+
+/// Variables that programs of the platform need to start.
+const PLATFORM: [&str; 3] = ["SystemRoot", "SystemDrive", "windir"];
+
+/// Variables that name the home directory or a part of it.
+const HOMES: [&str; 9] = [
+    "HOME",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "USERPROFILE",
+];
+
+/// Directories of programs, for scripts.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Variables and working directory of a child.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    variables: Vec<(OsString, OsString)>,
+    directory: PathBuf,
+}
+
+impl Environment {
+    /// Returns an environment without any variable of the user. Home and working directory are empty.
+    pub fn empty(directories: &PrivateDirectories) -> Self {
+        let mut environment = Self { variables: inherited(&PLATFORM), directory: directories.home() };
+        HOMES.iter().for_each(|name| environment.set(name, directories.home()));
+        ["TMPDIR", "TMP", "TEMP"].iter().for_each(|name| environment.set(name, directories.tmp()));
+        environment.set("PATH", PATH);
+        environment
+    }
+
+    /// Adds what git needs to fetch over https and ssh, and nothing else. git does not ask for a password.
+    #[must_use]
+    pub fn fetching(mut self, trees: &[&Path]) -> Self {
+        for (name, value) in inherited(&FETCHING) {
+            self.set(&name, value);
+        }
+        self.set("PATH", program::safe_path(trees));
+        self.set("GIT_ALLOW_PROTOCOL", "https:ssh");
+        self.set("GIT_TERMINAL_PROMPT", "0");
+        self.set("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
+        self
+    }
+
+    fn set(&mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) {
+        self.variables.retain(|(present, _)| present != name.as_ref());
+        self.variables.push((name.as_ref().to_owned(), value.into()));
+    }
+
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+        self.variables.iter().map(|(name, value)| (name, value))
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+fn inherited(names: &[&str]) -> Vec<(OsString, OsString)> {
+    names.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+}
