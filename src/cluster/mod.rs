@@ -97,6 +97,8 @@ impl Cluster {
             client,
             server: server.to_owned(),
             namespace_given: false,
+            context: String::new(),
+            certificate_authority: String::new(),
             request_timeout: None,
             host: server.to_owned(),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),

@@ -46,15 +46,13 @@ pub trait Observer {
         Ok(())
     }
 
-    fn event(&mut self, event: Event<'_>) -> Result<(), String>;
-}
-
-impl<F: FnMut(Event<'_>)> Observer for F {
-    fn event(&mut self, event: Event<'_>) -> Result<(), String> {
-        self(event);
+    fn event(&mut self, _event: Event<'_>) -> Result<(), String> {
         Ok(())
     }
 }
+
+/// Nobody follows the execution.
+impl Observer for () {}
 
 /// Result of the preparation of a deletion.
 pub(super) enum Prepared {
