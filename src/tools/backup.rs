@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 
-/// Directory below that of the backup, for objects that their controller creates again: `kubectl create -f DIR` skips it.
-const DEPENDENTS: &str = "dependents";
+/// Directory below that of the backup, for objects that Kubernetes or a controller creates again: `kubectl create -f DIR`
+/// skips it.
+const GENERATED: &str = "generated";
 
 /// Directory with one file per object.
 #[derive(Debug)]
@@ -27,9 +28,9 @@ impl Backup {
         builder.recursive(true);
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(directory.join(DEPENDENTS)).map_err(failed)?;
+        builder.create(directory.join(GENERATED)).map_err(failed)?;
         let entries = std::fs::read_dir(directory).map_err(failed)?;
-        let is_used = entries.flatten().any(|entry| entry.file_name() != DEPENDENTS);
+        let is_used = entries.flatten().any(|entry| entry.file_name() != GENERATED);
         if is_used && !continues {
             return Err(Error::failed(format!("the directory of the backup {} has files", directory.display()))
                 .hint("name a new directory with --backup"));
@@ -37,15 +38,16 @@ impl Backup {
         Ok(Self { directory: directory.to_owned() })
     }
 
-    /// Writes one object. `position` orders the files as the objects must be created.
+    /// Writes one object. `position` orders the files as the objects must be created. `is_generated` is set for an object
+    /// that Kubernetes itself creates.
     ///
     /// Fails when the file is not on the disk.
-    pub fn write(&self, position: usize, object: &Value) -> Result<()> {
+    pub fn write(&self, position: usize, object: &Value, is_generated: bool) -> Result<()> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let parts = [text("/kind"), text("/metadata/namespace"), text("/metadata/name")];
         let name: Vec<String> = parts.iter().filter(|part| !part.is_empty()).map(|part| file_name(part)).collect();
-        let directory = match is_controlled(object) {
-            true => self.directory.join(DEPENDENTS),
+        let directory = match is_generated || is_controlled(object) {
+            true => self.directory.join(GENERATED),
             false => self.directory.clone(),
         };
         let path = directory.join(format!("{position:05}-{}.json", name.join("-")));

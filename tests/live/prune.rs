@@ -77,7 +77,7 @@ fn a_no_at_the_prompt_deletes_nothing_and_a_yes_deletes() {
 #[test]
 fn a_plan_sends_two_discovery_requests_one_list_per_type_and_no_write() {
     let cluster = &cluster();
-    let agent = "gitops-suspend/";
+    let agent = "gitops-prune/";
     // Other tests run beside this one, so this one uses an identity of its own: bob, who may read everything.
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: reads-all}\n\
                 rules: [{apiGroups: ['*'], resources: ['*'], verbs: [get, list]}]\n";
@@ -152,6 +152,7 @@ fn a_refusal_of_the_server_is_found_before_the_first_deletion() {
         cluster.kubectl(&["create", "clusterrolebinding", "alice-reads", "--clusterrole=alice-reads", "--user=alice"]);
     let run = gitops_as(&cluster.kubeconfig_for("alice"), &["prune", "-n", "refusing", "--yes"]);
     assert_eq!(run.code, 6, "{run:?}");
-    assert!(run.stderr.contains("the server would refuse 1 deletion"), "{}", run.stderr);
+    let missing = "error: refused, nothing was deleted: you may not delete configmaps in namespace refusing (1 object)";
+    assert!(run.stderr.contains(missing), "{}", run.stderr);
     assert_eq!(config_maps(cluster, "refusing"), 12);
 }

@@ -131,7 +131,7 @@ pub(super) async fn run(
         rows.map(|(change, own)| own.or_else(|| change_since_plan(index, change).filter(|_| pinned))).collect()
     };
     let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
-    let mut recorder = Recorder::new(records, &plan, &mut session.terminal);
+    let mut recorder = Recorder::new(records, &plan, &index, &mut session.terminal);
     let result = cluster.execute(&plan, &reevaluate, &execution, &mut recorder).await;
     drop(recorder);
     session.terminal.status(&deletion::outcome(&result));

@@ -15,6 +15,9 @@ use crate::tools::backup::Backup;
 use crate::tools::journal::{self, Header, Journal};
 use gitops_core::kubernetes::deletion::order::apply_order;
 use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::OwnershipStatus;
+use gitops_core::ownership::index::Index;
+use gitops_core::plan::execution::roots_of_objects;
 use gitops_core::plan::outcome::{Event, StepResult};
 use gitops_core::plan::{Change, PinnedObject, Plan};
 
@@ -74,34 +77,32 @@ pub(super) struct Recorder<'a> {
     progress: Progress,
     /// Objects of a plan by the root that deletes them, each with its position in the order of creation.
     cascades: HashMap<&'a ObjectId, Vec<(usize, &'a PinnedObject)>>,
+    /// Objects that Kubernetes itself creates.
+    generated: HashSet<ObjectId>,
     /// Objects that were written to the backup.
     written: HashSet<ObjectId>,
 }
 
 impl<'a> Recorder<'a> {
-    pub(super) fn new(records: Records, plan: &'a Plan, terminal: &'a mut Terminal) -> Self {
+    pub(super) fn new(records: Records, plan: &'a Plan, index: &Index<'_>, terminal: &'a mut Terminal) -> Self {
+        let is_generated = |id: &&ObjectId| {
+            let object = index.snapshot().object(id);
+            object.is_some_and(|object| matches!(index.status(object), OwnershipStatus::SystemManaged(_)))
+        };
+        let generated = plan.deletions().map(|change| &change.object.id).filter(is_generated).cloned().collect();
         let progress = Progress::new(plan.roots().count(), terminal.can_ask());
-        Self { records, terminal, progress, cascades: cascades(plan), written: HashSet::new() }
+        Self { records, terminal, progress, cascades: cascades(plan), generated, written: HashSet::new() }
     }
 }
 
 /// Returns the deleted objects by the root that deletes them; the root itself is one of them.
 fn cascades(plan: &Plan) -> HashMap<&ObjectId, Vec<(usize, &PinnedObject)>> {
-    let causes: HashMap<&ObjectId, Option<&ObjectId>> =
-        plan.deletions().map(|change| (&change.object.id, change.cause.as_ref())).collect();
+    let roots = roots_of_objects(plan);
     let mut objects: Vec<&PinnedObject> = plan.deletions().map(|change| &change.object).collect();
     objects.sort_by(|a, b| apply_order(&a.id, &b.id));
     let mut cascades: HashMap<&ObjectId, Vec<(usize, &PinnedObject)>> = HashMap::new();
     for (position, object) in objects.into_iter().enumerate() {
-        let mut root = &object.id;
-        let mut seen = HashSet::new();
-        while let Some(Some(cause)) = causes.get(root) {
-            if !seen.insert(root) {
-                break;
-            }
-            root = cause;
-        }
-        cascades.entry(root).or_default().push((position, object));
+        cascades.entry(roots[&object.id]).or_default().push((position, object));
     }
     cascades
 }
@@ -121,7 +122,8 @@ impl Observer for Recorder<'_> {
         for (id, content) in contents {
             let objects = self.cascades.get(&root.object.id);
             let position = objects.and_then(|objects| objects.iter().find(|(_, object)| object.id == id));
-            backup.write(position.map_or(0, |(position, _)| *position), &content).map_err(|error| error.message)?;
+            let position = position.map_or(0, |(position, _)| *position);
+            backup.write(position, &content, self.generated.contains(&id)).map_err(|error| error.message)?;
             self.written.insert(id);
         }
         Ok(())

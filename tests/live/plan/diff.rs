@@ -292,9 +292,9 @@ fn only_dry_runs_are_sent_and_without_diff_nothing_that_writes() {
     let writes = |user: &str, more: &[&str]| {
         let words = arguments(namespace, &tree, more);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let before = cluster.requests_of(user, "gitops-suspend/").unwrap().len();
+        let before = cluster.requests_of(user, "gitops-prune/").unwrap().len();
         let run = gitops_as(&cluster.kubeconfig_for(user), &words);
-        let mut requests = cluster.requests_of(user, "gitops-suspend/").unwrap().split_off(before);
+        let mut requests = cluster.requests_of(user, "gitops-prune/").unwrap().split_off(before);
         assert!(!requests.is_empty());
         requests.retain(xtask::cluster::audit::Request::writes);
         (run, requests)

@@ -89,7 +89,10 @@ fn a_plan_file_that_is_no_contract_is_refused_and_nothing_is_read() {
             }),
             "it lists configmap/cm-0 -n refused twice",
         ),
-        (forged(&file, "unpinned", |file| file.plan.update_changes(|row| row.object.uid.clear())), "without its uid"),
+        (
+            forged(&file, "unpinned", |file| file.plan.update_changes(|row| row.object.uid.clear())),
+            "it deletes configmap/cm-0 -n refused without its uid",
+        ),
         (
             forged(&file, "protected", |file| {
                 let mut row = file.plan.changes()[0].clone();
@@ -172,7 +175,8 @@ fn a_signature_of_ssh_keygen_proves_who_approved_a_file() {
     let fresh = plan(cluster, "signed", &[]);
     let (_, digest) = PlanFile::read(&fs::read(&fresh).unwrap()).unwrap();
     let line = page.lines().find(|line| line.starts_with("jq ")).expect("the command with jq");
-    let sum = shell(line);
+    let fresh_directory = std::path::Path::new(&fresh).parent().unwrap();
+    let sum = std::process::Command::new("sh").args(["-c", line]).current_dir(fresh_directory).output().unwrap();
     let found = String::from_utf8(sum.stdout).unwrap();
     assert_eq!(found.split(' ').next(), digest.strip_prefix("sha256:"), "{}", String::from_utf8_lossy(&sum.stderr));
     assert_eq!(gitops(cluster, &["prune", "--plan", "-n", "signed"]).code, 0);

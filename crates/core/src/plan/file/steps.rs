@@ -1,5 +1,7 @@
 //! Steps of a plan: each deletion in an object's own right with the facts that it rests on.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::canonical;
@@ -7,7 +9,7 @@ use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
 use crate::ownership::{Claim, OwnershipStatus};
-use crate::plan::execution::waves;
+use crate::plan::execution::{roots_of_objects, waves};
 use crate::plan::{Change, PinnedObject, Plan};
 
 /// One deletion in an object's own right.
@@ -35,6 +37,7 @@ pub struct CascadePin {
 /// Returns the steps of a plan in the order of execution. `given` are the waves of the planner.
 pub fn steps(plan: &Plan, given: &[Vec<ObjectId>], index: &Index<'_>) -> Vec<Step> {
     let cascade = Cascade::new(index.snapshot());
+    let others = OtherCascades::new(plan);
     let mut steps = vec![];
     for (wave, changes) in waves(plan, given).into_iter().enumerate() {
         for change in changes {
@@ -43,7 +46,7 @@ pub fn steps(plan: &Plan, given: &[Vec<ObjectId>], index: &Index<'_>) -> Vec<Ste
                 wave: wave + 1,
                 object: change.object.clone(),
                 evidence: object.map(|object| evidence(index, object, change)).unwrap_or_default(),
-                cascade: CascadePin::new(&cascade, object),
+                cascade: CascadePin::new(&cascade, object, &others),
             });
         }
     }
@@ -61,11 +64,29 @@ pub(super) fn evidence(index: &Index<'_>, object: &ObjectMetadata, change: &Chan
     }
 }
 
+/// Deleted objects of a plan by uid, with the root that deletes them.
+pub(super) struct OtherCascades<'p>(HashMap<&'p str, &'p ObjectId>);
+
+impl<'p> OtherCascades<'p> {
+    pub(super) fn new(plan: &'p Plan) -> Self {
+        let roots = roots_of_objects(plan);
+        Self(plan.deletions().map(|change| (change.object.uid.as_str(), roots[&change.object.id])).collect())
+    }
+
+    /// Returns true if the plan deletes this object by another root.
+    fn contain(&self, object: &ObjectMetadata, root: &ObjectId) -> bool {
+        self.0.get(&*object.uid).is_some_and(|other| *other != root)
+    }
+}
+
 impl CascadePin {
-    pub(super) fn new(cascade: &Cascade<'_>, root: Option<&ObjectMetadata>) -> Self {
-        let objects = root.map(|root| cascade.closure([root])).unwrap_or_default();
+    /// Pins the cascade of an object, without objects that another step deletes: that step may have been executed.
+    pub(super) fn new(cascade: &Cascade<'_>, root: Option<&ObjectMetadata>, others: &OtherCascades<'_>) -> Self {
+        let Some(root) = root else { return Self { objects: 0, digest: canonical::digest(&serde_json::json!([])) } };
+        let closure = cascade.closure([root]);
+        let own = closure.iter().filter(|cascaded| !others.contain(cascaded.object, &root.id));
         let mut objects: Vec<_> =
-            objects.iter().map(|cascaded| serde_json::json!([cascaded.object.id, cascaded.object.uid])).collect();
+            own.map(|cascaded| serde_json::json!([cascaded.object.id, cascaded.object.uid])).collect();
         objects.sort_by_key(canonical::text);
         Self { objects: objects.len(), digest: canonical::digest(&objects.into()) }
     }
