@@ -8,15 +8,18 @@ use super::sanitize;
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 
-/// Returns indented JSON that ends with a line break. Control characters of terminals are escaped, such as `\u009b`.
+/// Returns indented JSON that ends with a line break. Control and invisible characters are escaped, such as `\u009b`.
 pub fn json<T: Serialize>(value: &T) -> Result<String> {
     let text =
         serde_json::to_string_pretty(value).map_err(|error| Error::failed(format!("cannot write JSON: {error}")))?;
     let mut safe = String::with_capacity(text.len() + 1);
     for character in text.chars() {
-        match character {
-            c if sanitize::is_unsafe(c) => write!(safe, "\\u{:04x}", u32::from(c)).expect("a String takes any text"),
-            c => safe.push(c),
+        if sanitize::is_unsafe(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                write!(safe, "\\u{unit:04x}").expect("a String takes any text");
+            }
+        } else {
+            safe.push(character);
         }
     }
     safe.push('\n');
@@ -37,7 +40,7 @@ pub fn name(id: &ObjectId) -> String {
 mod tests {
     use super::*;
 
-    const HOSTILE: &str = "\u{1b}[31m \u{9b}2J \u{7f} \u{202e}x";
+    const HOSTILE: &str = "\u{1b}[31m \u{9b}2J \u{7f} \u{202e}x \u{200b}\u{e0041}";
 
     #[test]
     fn documents_say_the_same_and_hold_no_terminal_escape() {

@@ -10,6 +10,7 @@ pub mod inventory;
 pub mod markdown;
 pub mod plan;
 pub mod progress;
+pub mod prose;
 pub mod sanitize;
 pub mod source_change;
 pub mod suspensions;

@@ -1,6 +1,7 @@
 //! Text of plans and of their execution.
 
 use super::format::{Part, Render};
+use super::prose::Prose;
 use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, markdown, owner};
@@ -10,7 +11,7 @@ use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
     Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, OwnerOutcome, Plan, ReasonCode,
 };
-use gitops_core::text::{join_limited, pluralize};
+use gitops_core::text::{and_more, pluralize};
 
 /// Number of objects and owners of a kind that one message names.
 const NAMED: usize = 5;
@@ -30,7 +31,8 @@ impl Render for Plan {
         for change in changes {
             let id = &change.object.id;
             let owner = change.owner.as_ref().map(owner).unwrap_or_default();
-            let mut cells = cells(&action(change), [&id.namespace, &id.kind, &id.name], &owner, reason(self, change));
+            let mut cells =
+                cells(&action(change), [&id.namespace, &id.kind, &id.name], &owner, reason(self, change).to_string());
             if wide {
                 let by = serde_json::to_value(change.by).ok().and_then(|by| by.as_str().map(str::to_owned));
                 let cause = change.cause.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -103,19 +105,21 @@ pub(crate) fn action(change: &Change) -> String {
 }
 
 /// Returns the reason of a change with its cause, the finalizers that block it, and the flag that lifts it.
-pub(crate) fn reason(plan: &Plan, change: &Change) -> String {
-    let mut text = match &change.cause {
-        Some(cause) if change.action == Action::Keep => format!("{}; {cause} is deleted", change.reason),
-        Some(cause) => format!("{}: deleted with {cause}", change.reason),
-        None => change.reason.to_string(),
+pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
+    let reason = &change.reason;
+    let mut text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
+    text = match &change.cause {
+        Some(cause) if change.action == Action::Keep => text.own("; ").foreign(cause).own(" is deleted"),
+        Some(cause) => text.own(": deleted with ").foreign(cause),
+        None => text,
     };
     if let Some(blocked) = plan.blocked_by_finalizers().iter().find(|blocked| blocked.object == change.object.id) {
-        text += &format!("; kept terminating by {}", blocked.finalizers.join(", "));
+        text = text.own("; kept terminating by ").foreign(blocked.finalizers.join(", "));
     }
-    if let Some(flag) = permitting_flag(change) {
-        text += &format!(" ({flag})");
+    match permitting_flag(change) {
+        Some(flag) => text.own(format!(" ({flag})")),
+        None => text,
     }
-    text
 }
 
 /// Returns the flag that lets a plan delete an object that it keeps.
@@ -133,6 +137,11 @@ fn permitting_flag(change: &Change) -> Option<String> {
 
 /// Returns one line with the counts of a plan, its blocked and unknown owners, and its completeness.
 pub fn summary(plan: &Plan) -> String {
+    one_line(&format!("{}{}", counts(plan), limitations(plan))).into_owned()
+}
+
+/// Returns the counts of a plan.
+pub(crate) fn counts(plan: &Plan) -> String {
     let summary = plan.summary();
     let counts = [
         (summary.delete, "to delete"),
@@ -145,53 +154,64 @@ pub fn summary(plan: &Plan) -> String {
     let counts: Vec<String> =
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
     let in_doubt = owners_in_doubt(plan);
-    let mut text = match counts.is_empty() {
+    match counts.is_empty() {
         true if plan.is_complete() && in_doubt[0].1.is_empty() => "nothing to prune".to_owned(),
         true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
         true => "no known deletions".to_owned(),
         false => counts.join(", "),
-    };
-    for (what, owners) in in_doubt.iter().filter(|(_, owners)| !owners.is_empty()) {
-        let named = owners.iter().map(|row| format!("{}: {}", row.owner, owner_reason(row)));
-        text += &format!("; {} {what}: {}", pluralize(owners.len(), "owner"), join_limited(named, NAMED));
     }
-    if !plan.is_complete() {
-        text += "; the plan is incomplete";
+}
+
+/// Returns what the counts do not cover, after a semicolon each: blocked and unknown owners, and missing parts of the plan.
+pub(crate) fn limitations(plan: &Plan) -> Prose {
+    let mut text = Prose::default();
+    for (what, owners) in owners_in_doubt(plan).iter().filter(|(_, owners)| !owners.is_empty()) {
+        text = text.own(format!("; {} {what}", pluralize(owners.len(), "owner")));
+        for (number, row) in owners.iter().take(NAMED).enumerate() {
+            let separator = if number == 0 { ": " } else { ", " };
+            text = text.own(separator).foreign(format!("{}: {}", row.owner, owner_reason(row)));
+        }
+        if let Some(more) = and_more(owners.len(), NAMED) {
+            text = text.own(format!(" {more}"));
+        }
     }
-    one_line(&text).into_owned()
+    if plan.is_complete() { text } else { text.own("; the plan is incomplete") }
 }
 
 /// Returns why an owner has its outcome: the detail of the reason, or else its code.
-pub(super) fn owner_reason(row: &OwnerOutcome) -> String {
+fn owner_reason(row: &OwnerOutcome) -> String {
     if row.reason.detail.is_empty() { row.reason.code.to_string() } else { row.reason.detail.clone() }
 }
 
 /// Returns warnings about objects of several owners, and about objects that finalizers keep terminating.
-pub fn warnings(plan: &Plan) -> Vec<String> {
+pub fn warnings(plan: &Plan) -> Vec<Prose> {
     let contested = limited(plan.contested(), contested, "applied by more than one owner");
     let blocked = limited(plan.blocked_by_finalizers(), blocked_by_finalizers, "blocked by finalizers");
-    contested.into_iter().chain(blocked).map(|line| one_line(&line).into_owned()).collect()
+    contested.into_iter().chain(blocked).collect()
 }
 
-fn limited<T>(all: &[T], line: impl Fn(&T) -> String, what: &str) -> Vec<String> {
+fn limited<T>(all: &[T], line: impl Fn(&T) -> Prose, what: &str) -> Vec<Prose> {
     let rest = all.len().saturating_sub(NAMED);
     let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", pluralize(rest, "object")));
-    all.iter().take(NAMED).map(line).chain(more).collect()
+    all.iter().take(NAMED).map(line).chain(more.map(|more| Prose::default().own(more))).collect()
 }
 
-fn contested(contested: &Contested) -> String {
+fn contested(contested: &Contested) -> Prose {
     let owners: Vec<String> = contested.owners.iter().map(ToString::to_string).collect();
-    let (id, owners) = (&contested.object, owners.join(" and "));
-    format!("{id} is applied by {owners}: each undoes what the other does, and removing it from one may delete it")
+    let text = Prose::default().foreign(&contested.object).own(" is applied by ").foreign(owners.join(" and "));
+    text.own(": each undoes what the other does, and removing it from one may delete it")
 }
 
-fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> String {
-    let (id, finalizers) = (&blocked.object, blocked.finalizers.join(", "));
+fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> Prose {
+    let finalizers = blocked.finalizers.join(", ");
+    let text = Prose::default().foreign(&blocked.object).own(" will stay terminating");
     match &blocked.controller {
-        Some(controller) => format!("{id} will stay terminating: {controller} removes {finalizers} and is deleted too"),
+        Some(controller) => {
+            text.own(": ").foreign(controller).own(" removes ").foreign(finalizers).own(" and is deleted too")
+        }
         None => {
-            let why = blocked.detail.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
-            format!("{id} will stay terminating until a controller removes {finalizers}{why}")
+            let text = text.own(" until a controller removes ").foreign(finalizers);
+            text.foreign_after("; ", blocked.detail.as_deref().unwrap_or_default())
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Escaping of text from the cluster and from files: names, messages and annotations may contain terminal escape
-//! sequences, or characters that reverse the reading order.
+//! sequences, invisible characters, or characters that reverse the reading order.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -9,7 +9,8 @@ use std::fmt::Write;
 const MAX_LINE_LENGTH: usize = 2000;
 
 /// Escapes terminal control characters; keeps line breaks and tabs. ESC becomes `^[` and CR `\r`, as in kubectl
-/// (docs/reference/kubectl-plugin.md 3.2); C1 and bidirectional controls become `\u009b`, `\u202e`.
+/// (docs/reference/kubectl-plugin.md 3.2); C1 and bidirectional controls and invisible characters become `\u009b`,
+/// `\u202e`, `\u200b`.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
@@ -46,11 +47,17 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Returns true if a character controls the terminal or the reading order.
+/// Returns true if a character controls the terminal or the reading order, or is invisible, so that two different names
+/// look alike. Unicode calls these characters Default_Ignorable_Code_Point; the selectors U+FE0E and U+FE0F of emoji are
+/// no danger and stay.
 pub(crate) fn is_unsafe(character: char) -> bool {
     match character {
-        '\n' | '\t' => false,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}' => false,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => true,
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
+        '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' => true,
+        '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' => true,
+        '\u{e0000}'..='\u{e0fff}' => true,
         other => other.is_control(),
     }
 }
@@ -68,6 +75,9 @@ mod tests {
             ("bell, backspace and delete", "a\u{7}\u{8}\u{7f}", "a^G^H^?"),
             ("C1 control sequence introducer", "\u{9b}2J", "\\u009b2J"),
             ("right-to-left override", "abc\u{202e}fed", "abc\\u202efed"),
+            ("zero-width space and byte order mark", "a\u{200b}\u{feff}b", "a\\u200b\\ufeffb"),
+            ("tag characters", "a\u{e0041}", "a\\ue0041"),
+            ("emoji stay", "\u{26a0}\u{fe0f} stop", "\u{26a0}\u{fe0f} stop"),
             ("isolates", "\u{2066}x\u{2069}", "\\u2066x\\u2069"),
             ("line breaks and tabs stay", "a\n\tb", "a\n\tb"),
             ("other scripts stay", "größer 世界 עברית", "größer 世界 עברית"),

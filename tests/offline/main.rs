@@ -3,6 +3,7 @@
 mod architecture;
 mod cluster_faults;
 mod command_line;
+mod comments;
 mod connection;
 mod documents;
 mod garbage_collection;

@@ -134,7 +134,7 @@ fn gaps_make_a_plan_incomplete() {
     let (table, comment) = (plan("table"), plan("markdown"));
     assert!(table.stdout.contains("gap         shop"), "{table}");
     assert!(table.stderr.contains("; the plan is incomplete"), "{table}");
-    assert!(comment.stdout.contains("- widgets.example.com: not allowed"), "{comment}");
+    assert!(comment.stdout.contains("- gap in namespace `shop`: `widgets.example.com`: `not allowed`"), "{comment}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn blocked_owners() {
     let (table, comment) = (plan("table"), plan("markdown"));
     assert!(table.stdout.contains("blocked     flux-system   Kustomization   lost"), "{table}");
     assert!(table.stderr.contains("; 1 owner blocked: kustomization/lost -n flux-system: "), "{table}");
-    assert!(comment.stdout.contains("; 1 owner blocked: kustomization/lost -n flux-system: "), "{comment}");
+    assert!(comment.stdout.contains("; 1 owner blocked: `kustomization/lost -n flux-system: "), "{comment}");
     assert!(comment.stdout.contains("<code>kustomization/lost -n flux-system</code>: 0 to delete, 0 rows, blocked"));
 }
 
@@ -171,7 +171,7 @@ fn contested_objects() {
     let row = table.stdout.lines().find(|line| line.starts_with("contested ")).unwrap_or_else(|| panic!("{table}"));
     assert!(row.contains(" web ") && row.contains("kustomization/one, flux-system/kustomization/two"), "{row}");
     assert!(table.stderr.contains("configmap/web -n shop is applied by"), "{table}");
-    assert!(comment.stdout.contains("configmap/web -n shop is applied by"), "{comment}");
+    assert!(comment.stdout.contains("`configmap/web -n shop` is applied by"), "{comment}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn objects_blocked_by_finalizers() {
     assert_eq!(document["blockedByFinalizers"][0]["finalizers"], json!(["example.com/hold"]));
     let (table, comment) = (plan("table"), plan("markdown"));
     assert!(table.stdout.contains("; kept terminating by example.com/hold"), "{table}");
-    assert!(comment.stdout.contains("; kept terminating by example.com/hold"), "{comment}");
+    assert!(comment.stdout.contains("; kept terminating by `example.com/hold`"), "{comment}");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn alarms_come_with_exit_code_6() {
     let (table, comment) = (plan("table"), plan("markdown"));
     assert_eq!((table.code, comment.code), (6, 6));
     assert!(table.stdout.lines().last().unwrap().starts_with("alarm "), "{table}");
-    assert!(comment.stdout.starts_with("🛑 **this deletes 100 % of kustomization/one"), "{comment}");
+    assert!(comment.stdout.starts_with("🛑 **Alarm:** `this deletes 100 % of kustomization/one"), "{comment}");
 }
 
 #[test]

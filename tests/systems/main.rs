@@ -2,6 +2,7 @@
 
 mod all_systems;
 mod applyset;
+mod ci_examples;
 mod fluxd;
 mod krew;
 mod kustomize;

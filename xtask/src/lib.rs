@@ -3,6 +3,7 @@
 //! * [`bench`] measures how long the commands take.
 //! * [`controlplane`] builds the programs of a test cluster.
 //! * [`cluster`] runs these programs.
+//! * [`python`] installs the programs that are Python packages.
 //! * [`git`] runs git in the repositories of tests.
 //! * [`oracle`] compares plans with the real kustomize-controller.
 
@@ -10,9 +11,12 @@ pub mod bench;
 pub mod cluster;
 pub mod controlplane;
 pub mod demo;
+pub mod dependencies;
 pub mod git;
+mod lock;
 pub mod man;
 pub mod oracle;
+pub mod python;
 pub mod record;
 pub mod test;
 pub mod tool;

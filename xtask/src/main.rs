@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{bench, cluster, controlplane, demo, man, oracle, record, say, test};
+use xtask::{bench, cluster, controlplane, demo, dependencies, man, oracle, record, say, test};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test                                       check the format, run the lints and every test
+  advisories                                 fetch the known vulnerabilities of crates, and check the dependencies
   demo                                       run the reading commands on the recorded cluster; needs no cluster
   man                                        write the man pages again
   controlplane [NAME…]                       build the programs of a test cluster (default: all)
@@ -45,6 +46,7 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["controlplane", names @ ..] => Some(controlplane::command(names)),
         ["oracle", rest @ ..] => Some(oracle::command(rest)),
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
+        ["advisories"] => Some(dependencies::advisories()),
         ["demo"] => Some(demo::run()),
         ["test"] => Some(test::run()),
         ["bench", rest @ ..] => bench::dispatch(rest),

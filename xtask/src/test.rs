@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::controlplane::{self, crds};
-use crate::{say, workspace_root};
+use crate::{dependencies, say, workspace_root};
 
 /// Steps: name and arguments of cargo.
 const STEPS: [(&str, &[&str]); 4] = [
@@ -22,6 +22,9 @@ pub fn run() -> Result<()> {
     controlplane::ensure(&controlplane::names())?;
     crds::ensure(&crds::names())?;
     say(format!("control plane: {:.0?}", start.elapsed()));
+    let step = Instant::now();
+    dependencies::check()?;
+    say(format!("dependencies: {:.0?}", step.elapsed()));
     for (name, args) in STEPS {
         let step = Instant::now();
         let status = Command::new(env!("CARGO")).args(args).current_dir(workspace_root()).status();

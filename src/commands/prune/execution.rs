@@ -203,7 +203,9 @@ pub(super) fn add_consequences(mut plan: Plan, args: &ExecutionArgs, snapshot: &
 pub(super) fn show(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
     session.terminal.data(&args.output.render(plan, !args.no_headers)?)?;
     session.terminal.status(&output::summary(plan));
-    output::warnings(plan).iter().for_each(|line| session.terminal.warning(line));
+    for warning in output::warnings(plan) {
+        session.terminal.warning(&sanitize::one_line(&warning.to_string()));
+    }
     Ok(())
 }
 

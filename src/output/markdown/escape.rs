@@ -1,32 +1,58 @@
-//! Text of the cluster and the tree inside of Markdown, HTML and Mermaid: it stays text, whatever it holds.
+//! Text of the cluster and of the tree in Markdown, HTML and Mermaid: it stays text, whatever it contains.
+//!
+//! Markdown quotes it as code, because renderers and forges look for no links, mentions, references, math or HTML in
+//! code. A code span ends at the first run of backticks of its own length, so the length is computed.
 
 use std::fmt::Write;
 
-use crate::output::sanitize::one_line;
+use crate::output::prose::{Part, Prose};
+use crate::output::sanitize::{escape, one_line};
 
-/// Text in a table cell, a list or a heading: one line, in which nothing is markup and nobody is mentioned.
-pub(crate) fn text(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len() + 16);
-    for character in one_line(text).chars() {
+/// Maximum size of a quoted text in bytes.
+const LENGTH: usize = 400;
+/// Maximum size of a label in a diagram, in bytes.
+const LABEL: usize = 120;
+/// Longest run of backticks that is quoted as it is. Renderers stop counting: cmark ignores code spans with more than 80
+/// backticks, and takes 255 for the length of a longer fence.
+const BACKTICKS: usize = 8;
+
+/// Returns text as a code span of one line, also for a cell of a table. Empty text has no span.
+pub(crate) fn span(text: &str) -> String {
+    let line = escape_backticks(&cut(&one_line(text), LENGTH)).replace('|', "\\u007c");
+    let line = line.trim();
+    if line.is_empty() {
+        return String::new();
+    }
+    let fence = "`".repeat(longest_run(line) + 1);
+    let space = if line.starts_with('`') || line.ends_with('`') { " " } else { "" };
+    format!("{fence}{space}{line}{space}{fence}")
+}
+
+/// Returns a sentence in which the text of others is quoted.
+pub(crate) fn quote(prose: &Prose) -> String {
+    let parts = prose.parts().iter().map(|part| match part {
+        Part::Own(words) => words.clone(),
+        Part::Foreign(text) => span(text),
+    });
+    parts.collect()
+}
+
+/// Returns text as code in a line of HTML, where Markdown does not apply.
+pub(crate) fn html_code(text: &str) -> String {
+    let mut safe = "<code>".to_owned();
+    for character in cut(&one_line(text), LENGTH).chars() {
         match character {
-            // An entity alone would be a mention again where the page is drawn.
-            '@' => safe.push_str("@<!-- -->"),
             c if is_plain(c) => safe.push(c),
             c => write!(safe, "&#{};", u32::from(c)).expect("a String takes any text"),
         }
     }
-    safe
+    safe + "</code>"
 }
 
-/// A name: like [`text`], set as code, where no page looks for mentions, references or emoji.
-pub(crate) fn code(name: &str) -> String {
-    if name.is_empty() { String::new() } else { format!("<code>{}</code>", text(name).replace("@<!-- -->", "&#64;")) }
-}
-
-/// Text between the quotes of a Mermaid label; Mermaid writes entities with `#` instead of `&#`.
+/// Returns text for the quotes of a Mermaid label; Mermaid writes entities with `#` instead of `&#`.
 pub(crate) fn label(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 16);
-    for character in one_line(text).chars() {
+    for character in cut(&one_line(text), LABEL).chars() {
         match character {
             c if is_plain(c) && c != '%' => safe.push(c),
             c => write!(safe, "#{};", u32::from(c)).expect("a String takes any text"),
@@ -35,14 +61,41 @@ pub(crate) fn label(text: &str) -> String {
     safe
 }
 
-/// A block of code that no text can close: its fence is longer than any run of backticks inside.
+/// Returns a block of code that no text can close. A line in it does not begin with a slash, because forges and bots read
+/// commands such as `/close` from the source of a comment.
 pub(crate) fn fenced(language: &str, content: &str) -> String {
-    let longest = content.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(3.max(longest + 1));
-    format!("{fence}{language}\n{}\n{fence}\n", crate::output::sanitize::escape(content.trim_end_matches('\n')))
+    let content = escape_backticks(&escape(content.trim_end_matches('\n')));
+    let lines: Vec<String> = content.split('\n').map(without_command).collect();
+    let fence = "`".repeat(3.max(longest_run(&content) + 1));
+    format!("{fence}{language}\n{}\n{fence}\n", lines.join("\n"))
 }
 
-/// Letters and digits of any script, and punctuation that is markup nowhere.
+fn without_command(line: &str) -> String {
+    let text = line.trim_start();
+    match text.strip_prefix('/') {
+        Some(rest) => format!("{}\\u002f{rest}", &line[..line.len() - text.len()]),
+        None => line.to_owned(),
+    }
+}
+
+fn cut(text: &str, length: usize) -> String {
+    if text.len() <= length {
+        return text.to_owned();
+    }
+    let end = (0..=length).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}…", &text[..end])
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}
+
+/// Escapes all backticks of a text with a run that is longer than [`BACKTICKS`].
+fn escape_backticks(text: &str) -> String {
+    if longest_run(text) > BACKTICKS { text.replace('`', "\\u0060") } else { text.to_owned() }
+}
+
+/// Returns true for letters and digits of any script, and for punctuation that is no markup.
 fn is_plain(character: char) -> bool {
     !character.is_ascii() || character.is_ascii_alphanumeric() || " -./,:;%+=?'".contains(character)
 }
@@ -52,25 +105,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_markup() {
-        let hostile = "a|b `c` <img src=x> **d** [e](f) & \"g\" #1 @team \\ _h_ ~i~ !j {k} $l\nnext";
-        for escaped in [text(hostile), code(hostile), label(hostile)] {
-            let inner = escaped.trim_start_matches("<code>").trim_end_matches("</code>").replace("@<!-- -->", "");
-            assert!(
-                !inner.contains(['|', '`', '<', '>', '*', '[', ']', '"', '@', '\\', '_', '~', '!', '{', '$', '\n']),
-                "{inner}"
-            );
+    fn a_span_is_longer_than_the_backticks_inside() {
+        for (text, expected) in [
+            ("2 Pods, 100 %: ./a-b", "`2 Pods, 100 %: ./a-b`"),
+            ("", ""),
+            (" \t\n", ""),
+            ("a\nb", "`a…`"),
+            ("größer\u{202e}\u{200b}", "`größer\\u202e\\u200b`"),
+            ("use `x`", "`` use `x` ``"),
+            ("a``b", "```a``b```"),
+            ("`", "`` ` ``"),
+            ("a|b", "`a\\u007cb`"),
+            ("a```````````b", &format!("`a{}b`", "\\u0060".repeat(11))),
+        ] {
+            assert_eq!(span(text), expected, "{text:?}");
         }
-        assert_eq!(text("2 Pods, 100 %: ./a-b"), "2 Pods, 100 %: ./a-b");
-        assert_eq!(text("@team"), "@<!-- -->team");
-        assert_eq!(code("@team"), "<code>&#64;team</code>");
-        assert_eq!(label("say \"hi\"; 5 %%"), "say #34;hi#34;; 5 #37;#37;");
-        assert_eq!(text("größer\u{202e}"), "größer&#92;u202e");
+        assert_eq!(span(&"ä".repeat(5000)).chars().count(), LENGTH / 2 + 3);
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn html_and_labels_contain_no_markup() {
+        let hostile = "a|b `c` <img src=x> **d** [e](f) & \"g\" #1 @team \\ _h_ ~i~ !j {k} $l\nnext";
+        for escaped in [html_code(hostile), label(hostile)] {
+            let inner = escaped.trim_start_matches("<code>").trim_end_matches("</code>");
+            let markup = ['|', '`', '<', '>', '*', '[', ']', '"', '@', '\\', '_', '~', '!', '{', '$', '\n'];
+            assert!(!inner.contains(markup), "{inner}");
+        }
+        assert_eq!(html_code("@team"), "<code>&#64;team</code>");
+        assert_eq!(label("say \"hi\"; 5 %%"), "say #34;hi#34;; 5 #37;#37;");
+    }
+
+    #[test]
+    fn a_block_is_not_closed_from_inside_and_contains_no_command() {
         let block = fenced("diff", "+```\n+````\n");
         assert!(block.starts_with("`````diff\n") && block.ends_with("\n`````\n"), "{block}");
+        assert_eq!(
+            fenced("diff", "/approve\n  /close\r/merge\n-/x"),
+            "```diff\n\\u002fapprove\n  \\u002fclose\\r/merge\n-/x\n```\n"
+        );
+        let long = fenced("diff", &"`".repeat(300));
+        assert!(long.starts_with("```diff\n\\u0060"), "{long}");
     }
 }

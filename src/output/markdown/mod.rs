@@ -1,4 +1,6 @@
 //! A plan as a comment on a pull request: alarms, counts, the tree of deletions, and a folded section per owner.
+//!
+//! Text of others is code, after a word of this program, so no line of the source begins with it.
 
 pub mod escape;
 pub mod mermaid;
@@ -7,20 +9,23 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use escape::{code, fenced, text};
+use escape::{fenced, html_code, quote, span};
 
-use super::plan::{action, owner_reason, owners_in_doubt, reason, remedy, summary, warnings};
+use super::plan::{action, counts, limitations, owners_in_doubt, reason, remedy, warnings};
+use super::prose::Prose;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Change, Plan};
+use gitops_core::plan::{Change, OwnerOutcome, Plan};
 use gitops_core::text::{and_more, pluralize};
 
 /// Maximum size of a comment in bytes. GitHub and GitLab accept about 64 KiB, and a job may add a line.
 pub const LIMIT: usize = 60_000;
 /// Size that is reserved for the last lines.
 const TAIL: usize = 400;
-/// Number of alarms and gaps that are listed, and the number of characters of each.
+/// Number of alarms and gaps that are listed.
 const LISTED: usize = 5;
-const PROSE: usize = 300;
+/// Maximum size of the alarms, the counts, the gaps and the warnings together.
+const HEAD: usize = LIMIT / 2;
 /// Maximum size of all headings, so that there is room for rows.
 const HEADINGS: usize = LIMIT / 4;
 
@@ -83,43 +88,57 @@ fn head(plan: &Plan) -> String {
     let mut head = String::new();
     let alarms = plan.alarms();
     for (number, alarm) in alarms.iter().take(LISTED).enumerate() {
-        let message = prose(&alarm.detail);
-        head += &if number == 0 { format!("🛑 **{message}**\n\n") } else { format!("- {message}\n") };
+        let message = span(&alarm.detail);
+        head += &if number == 0 { format!("🛑 **Alarm:** {message}\n\n") } else { format!("- alarm: {message}\n") };
+    }
+    if let Some(more) = and_more(alarms.len(), LISTED) {
+        head += &format!("- {more}\n");
     }
     if alarms.len() > 1 {
         head.push('\n');
     }
-    head += &format!("**{}**{}\n", text(&summary(plan)), by_kind(plan));
+    head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan)), by_kind(plan));
     if let Some(first) = alarms.first() {
-        head += &format!("\n{}\n", prose(&remedy(first)));
+        head += &format!("\nHint: {}.\n", remedy(first));
     }
     if let Some(recorded) = plan.recorded() {
         head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
     }
     if !plan.gaps().is_empty() {
         head += "\nThe plan is incomplete; these could not be read:\n\n";
-        let gaps = plan.gaps().iter().take(LISTED);
-        gaps.for_each(|gap| head += &format!("- {}: {}\n", prose(&gap.subject), prose(&gap.message)));
+        plan.gaps().iter().take(LISTED).for_each(|gap| head += &item(gap));
         if let Some(more) = and_more(plan.gaps().len(), LISTED) {
             head += &format!("- {more}\n");
         }
     }
-    let warnings: String = warnings(plan).iter().map(|warning| format!("- {}\n", prose(warning))).collect();
-    if !warnings.is_empty() {
-        head += &format!("\n{warnings}");
-    }
+    add_warnings(plan, &mut head);
     head.push('\n');
     match mermaid::tree(plan).map(|tree| fenced("mermaid", &tree)) {
         // Long names could make the tree larger than the rest.
-        Some(tree) if head.len() + tree.len() < LIMIT / 2 => head + &tree + "\n",
+        Some(tree) if head.len() + tree.len() < HEAD => head + &tree + "\n",
         _ => head,
     }
 }
 
-/// Escapes a sentence and cuts it after [`PROSE`] characters.
-fn prose(sentence: &str) -> String {
-    let end = sentence.char_indices().nth(PROSE).map(|(at, _)| at);
-    end.map_or_else(|| text(sentence), |end| text(&sentence[..end]) + "…")
+fn item(gap: &Gap) -> String {
+    let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {}", span(name))).unwrap_or_default();
+    format!("- gap{namespace}: {}: {}\n", span(&gap.subject), span(&gap.message))
+}
+
+/// Adds the warnings that fit into the head, and the number of the others.
+fn add_warnings(plan: &Plan, head: &mut String) {
+    let warnings: Vec<String> = warnings(plan).iter().map(|text| format!("- warning: {}\n", quote(text))).collect();
+    if warnings.is_empty() {
+        return;
+    }
+    head.push('\n');
+    for (number, warning) in warnings.iter().enumerate() {
+        if head.len() + warning.len() > HEAD - TAIL {
+            *head += &format!("- {} not shown\n", pluralize(warnings.len() - number, "more warning"));
+            return;
+        }
+        *head += warning;
+    }
 }
 
 /// Returns the deletions by kind, the largest number first: `. Deletes: 6 Namespace, 2 Pod`.
@@ -129,7 +148,7 @@ fn by_kind(plan: &Plan) -> String {
     let mut kinds: Vec<(&str, usize)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
     let mut words: Vec<String> =
-        kinds.iter().take(12).map(|(kind, number)| format!("{number} {}", text(kind))).collect();
+        kinds.iter().take(12).map(|(kind, number)| format!("{number} {}", span(kind))).collect();
     if kinds.len() > 12 {
         words.push("…".to_owned());
     }
@@ -149,17 +168,17 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((deletions(rows), rows.len()))));
     let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
-        let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| code(&format!("{owner}")));
-        let doubt = in_doubt.iter().find_map(|(what, owners)| {
-            let row = owners.iter().find(|row| Some(&row.owner) == owner)?;
-            Some((format!(", {what}"), owner_reason(row)))
-        });
-        let known = || plan.owners().iter().find(|row| Some(&row.owner) == owner);
-        let (outcome, reason) = doubt.unwrap_or_else(|| {
-            let reason = known().map(|row| row.reason.detail.clone());
-            (String::new(), reason.unwrap_or_default())
-        });
-        let reason = if reason.is_empty() { reason } else { format!("{}\n\n", prose(&reason)) };
+        let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| html_code(&owner.to_string()));
+        let is_it = |row: &OwnerOutcome| Some(&row.owner) == owner;
+        let doubt = in_doubt.iter().find(|(_, owners)| owners.iter().any(|row| is_it(row))).map(|(what, _)| what);
+        let reason = match plan.owners().iter().find(|row| is_it(row)).map(|row| &row.reason) {
+            Some(reason) if doubt.is_some() || !reason.detail.is_empty() => {
+                let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
+                format!("Reason: {}\n\n", quote(&words))
+            }
+            _ => String::new(),
+        };
+        let outcome = doubt.map(|what| format!(", {what}")).unwrap_or_default();
         rows.sort_by_key(|change| change.action);
         let (all, deleted) = (pluralize(rows.len(), "row"), deletions(&rows));
         let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{outcome}</summary>\n\n{reason}");
@@ -189,8 +208,8 @@ fn fill(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) {
 }
 
 fn row(plan: &Plan, change: &Change) -> String {
-    let (id, reason) = (code(&change.object.id.to_string()), text(&reason(plan, change)));
-    format!("| {} | {id} | {reason} |\n", text(&action(change)))
+    let (id, reason) = (span(&change.object.id.to_string()), quote(&reason(plan, change)));
+    format!("| {} | {id} | {reason} |\n", action(change))
 }
 
 /// Adds diffs to the sections of their owners while there is room. Returns the number of diffs without room.
@@ -198,7 +217,7 @@ fn add_diffs(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) -> usi
     let mut left = 0;
     for diff in plan.diffs() {
         let of = |section: &&mut Section<'_>| section.rows.iter().any(|change| change.object.id == diff.object);
-        let name = code(&diff.object.to_string());
+        let name = html_code(&diff.object.to_string());
         let block =
             format!("\n<details><summary>diff of {name}</summary>\n\n{}\n</details>\n", fenced("diff", &diff.text));
         match sections.iter_mut().find(of) {

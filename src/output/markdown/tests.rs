@@ -1,12 +1,9 @@
 use super::*;
-use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
-use gitops_core::plan::{
-    Action, Actor, Alarm, Contested, Diff, Outcome, OwnerOutcome, PinnedObject, Reason, ReasonCode,
-};
+use gitops_core::plan::{Action, Actor, Alarm, Contested, PinnedObject, Reason, ReasonCode};
 
 fn owner(name: &str) -> OwnerId {
     OwnerId {
@@ -63,9 +60,9 @@ fn the_alarm_is_the_first_line_and_everything_else_follows() {
     ];
     let comment = render(&alarming(changes.clone()));
     let lines: Vec<&str> = comment.lines().collect();
-    assert_eq!(lines[0], "🛑 **this deletes 100 % of kustomization/apps -n flux-system**");
-    let summary =
-        lines.iter().position(|line| *line == "**2 to delete, 1 kept**. Deletes: 1 ConfigMap, 1 Namespace").unwrap();
+    assert_eq!(lines[0], "🛑 **Alarm:** `this deletes 100 % of kustomization/apps -n flux-system`");
+    let counts = "**2 to delete, 1 kept**. Deletes: 1 `ConfigMap`, 1 `Namespace`";
+    let summary = lines.iter().position(|line| *line == counts).unwrap();
     let details = lines.iter().position(|line| line.starts_with("<details>")).unwrap();
     assert!(summary < details, "{comment}");
     assert!(
@@ -73,7 +70,7 @@ fn the_alarm_is_the_first_line_and_everything_else_follows() {
         "{comment}"
     );
     assert!(comment.contains("n1 --> n2[\"configmap/inside -n shop\"]"), "{comment}");
-    assert!(comment.contains("| delete | <code>namespace/shop</code> | not-in-build |\n"), "{comment}");
+    assert!(comment.contains("| delete | `namespace/shop` | not-in-build |\n"), "{comment}");
     assert!(is_whole(&comment), "{comment}");
     let quiet = render(&plan(changes));
     assert!(quiet.starts_with("**2 to delete, 1 kept**"), "{quiet}");
@@ -105,41 +102,20 @@ fn five_thousand_rows_stay_below_the_limit_and_what_is_left_out_is_counted() {
 }
 
 #[test]
-fn nothing_from_the_cluster_is_markup() {
-    let hostile = "x|`</details><b>\"@team[l](u)\n| row |";
-    let id = ObjectId::new("", "ConfigMap", hostile, hostile);
-    let mut row = change(Action::Delete, id.clone(), Some(hostile), Some(ObjectId::new("", "Namespace", "", hostile)));
-    row.reason = Reason::new(ReasonCode::Moved, hostile);
-    let reason = Reason::new(ReasonCode::BuildFailed, hostile);
-    let outcome = OwnerOutcome::new(owner(hostile), Outcome::Blocked, reason);
-    let gap = Gap { kind: GapKind::Failed, subject: hostile.to_owned(), namespace: None, message: hostile.to_owned() };
-    let mut plan = plan(vec![row]);
-    plan.add_gaps([gap]);
-    plan.add_owners([outcome]);
-    plan.add_diffs([Diff { object: id, text: "+```\n+</details>\n+\u{1b}[31m".to_owned() }]);
-    plan.set_alarms(vec![alarm(hostile)]);
-    let comment = render(&plan);
-    let (before, rest) = comment.split_once("````diff\n").expect("a fence longer than the one inside");
-    let (block, after) = rest.split_once("\n````\n").unwrap();
-    assert_eq!(block, "+```\n+</details>\n+^[[31m");
-    for part in [before, after] {
-        assert!(
-            !part.contains("<b>") && !part.contains("@team") && !part.contains("[l]") && !part.contains("| row |"),
-            "{part}"
-        );
-    }
-    assert_eq!(before.matches("<details>").count(), 2);
-    assert_eq!(after.matches("</details>").count(), 2);
-    assert!(before.lines().filter(|line| line.starts_with('|')).all(|row| row.matches('|').count() == 4), "{before}");
-}
-
-#[test]
 fn a_row_that_is_longer_than_everything_is_left_out_whole() {
     let long = "`".repeat(50_000);
     let mut row = change(Action::Delete, cm(&long), Some("apps"), None);
     row.reason = Reason::new(ReasonCode::NotInBuild, long);
     let comment = render(&alarming(vec![row, change(Action::Delete, cm("short"), Some("apps"), None)]));
     assert!(comment.len() < LIMIT && is_whole(&comment), "{}", comment.len());
+}
+
+#[test]
+fn alarms_that_are_not_listed_are_counted() {
+    let mut plan = plan(vec![]);
+    plan.set_alarms((0..8).map(|number| alarm(&format!("alarm {number}"))).collect());
+    let comment = render(&plan);
+    assert!(comment.contains("- alarm: `alarm 4`\n- and 3 more\n"), "{comment}");
 }
 
 #[test]
@@ -151,7 +127,7 @@ fn a_comment_tells_of_when_the_cluster_is_and_what_two_owners_apply() {
     let comment = render(&plan);
     assert!(comment.contains("Planned on the cluster as it was at 1970-01-01 00:00 UTC."), "{comment}");
     assert!(
-        comment.contains("web -n shop is applied by") && comment.contains("each undoes what the other does"),
+        comment.contains("web -n shop` is applied by") && comment.contains("each undoes what the other does"),
         "{comment}"
     );
     assert!(!render(&Plan::new(ClusterIdentity::default())).contains("Planned on"));

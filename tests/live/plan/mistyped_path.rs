@@ -181,7 +181,7 @@ fn a_mistyped_path_deletes_exactly_what_was_planned() {
 
     let comment = plan(cluster, &tree, &["-o", "markdown"]);
     let first = comment.stdout.lines().next().unwrap_or_default();
-    assert!(first.starts_with("🛑 **this deletes 100 %"), "{first}");
+    assert!(first.starts_with("🛑 **Alarm:** `this deletes 100 %"), "{first}");
     assert!(comment.code == 6 && comment.stdout.len() < 60_000, "{comment:?}");
 
     commit(cluster, &tree);

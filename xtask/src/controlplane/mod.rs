@@ -6,14 +6,14 @@
 pub mod crds;
 
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::{say, sha256_hex, target_dir, workspace_root};
+use crate::{lock, say, sha256_hex, target_dir, workspace_root};
 
 /// A program and the Go package that it is built from.
 #[derive(Debug)]
@@ -47,6 +47,7 @@ const BINARIES: &[Binary] = &[
     binary("source-controller", "source-controller", "github.com/fluxcd/source-controller"),
     binary("helm-controller", "helm-controller", "github.com/fluxcd/helm-controller"),
     binary("kustomize", "kustomize", "sigs.k8s.io/kustomize/kustomize/v5"),
+    binary("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     binary("krew", "krew", "sigs.k8s.io/krew/cmd/krew"),
     binary("validate-krew-manifest", "krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest"),
     binary("qbec", "qbec", "github.com/splunk/qbec"),
@@ -154,16 +155,7 @@ pub(crate) fn go(folder: &Path) -> Command {
 
 /// Locks `target/controlplane`. Waits while another process builds.
 pub(crate) fn lock() -> Result<File> {
-    let path = dir().join("lock");
-    create_parent(&path)?;
-    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => return Ok(file),
-        Err(TryLockError::WouldBlock) => say("waiting for another build of the control plane"),
-        Err(TryLockError::Error(error)) => bail!("cannot lock {}: {error}", path.display()),
-    }
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(file)
+    lock::exclusive(&dir().join("lock"), "another build of the control plane")
 }
 
 pub(crate) fn dir() -> PathBuf {

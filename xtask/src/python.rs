@@ -1,0 +1,57 @@
+//! Programs that are published as Python packages, in a virtual environment under `target/`.
+//!
+//! `tests/tools/requirements.txt` pins their versions and the hashes of their files. A stamp records it, so a changed pin
+//! installs them again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{lock, say, sha256_hex, target_dir, workspace_root};
+
+/// Returns the path of a program that [`ensure`] installs.
+pub fn bin(name: &str) -> PathBuf {
+    dir().join("bin").join(name)
+}
+
+/// Installs the programs if they are missing or were installed from other pins. Several processes may call it at once.
+pub fn ensure() -> Result<()> {
+    let requirements = workspace_root().join("tests/tools/requirements.txt");
+    let pins = fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
+    let (stamp, expected) = (dir().join("stamp"), sha256_hex(&pins));
+    let is_fresh = || fs::read_to_string(&stamp).is_ok_and(|recorded| recorded == expected);
+    if is_fresh() {
+        return Ok(());
+    }
+    let _lock = lock::exclusive(&target_dir().join("tools/lock"), "another installation of the tools")?;
+    // Another process may have installed them while this one waited.
+    if is_fresh() {
+        return Ok(());
+    }
+    say("installing the tools of tests/tools/requirements.txt");
+    let needs = "install Python 3.10 or later with its module venv (on Debian: python3-venv)";
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(dir())).context(needs)?;
+    install(&requirements)?;
+    fs::write(&stamp, expected).with_context(|| format!("cannot write {}", stamp.display()))
+}
+
+fn install(requirements: &Path) -> Result<()> {
+    let mut pip = Command::new(bin("python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+    run(pip.args(["--require-hashes", "--only-binary", ":all:", "--requirement"]).arg(requirements))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_owned();
+    let status = command.status().with_context(|| format!("cannot run {}", program.display()))?;
+    if !status.success() {
+        bail!("{} ended with {status}", program.display());
+    }
+    Ok(())
+}
+
+fn dir() -> PathBuf {
+    target_dir().join("tools/python")
+}
