@@ -24,6 +24,7 @@ fn api() -> FakeApi {
         let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [item]});
         api.on(path, [Answer::raw(200, kind, list.to_string())]);
     }
+    api.on(&format!("GET {PATH}/nope"), [Answer::missing("nope")]);
     api
 }
 

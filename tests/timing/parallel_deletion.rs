@@ -156,7 +156,7 @@ fn one_failure_among_many_is_reported_and_stops_nothing() {
     let mut expected = in_order();
     expected[3] = "secret/x6 -n shop is still terminating, held by example.com/hold".to_owned();
     expected[16] =
-        "configmap/x3 -n shop skipped: it changed after the plan was made: another object has taken its name"
+        "configmap/x3 -n shop skipped: it changed after the plan was made: replaced: another object has taken its name"
             .to_owned();
     let told = names(&run);
     assert_snapshot!(told[1], @"secret/x8 -n shop not deleted: Error from server (Forbidden): a policy says no");

@@ -50,7 +50,7 @@ fn with(map: &KeyValues, key: &str, value: &str) -> KeyValues {
 pub trait Build: Sized {
     fn label(self, key: &str, value: &str) -> Self;
     fn annotation(self, key: &str, value: &str) -> Self;
-    /// Adds a managedFields entry that owns this label or annotation.
+    /// Adds a managedFields entry that owns this label or annotation: by an apply, of kubectl by an update.
     fn writer(self, manager: &str, key: &str) -> Self;
     /// Adds a managedFields entry, by an update, that owns these labels.
     fn written_by(self, manager: &str, labels: &[&str]) -> Self;
@@ -83,6 +83,7 @@ impl Build for ObjectMetadata {
         let keys: Vec<Box<str>> = vec![key.into()];
         self.managed_fields.push(ManagedFieldsEntry {
             manager: manager.into(),
+            applies: manager != "kubectl",
             labels: keys.clone(),
             annotations: keys,
             ..ManagedFieldsEntry::default()

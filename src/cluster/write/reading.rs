@@ -204,11 +204,12 @@ impl<'p> Reading<'p> {
             cluster.list_metadata(kind, Query { namespace: None, selector }).await
         }));
         let mut listed: HashMap<ObjectId, ObjectMetadata> = HashMap::new();
-        for listing in listings.await {
+        for ((_, source), listing) in lists.iter().zip(listings.await) {
             if let Some(gap) = listing.gap {
                 return Err(not_read(format!("{}: {}", gap.subject, gap.message)));
             }
-            listed.extend(listing.items.into_iter().map(|object| (object.id.clone(), object)));
+            let own = listing.items.into_iter().filter(|object| source.includes(object));
+            listed.extend(own.map(|object| (object.id.clone(), object)));
         }
         let mut to_read = wanted;
         to_read.extend(self.state.borrow().changed_owners(&lists, &listed));

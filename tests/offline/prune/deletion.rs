@@ -89,9 +89,16 @@ fn a_deletion_is_rehearsed_then_read_again_then_sent_with_uid_and_resource_versi
     ");
     let lines: Vec<String> =
         api.requests().iter().map(|request| request.line()).skip_while(|line| !line.starts_with("DELETE")).collect();
+    let owners = "GET /apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
     let owner = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
     let (get, delete) = (format!("GET {OBJECT}"), format!("DELETE {OBJECT}"));
-    assert_eq!(lines, [&delete, &get, owner, &delete, &get], "rehearse, read object and owner, delete, see it gone");
+    let named = [&*delete, &*get, owner];
+    let order: Vec<&str> = lines.iter().map(String::as_str).filter(|line| named.contains(line)).collect();
+    assert_eq!(order, [&delete, &get, owner, &delete, &get], "rehearse, read object and owner, delete, see it gone");
+    let last = |what: &str| lines.iter().rposition(|line| line == what).unwrap();
+    let first_get = lines.iter().position(|line| *line == get).unwrap();
+    assert!(first_get < last(owners) && last(owners) < last(&delete), "all owners are listed after the object: {lines:#?}");
+    assert!(lines[1..first_get].contains(&"GET /api/v1/configmaps".to_owned()), "the wave begins with a new reading");
     let deletes = real_deletes(&api);
     assert_eq!(deletes[0]["preconditions"], json!({"uid": "u1", "resourceVersion": "1"}));
     assert_eq!(deletes[0]["propagationPolicy"], "Background");
@@ -149,7 +156,7 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: no owner claims it any more, or its owner lists it
+    configmap/leaked -n shop skipped: it changed after the plan was made: unclaimed: no owner claims it any more
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -159,7 +166,7 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: another object has taken its name
+    configmap/leaked -n shop skipped: it changed after the plan was made: replaced: another object has taken its name
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -198,7 +205,7 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: no owner claims it any more, or its owner lists it
+    configmap/leaked -n shop skipped: it changed after the plan was made: recorded: kustomization/apps -n flux-system lists it
     --- stderr
     1 to delete
     0 of 1 object deleted
@@ -218,7 +225,7 @@ fn a_conflict_is_judged_again_and_given_up_after_three() {
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
     delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
-    configmap/leaked -n shop skipped: it changed after the plan was made: it changed 3 times while it was being deleted
+    configmap/leaked -n shop skipped: it changed after the plan was made: unsettled: it changed 3 times while it was being deleted
     --- stderr
     1 to delete
     0 of 1 object deleted

@@ -12,6 +12,7 @@ use gitops_core::plan::limits::{Base, Limits};
 use gitops_core::plan::{Action, Plan};
 use gitops_core::prune::leaked;
 use gitops_core::prune::leaked::PruneOptions;
+use gitops_core::testing::resource_type;
 use serde_json::{Value, json};
 use test_support::objects::{Build, identified, snapshot};
 
@@ -376,4 +377,29 @@ fn plans_of_the_same_cluster_are_equal_to_the_byte() {
         serde_json::to_string(&leaked::plan(&Index::build(snapshot), &PruneOptions::default())).unwrap()
     };
     assert_eq!(text(&snapshot), text(&shuffled));
+}
+
+#[test]
+fn rule_2_a_namespace_whose_content_cannot_all_be_listed_is_kept() {
+    let gap = |subject: &str, namespace: Option<&str>| Gap {
+        kind: GapKind::Forbidden,
+        subject: subject.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        message: "forbidden".to_owned(),
+    };
+    let wishes = PruneOptions { allowed: AllowedKinds::all(), ..PruneOptions::default() };
+    for (name, gap, expected) in [
+        ("a type", gap("secrets", None), keep("cascade")),
+        ("a type in the namespace", gap("secrets", Some("old")), keep("cascade")),
+        ("a type in another namespace", gap("secrets", Some("shop")), delete("leaked")),
+        ("an API group", gap("metrics.k8s.io/v1beta1", None), keep("cascade")),
+        ("a cluster-scoped type", gap("nodes", None), delete("leaked")),
+    ] {
+        let mut snapshot = cluster(20);
+        snapshot.types.push(resource_type("", "Node", "nodes", false));
+        snapshot.objects.push(labelled(ObjectId::new("", "Namespace", "", "old")));
+        snapshot.gaps.push(gap);
+        snapshot.normalise();
+        assert_eq!(row_of(&leaked::plan(&Index::build(&snapshot), &wishes), "old"), expected, "{name}");
+    }
 }

@@ -5,7 +5,7 @@
 
 use super::index::Index;
 use super::keys::{bits, schemes_of};
-use super::scheme::claim::{Claim, OwnerId, Strength};
+use super::scheme::claim::{Claim, OwnerId, Strength, is_not_before, writers_of};
 use super::scheme::{Claimant, Scheme};
 use super::schemes::registry::SCHEMES;
 use crate::kubernetes::object::ObjectMetadata;
@@ -47,6 +47,7 @@ impl Index<'_> {
                 Some(verify) => self.verify_claim(n, verify, object, &mut claim),
                 None => self.resolve_alias(scheme, recorded, &mut claim),
             }
+            self.compare_with_owner(scheme, object, &mut claim);
             claims.push(ResolvedClaim { claim, scheme });
         }
         claims
@@ -64,6 +65,22 @@ impl Index<'_> {
         let usual = live.iter().find(|owner| Some(&*owner.namespace) == scheme.default_namespace);
         if let Some(owner) = recorder.or(usual).or(live.first()) {
             claim.owner = (*owner).clone();
+        }
+    }
+
+    /// Weakens a claim that only a field manager confirms, if all its entries are older than the owner: something else
+    /// wrote them under the name of the controller, or the controller did for an earlier owner of this name.
+    fn compare_with_owner(&self, scheme: &Scheme, object: &ObjectMetadata, claim: &mut Claim) {
+        if claim.strength != Strength::Corroborated {
+            return;
+        }
+        let Some(owner) = self.owner(&claim.owner).and_then(|owner| owner.object) else { return };
+        let mut entries = writers_of(object, scheme.member_keys)
+            .filter(|writer| scheme.managers.contains(&&*writer.manager))
+            .peekable();
+        if entries.peek().is_some() && !entries.any(|writer| is_not_before(writer, owner)) {
+            claim.strength = Strength::Bare;
+            claim.evidence.witness = Some("written before its owner was created".into());
         }
     }
 

@@ -4,3 +4,6 @@ pub mod candidates;
 pub mod collectors;
 pub mod leaked;
 pub mod reevaluation;
+
+#[cfg(test)]
+mod tests;

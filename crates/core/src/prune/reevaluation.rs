@@ -111,6 +111,10 @@ impl<'p> Reevaluation<'p> {
         if let Some(detail) = cascade.unlisted_content(root) {
             return Some(Reason::new(ReasonCode::Cascade, detail));
         }
+        if cascade.is_unserved_definition(root) {
+            let detail = "no version of its resources is served, so they cannot be listed";
+            return Some(Reason::new(ReasonCode::Cascade, detail));
+        }
         let Some(root) = index.snapshot().object(&root.id) else { return Some(replaced()) };
         cascade.closure([root]).iter().find_map(|cascaded| {
             let why = self.reason_to_stay(index, cascaded.object, pending)?;

@@ -127,11 +127,14 @@ impl<'a> Cascade<'a> {
         if !is_definition(&object.id) {
             return None;
         }
-        let Some((group, kind)) = self.definitions.get(&*object.id.name) else {
-            return Some("no version of its resources is served, so they cannot be listed".to_owned());
-        };
+        let (group, kind) = self.definitions.get(&*object.id.name)?;
         let gap = self.snapshot.gaps_hiding(&GroupKind::new(group, kind)).next()?;
         Some(format!("its resources could not be listed: {}", gap.message))
+    }
+
+    /// Returns true if no version of the resources of a definition is served, so that they cannot be listed.
+    pub fn is_unserved_definition(&self, object: &ObjectMetadata) -> bool {
+        is_definition(&object.id) && !self.definitions.contains_key(&*object.id.name)
     }
 
     /// Returns the types to list again right before `object` is deleted, in one namespace or, for `None`, everywhere: all

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use chrono::TimeDelta;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::MetadataKey;
@@ -113,6 +114,17 @@ impl Serialize for ClaimEvidence {
     }
 }
 
+/// Operations by which a system's field manager writes labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operations {
+    /// Server-side apply only.
+    Apply,
+    Any,
+}
+
+/// Tolerance of times that differ because of clocks, admission webhooks, and seconds that are cut off.
+const TOLERANCE: TimeDelta = TimeDelta::seconds(60);
+
 /// Returns the claim of two labels that name the owner and its namespace.
 pub(crate) fn label_claim(
     object: &ObjectMetadata,
@@ -120,12 +132,13 @@ pub(crate) fn label_claim(
     kind: &str,
     [name_label, namespace_label]: [&str; 2],
     managers: &[&str],
+    operations: Operations,
 ) -> Option<Claim> {
     let name = object.labels.get(name_label)?;
     let namespace = object.labels.get(namespace_label)?;
     Some(Claim {
         owner: OwnerId::new(system, kind, namespace, name),
-        strength: label_strength(object, name_label, managers),
+        strength: strength(object, managers, operations, |writer| &writer.labels, name_label),
         evidence: ClaimEvidence::of(format!("labels {name_label}={name}, {namespace_label}={namespace}")),
     })
 }
@@ -134,28 +147,37 @@ pub(crate) fn label_claim(
 ///
 /// The rule (docs/reference/ownership.md 3): the field manager of a copied label is the program that copied it.
 pub fn label_strength(object: &ObjectMetadata, label: &str, managers: &[&str]) -> Strength {
-    strength(object, managers, |writer| &writer.labels, label)
+    strength(object, managers, Operations::Any, |writer| &writer.labels, label)
 }
 
 /// Returns the strength of an annotation, as [`label_strength`] does for a label.
 pub fn annotation_strength(object: &ObjectMetadata, annotation: &str, managers: &[&str]) -> Strength {
-    strength(object, managers, |writer| &writer.annotations, annotation)
+    strength(object, managers, Operations::Any, |writer| &writer.annotations, annotation)
 }
 
 fn strength(
     object: &ObjectMetadata,
     managers: &[&str],
+    operations: Operations,
     keys: fn(&ManagedFieldsEntry) -> &Vec<Box<str>>,
     claimed: &str,
 ) -> Strength {
     if object.controller_reference().is_some() {
         return Strength::Contradicted;
     }
-    let is_by_system = object
-        .managed_fields
-        .iter()
-        .any(|writer| managers.contains(&&*writer.manager) && keys(writer).iter().any(|key| &**key == claimed));
+    let is_by_system = object.managed_fields.iter().any(|writer| {
+        managers.contains(&&*writer.manager)
+            && keys(writer).iter().any(|key| &**key == claimed)
+            && (operations == Operations::Any || writer.applies)
+            && writer.subresource.is_empty()
+            && is_not_before(writer, object)
+    });
     if is_by_system { Strength::Corroborated } else { Strength::Bare }
+}
+
+/// Returns true if an entry was not written before an object was created: its own object, or its owner. Unknown times fit.
+pub(crate) fn is_not_before(writer: &ManagedFieldsEntry, created: &ObjectMetadata) -> bool {
+    writer.time.zip(created.creation_timestamp).is_none_or(|(written, created)| written + TOLERANCE >= created)
 }
 
 /// Returns the managed fields entries that own at least one of these keys.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{flux, helm};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, parse_time};
-use crate::ownership::scheme::claim::{OwnerId, Strength, label_claim};
+use crate::ownership::scheme::claim::{Operations, OwnerId, Strength, label_claim};
 use crate::ownership::scheme::hub::HubRules;
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::protection::ProtectionKey;
@@ -36,7 +36,7 @@ pub const SCHEME: Scheme = Scheme {
         ProtectionKey::except("helm.toolkit.fluxcd.io/prune", &["enabled"]),
         ProtectionKey::except("helm.toolkit.fluxcd.io/reconcile", &["enabled"]),
     ],
-    claim: |object| label_claim(object, flux::SYSTEM, KIND, [NAME, NAMESPACE], MANAGERS),
+    claim: |object| label_claim(object, flux::SYSTEM, KIND, [NAME, NAMESPACE], MANAGERS, Operations::Any),
     gc_eligibility: helm::hook_eligibility,
     owner_kinds: &[(GROUP, KIND)],
     owner,

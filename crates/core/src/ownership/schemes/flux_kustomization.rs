@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{flux, flux_snapshot};
 use crate::kubernetes::object::{ObjectMetadata, Resource};
-use crate::ownership::scheme::claim::{OwnerId, label_claim};
+use crate::ownership::scheme::claim::{Operations, OwnerId, label_claim};
 use crate::ownership::scheme::hub::HubRules;
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::condition;
@@ -39,7 +39,7 @@ pub const SCHEME: Scheme = Scheme {
         ProtectionKey::except(RECONCILE, &["enabled"]),
         ProtectionKey::except(SSA, &["merge", "override", "ifnotpresent"]),
     ],
-    claim: |object| label_claim(object, flux::SYSTEM, KIND, [NAME, NAMESPACE], MANAGERS),
+    claim: |object| label_claim(object, flux::SYSTEM, KIND, [NAME, NAMESPACE], MANAGERS, Operations::Apply),
     owner_kinds: &[(GROUP, KIND)],
     owner,
     hub: Some(HubRules { target: flux::hub_target, keeps_aliases: true }),
@@ -64,7 +64,10 @@ fn will_prune(owner: &Resource, object: &ObjectMetadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use chrono::DateTime;
+
     use super::*;
+    use crate::kubernetes::object::ManagedFieldsEntry;
     use crate::ownership::protection::find_protection;
     use crate::ownership::scheme::claim::Strength;
     use crate::testing::{Build, object};
@@ -77,7 +80,25 @@ mod tests {
         assert_eq!((SCHEME.claim)(&both).unwrap().strength, Strength::Bare);
         let written = both.clone().writer("kustomize-controller", NAME);
         assert_eq!((SCHEME.claim)(&written).unwrap().strength, Strength::Corroborated);
-        assert_eq!((SCHEME.claim)(&both.writer("some-operator", NAME)).unwrap().strength, Strength::Bare);
+        assert_eq!((SCHEME.claim)(&both.clone().writer("some-operator", NAME)).unwrap().strength, Strength::Bare);
+        assert_eq!((SCHEME.claim)(&both.written_by("kustomize-controller", &[NAME])).unwrap().strength, Strength::Bare);
+    }
+
+    /// The name of a field manager is a text that anybody can send; its operation, subresource and time must fit too.
+    #[test]
+    fn an_entry_that_the_controller_cannot_have_written_proves_nothing() {
+        let both = object("", "ConfigMap", "shop", "cm").label(NAME, "apps").label(NAMESPACE, "flux-system").created(1000);
+        let written = both.writer("kustomize-controller", NAME);
+        let with = |change: fn(&mut ManagedFieldsEntry)| {
+            let mut object = written.clone();
+            change(&mut object.managed_fields[0]);
+            (SCHEME.claim)(&object).unwrap().strength
+        };
+        assert_eq!(with(|_| ()), Strength::Corroborated);
+        assert_eq!(with(|entry| entry.time = DateTime::from_timestamp(990, 0)), Strength::Corroborated, "a slow webhook");
+        assert_eq!(with(|entry| entry.time = DateTime::from_timestamp(900, 0)), Strength::Bare, "older than the object");
+        assert_eq!(with(|entry| entry.applies = false), Strength::Bare, "an update");
+        assert_eq!(with(|entry| entry.subresource = "status".into()), Strength::Bare, "another subresource");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::flux;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::scheme::claim::{OwnerId, label_claim};
+use crate::ownership::scheme::claim::{Operations, OwnerId, label_claim};
 use crate::ownership::scheme::protection::ProtectionKey;
 use crate::ownership::scheme::{MetadataKey, Record, Scheme};
 
@@ -26,7 +26,7 @@ pub const RESOURCE_SET: Scheme = Scheme {
         ProtectionKey::except("fluxcd.controlplane.io/prune", &["enabled"]),
         ProtectionKey::except(SWITCH, &["enabled"]),
     ],
-    claim: |object| label_claim(object, flux::SYSTEM, "ResourceSet", SET, MANAGERS),
+    claim: |object| label_claim(object, flux::SYSTEM, "ResourceSet", SET, MANAGERS, Operations::Apply),
     owner_kinds: &[(GROUP, "ResourceSet")],
     owner,
     ..flux::base("resourceset")
@@ -37,7 +37,7 @@ pub const FLUX_INSTANCE: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(INSTANCE[0]), MetadataKey::Label(INSTANCE[1])],
     selectors: &[INSTANCE[0]],
     protections: &[],
-    claim: |object| label_claim(object, flux::SYSTEM, "FluxInstance", INSTANCE, MANAGERS),
+    claim: |object| label_claim(object, flux::SYSTEM, "FluxInstance", INSTANCE, MANAGERS, Operations::Apply),
     owner_kinds: &[(GROUP, "FluxInstance")],
     ..RESOURCE_SET
 };
