@@ -96,12 +96,12 @@ pub struct ExecutionArgs {
     #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["plan", "snapshot"])]
     pub apply: Option<PathBuf>,
     /// Refuse the file of --apply unless its content has this digest
-    #[arg(long, global = true, value_name = "DIGEST", requires = "apply", value_parser = sha256)]
+    #[arg(long, global = true, value_name = "DIGEST", requires = "apply", value_parser = sha256, hide_short_help = true)]
     pub expect_sha256: Option<String>,
-    /// Time in which a plan file may be executed, such as 30m or 8h; 1h when absent
+    /// Maximum age of a plan file, such as 8h; 1h when absent
     #[arg(long, global = true, value_name = "DURATION", value_parser = crate::cluster::config::args::request_timeout, hide_short_help = true)]
     pub max_age: Option<Duration>,
-    /// Delete objects too whose resourceVersion is newer than in the file of --apply
+    /// Delete objects of --apply with a newer resourceVersion too
     #[arg(long, global = true, requires = "apply", hide_short_help = true)]
     pub allow_changed: bool,
     /// Write each object to a file in DIR before it is deleted
@@ -111,7 +111,7 @@ pub struct ExecutionArgs {
     #[arg(long, global = true, requires = "backup", hide_short_help = true)]
     pub backup_secrets: bool,
     /// Record each deletion in FILE, so that a second run continues
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "plan")]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "plan", hide_short_help = true)]
     pub journal: Option<PathBuf>,
     /// Allow the deletion of namespaces, crds, volumes or statefulsets
     #[arg(long, global = true, value_name = "KINDS", value_delimiter = ',', value_parser = grave_kind)]
