@@ -57,6 +57,22 @@ pub enum Command {
     Complete(commands::completion::CompleteArgs),
 }
 
+impl Command {
+    /// Returns the name of the verb; empty for a command that sends no request.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Get(_) => "get",
+            Self::Suspend(_) => "suspend",
+            Self::Resume(_) => "resume",
+            Self::Inventory(_) => "inventory",
+            Self::Prune(_) => "prune",
+            Self::Snapshot(_) => "snapshot",
+            Self::Complete(_) => "complete",
+            Self::Completion(_) | Self::Man(_) | Self::Options | Self::Version => "",
+        }
+    }
+}
+
 /// Heading of the connection flags.
 pub const CONNECTION: &str = "Connection options";
 

@@ -1,6 +1,7 @@
 //! Entry point: parses the command line, runs the verb, prints the error and its hint, and exits with its code.
 
 use kubectl_gitops::cli::Command;
+use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::commands;
 use kubectl_gitops::commands::Session;
 use kubectl_gitops::error::{Error, Result};
@@ -33,7 +34,8 @@ fn main() -> std::process::ExitCode {
         Err(Rejection::Display(error)) => error.exit(),
     };
     init_logging(cli.verbosity);
-    let mut session = Session { connection: cli.connection, terminal: Terminal::process(), now: chrono::Utc::now() };
+    let connection = ConnectionArgs { verb: cli.command.verb(), ..cli.connection };
+    let mut session = Session { connection, terminal: Terminal::process(), now: chrono::Utc::now() };
     let outcome = run(cli.command, &mut session);
     finish(&mut session.terminal, outcome)
 }

@@ -170,9 +170,8 @@ impl Kustomize {
             .map_err(|error| Error::failed(format!("cannot write the artifact to {}: {error}", root.display())))?;
         let environment = Environment::empty(&directories);
         let rules = self.rules(&program)?.reading(&directories.home()).reading(&root);
-        let trees: Vec<&Path> = self.trees.iter().map(PathBuf::as_path).collect();
         let fetching = Access {
-            environment: environment.clone().fetching(&trees),
+            environment: environment.clone().fetching(&self.trees()),
             rules: rules.clone().fetching().writing(&directories.tmp()),
         };
         let offline = Access { environment, rules };
@@ -261,11 +260,11 @@ impl Kustomize {
 
     /// Returns the program by its absolute path.
     fn find(&self) -> Result<Program> {
-        let trees: Vec<&Path> = self.trees.iter().map(PathBuf::as_path).collect();
-        Program::find(&self.program, &trees).map_err(|error| match error.hint {
-            None => error.hint("install kubectl, or name a kustomize program with --kustomize"),
-            Some(_) => error,
-        })
+        Program::find(&self.program, &self.trees()).map_err(|error| self.cannot_run(Failure::Start(error)))
+    }
+
+    fn trees(&self) -> Vec<&Path> {
+        self.trees.iter().map(PathBuf::as_path).collect()
     }
 
     fn rules(&self, program: &Program) -> Result<Rules> {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use gitops_core::prune::collectors::collector::manifest;
 use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
+use gitops_core::yaml;
 
 /// Name of standard input in messages.
 const STDIN: &str = "standard input";
@@ -133,6 +134,7 @@ fn documents(file: &str, text: &str) -> Result<Vec<Value>> {
             return Ok(flat.collect());
         }
     }
+    yaml::check_depth(text).map_err(|exceeded| Error::failed(format!("{file}: {exceeded}")))?;
     let mut documents = vec![];
     for (index, document) in serde_yaml::Deserializer::from_str(text).enumerate() {
         documents.push(

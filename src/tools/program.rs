@@ -1,9 +1,13 @@
 //! Finds programs by absolute path, so that no working tree and no current directory can supply one.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use super::git::Checkout;
+
+/// Name of the git program.
+pub const GIT: &str = "git";
 
 /// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,56 +21,70 @@ pub struct Program {
 impl Program {
     /// Finds a program: by its path if it has several parts, else in `PATH`.
     ///
-    /// Relative entries of `PATH`, and entries inside of `trees`, are skipped: whoever can change a working tree could
-    /// supply the program. Fails if there is no such file.
-    pub fn find(program: &Path, trees: &[&Path]) -> Result<Self> {
+    /// Relative entries of `PATH` and programs that are part of `trees` are skipped: whoever can change a working tree
+    /// could supply the program. Fails if there is no such file.
+    pub fn find(program: &Path, trees: &[&Path]) -> io::Result<Self> {
         if program.components().count() > 1 {
-            return Self::at(program)
-                .map_err(|error| Error::failed(format!("cannot run {}: {error}", program.display())));
+            return Self::at(program);
         }
-        let trees: Vec<PathBuf> = trees.iter().filter_map(|tree| top(tree)).collect();
+        let (trees, name) = (tops(trees), executable_name(program.as_os_str()));
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let (mut skipped, name) = (false, executable_name(program.as_os_str()));
-        for directory in std::env::split_paths(&path) {
-            let candidate = directory.join(&name);
-            if !is_executable(&candidate) {
-                continue;
-            }
-            let is_inside = |path: &Path| {
-                let real = path.canonicalize();
-                real.is_ok_and(|real| trees.iter().any(|tree| real.starts_with(tree)))
-            };
-            if !directory.is_absolute() || is_inside(&directory) || is_inside(&candidate) {
-                skipped = true;
-            } else if let Ok(found) = Self::at(&candidate) {
-                return Ok(found);
+        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        for candidate in std::env::split_paths(&path).map(|directory| directory.join(&name)) {
+            match Self::at(&candidate) {
+                Ok(found) if !is_executable(&found.file) => {}
+                Ok(found) if candidate.is_absolute() && !trees.iter().any(|tree| found.is_part_of(tree)) => {
+                    return Ok(found);
+                }
+                Ok(_) => failure = io::Error::other("PATH has it only in a relative directory or in the working tree"),
+                Err(error) if failure.kind() == io::ErrorKind::NotFound => failure = error,
+                Err(_) => {}
             }
         }
-        let name = program.display();
-        Err(match skipped {
-            true => {
-                Error::failed(format!("cannot run {name}: PATH has it only in a working tree or a relative directory"))
-                    .hint("add an absolute directory outside of the working tree to PATH")
-            }
-            false => Error::failed(format!("cannot run {name}: it is in no directory of PATH")),
-        })
+        Err(failure)
     }
 
-    fn at(path: &Path) -> std::io::Result<Self> {
-        let file = path.canonicalize()?;
-        Ok(Self { path: std::path::absolute(path)?, file })
+    fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: std::path::absolute(path)?, file: path.canonicalize()? })
+    }
+
+    /// Returns true if a program is part of a working tree: if it is in its directory, and git does not ignore it. git
+    /// itself must not be in it.
+    fn is_part_of(&self, tree: &Path) -> bool {
+        let paths = [&self.path, &self.file];
+        let is_ignored = |path: &Path| {
+            path.file_stem() != Some(OsStr::new(GIT))
+                && Checkout::find(tree).is_ok_and(|checkout| checkout.ignores(path))
+        };
+        paths.iter().any(|path| is_inside(path, tree) && !is_ignored(path))
     }
 }
 
 /// Returns the entries of `PATH` that are absolute and not inside of `trees`, for programs that start other programs.
-pub fn safe_path(trees: &[&Path]) -> std::ffi::OsString {
-    let trees: Vec<PathBuf> = trees.iter().filter_map(|tree| top(tree)).collect();
+pub fn safe_path(trees: &[&Path]) -> OsString {
+    let trees = tops(trees);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let safe = std::env::split_paths(&path).filter(|directory| {
-        let real = directory.canonicalize();
-        directory.is_absolute() && real.is_ok_and(|real| !trees.iter().any(|tree| real.starts_with(tree)))
-    });
-    std::env::join_paths(safe).unwrap_or_default()
+    let is_safe = |directory: &PathBuf| directory.is_absolute() && !trees.iter().any(|tree| is_inside(directory, tree));
+    std::env::join_paths(std::env::split_paths(&path).filter(is_safe)).unwrap_or_default()
+}
+
+/// Returns true if a file or directory is inside of a directory without symbolic links.
+fn is_inside(path: &Path, directory: &Path) -> bool {
+    let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
+    parent.is_some_and(|parent| parent.starts_with(directory))
+        || path.canonicalize().is_ok_and(|path| path.starts_with(directory))
+}
+
+/// Returns the files and directories at the top of the checkout that contains a directory, or of the directory if it is in
+/// none. The repository of git is not one of them: its configuration can hold passwords.
+pub fn checkout_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let top = top(directory).unwrap_or_else(|| directory.to_owned());
+    let entries = std::fs::read_dir(top)?.map(|entry| Ok(entry?.path()));
+    entries.filter(|path| !path.as_ref().is_ok_and(|path| path.ends_with(".git"))).collect()
+}
+
+fn tops(trees: &[&Path]) -> Vec<PathBuf> {
+    trees.iter().filter_map(|tree| top(tree)).collect()
 }
 
 /// Returns the top of the checkout that contains a directory, or the directory if it is in none.

@@ -1,18 +1,26 @@
 //! Runs the user's `qbec` as a child process to list the objects of an environment, without their content.
+//!
+//! Components are programs in jsonnet, which import any file, and data sources start other programs. So qbec runs in a
+//! sandbox: it reads the checkout, and has no network. Programs that it starts have the same restrictions.
 
-use std::path::Path;
-use std::process::Stdio;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::process::Command;
 
+use super::program::{self, Program};
+use super::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
 
 /// Suffix of a `generateName`: a placeholder for the part that the API server generates.
 const GENERATED_SUFFIX: &str = "<xxxxx>";
+
+/// Time limit of one run.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// The objects that a qbec application declares for an environment.
 #[derive(Clone, Debug)]
@@ -67,12 +75,16 @@ struct QbecRow {
 /// Renders an environment with the `qbec` on PATH.
 ///
 /// Fails when qbec or qbec.yaml is missing, or qbec fails; the message contains the last line of qbec's standard error.
-pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result<QbecEnvironment> {
+pub async fn render(root: &Path, environment: &str, tag: Option<&str>, sandbox: &Sandbox) -> Result<QbecEnvironment> {
     let file = root.join("qbec.yaml");
-    let app =
-        read_app_file(&file).map_err(|error| Error::failed(format!("cannot read {}: {error}", file.display())))?;
-    let rows: Vec<QbecRow> = run_qbec(root, tag, &["show", environment, "-O", "-o", "json"]).await?;
-    let variables: QbecVariables = run_qbec(root, tag, &["env", "vars", environment, "-o", "json"]).await?;
+    let cannot_read = |error: &dyn std::fmt::Display| Error::failed(format!("cannot read {}: {error}", file.display()));
+    let app = read_app_file(&file).map_err(|error| cannot_read(&error))?;
+    let root = root.canonicalize().map_err(|error| cannot_read(&error))?;
+    let qbec = Qbec { root: &root, tag, sandbox, directories: PrivateDirectories::new()? };
+    let rows: Vec<QbecRow> = qbec.run(&["show", environment, "-O", "-o", "json"], &[]).await?;
+    // The namespace of an environment may be that of a context.
+    let kubeconfig = kubeconfig_files();
+    let variables: QbecVariables = qbec.run(&["env", "vars", environment, "-o", "json"], &kubeconfig).await?;
     Ok(QbecEnvironment {
         application: app.metadata.name,
         default_namespace: variables.namespace,
@@ -86,7 +98,9 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>) -> Result
 }
 
 fn read_app_file(file: &Path) -> Result<QbecAppFile, Box<dyn std::error::Error>> {
-    Ok(serde_yaml::from_str(&std::fs::read_to_string(file)?)?)
+    let text = std::fs::read_to_string(file)?;
+    gitops_core::yaml::check_depth(&text)?;
+    Ok(serde_yaml::from_str(&text)?)
 }
 
 impl QbecRow {
@@ -105,22 +119,55 @@ impl QbecRow {
     }
 }
 
-async fn run_qbec<T: DeserializeOwned>(root: &Path, tag: Option<&str>, args: &[&str]) -> Result<T> {
-    let command_line = format!("qbec {}", args.join(" "));
-    let mut command = Command::new("qbec");
-    command.args(args).arg("--colors=false").arg("--root").arg(root).stdin(Stdio::null());
-    if let Some(tag) = tag {
-        command.args(["--app-tag", tag]);
+/// Returns the kubeconfig files of the user as qbec finds them.
+fn kubeconfig_files() -> Vec<PathBuf> {
+    match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
+        Some(list) => std::env::split_paths(&list).filter_map(|file| std::path::absolute(file).ok()).collect(),
+        None => std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect(),
     }
-    let output = command.output().await.map_err(|error| {
-        let hint = "install qbec, or pass the output of `qbec show ENV` with -f, and --app";
-        Error::failed(format!("cannot run {command_line}: {error}")).hint(hint)
-    })?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-        return Err(Error::failed(format!("{command_line} failed: {}", last.trim())));
+}
+
+/// A qbec that may read one application.
+struct Qbec<'a> {
+    root: &'a Path,
+    tag: Option<&'a str>,
+    sandbox: &'a Sandbox,
+    directories: PrivateDirectories,
+}
+
+impl Qbec<'_> {
+    /// Runs qbec, which may also read the kubeconfig files, and returns the JSON that it prints.
+    async fn run<T: DeserializeOwned>(&self, args: &[&str], kubeconfig: &[PathBuf]) -> Result<T> {
+        let command_line = format!("qbec {}", args.join(" "));
+        let mut arguments: Vec<_> = args.iter().chain(&["--colors=false", "--root"]).map(Into::into).collect();
+        arguments.push(self.root.into());
+        arguments.extend(self.tag.into_iter().flat_map(|tag| ["--app-tag".into(), tag.into()]));
+        let output = self.output(arguments, kubeconfig).await.map_err(|failure| match failure {
+            Failure::Start(error) => Error::failed(format!("cannot run {command_line}: {error}"))
+                .hint("install qbec, or pass the output of `qbec show ENV` with -f, and --app"),
+            failure => Error::failed(format!("{command_line}: {failure}")),
+        })?;
+        if !output.status.success() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            return Err(Error::failed(format!("{command_line} failed: {}", last.trim())).hint(
+                "qbec runs without a network and reads only its checkout; if it needs more, \
+                 pass the output of `qbec show ENV` with -f, and --app",
+            ));
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|error| Error::failed(format!("{command_line} did not print JSON: {error}")))
     }
-    serde_json::from_slice(&output.stdout)
-        .map_err(|error| Error::failed(format!("{command_line} did not print JSON: {error}")))
+
+    async fn output(&self, arguments: Vec<OsString>, kubeconfig: &[PathBuf]) -> Result<Output, Failure> {
+        let program = Program::find(Path::new("qbec"), &[self.root]).map_err(Failure::Start)?;
+        let mut rules = Rules::for_program(&program).map_err(Failure::Start)?.starting_programs();
+        rules = rules.reading(&self.directories.home()).writing(&self.directories.tmp());
+        rules.execute.extend(program::checkout_files(self.root).map_err(Failure::Start)?);
+        rules.read.extend(kubeconfig.iter().filter(|file| file.exists()).cloned());
+        let environment = Environment::empty(&self.directories).with_variables_of("QBEC_");
+        let environment = environment.with("KUBECONFIG", std::env::join_paths(kubeconfig).unwrap_or_default());
+        let limits = &Limits::of_build(LIMIT);
+        self.sandbox.run(Job { program: &program, arguments, environment: &environment, rules: &rules, limits }).await
+    }
 }

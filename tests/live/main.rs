@@ -5,5 +5,6 @@ mod inventory;
 mod plan;
 mod plan_files;
 mod prune;
+mod rbac;
 mod source_artifact;
 mod suspension;

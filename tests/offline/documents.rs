@@ -13,7 +13,7 @@ const PIPELINES: [&str; 2] = ["docs/ci/github-actions.yaml", "docs/ci/gitlab-ci.
 
 fn documents() -> Vec<PathBuf> {
     let mut found: Vec<_> =
-        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(PathBuf::from).into();
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"].map(PathBuf::from).into();
     for folder in ["docs", "docs/ci"] {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         found.extend(entries.filter(|path| path.is_file()));
@@ -51,6 +51,15 @@ fn words(line: &str) -> Vec<String> {
         }
     }
     words
+}
+
+#[test]
+fn every_limit_of_the_core_is_documented() {
+    let page = fs::read_to_string("docs/limits.md").unwrap();
+    for bound in gitops_core::bounds::ALL {
+        let row = format!("| `{}` | {bound} | ", bound.name);
+        assert!(page.contains(&row), "docs/limits.md lacks {row:?}");
+    }
 }
 
 #[test]

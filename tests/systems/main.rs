@@ -3,6 +3,7 @@
 mod all_systems;
 mod applyset;
 mod ci_examples;
+mod flux_texts;
 mod fluxd;
 mod krew;
 mod kustomize;

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod controlplane;
 pub mod demo;
 pub mod dependencies;
+pub mod fuzz;
 pub mod git;
 mod lock;
 pub mod man;

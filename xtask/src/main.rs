@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{bench, cluster, controlplane, demo, dependencies, man, oracle, record, say, test};
+use xtask::{bench, cluster, controlplane, demo, dependencies, fuzz, man, oracle, record, say, test};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -22,6 +22,7 @@ usage: cargo xtask TASK
   oracle [--dir D] [NAME…]                   compare plans with kustomize-controller, in all scenarios or in those named
   oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
   oracle … --races N                         repeat scenarios with races N times, to see both results
+  fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
   record                                     run the story of the demo on a real cluster, and record it again";
 
 fn main() -> ExitCode {
@@ -47,6 +48,7 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["oracle", rest @ ..] => Some(oracle::command(rest)),
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
         ["advisories"] => Some(dependencies::advisories()),
+        ["fuzz", rest @ ..] => Some(fuzz::command(rest)),
         ["demo"] => Some(demo::run()),
         ["test"] => Some(test::run()),
         ["bench", rest @ ..] => bench::dispatch(rest),

@@ -4,6 +4,7 @@
 //! `prune` compute deletions; `flux` knows Flux's kinds, suspension, builds and reconciliation. Imports go in that order:
 //! `kubernetes` <- `ownership` <- `plan` <- `prune`, `flux`.
 
+pub mod bounds;
 pub mod error;
 pub mod flux;
 pub mod kubernetes;
@@ -13,3 +14,4 @@ pub mod prune;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod text;
+pub mod yaml;

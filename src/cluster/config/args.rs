@@ -84,9 +84,9 @@ pub struct ConnectionArgs {
         default_missing_value = "true", default_value = "false", hide_default_value = true, hide_possible_values = true
     )]
     pub disable_compression: bool,
-    /// Name of the program in the User-Agent; that of suspensions when absent.
+    /// Verb that the User-Agent names, so that audit logs tell a deletion from a suspension.
     #[arg(skip)]
-    pub agent: Option<&'static str>,
+    pub verb: &'static str,
 }
 
 impl ConnectionArgs {

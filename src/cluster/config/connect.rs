@@ -16,7 +16,6 @@ use super::kubeconfig::{SelectedContext, non_empty};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
 use crate::error::{Error, Result};
-use gitops_core::flux::suspension::FIELD_MANAGER;
 use gitops_core::text::sha256;
 
 /// Time limit for connecting, TLS included: a server that is down is reported within 5 seconds.
@@ -78,7 +77,7 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
         on_loopback || args.disable_compression || selected.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
     config.auth_info = selected.user;
-    config.headers = vec![(header::USER_AGENT, user_agent(args.agent.unwrap_or(FIELD_MANAGER)))];
+    config.headers = vec![(header::USER_AGENT, user_agent(args.verb))];
     config.connect_timeout = Some(connect_timeout(args));
     // retry.rs retries. kube's `read_timeout` would end idle watches, so the request timeout is applied per request.
     config.default_retry = false;
@@ -165,9 +164,9 @@ fn connect_timeout(args: &ConnectionArgs) -> Duration {
     }
 }
 
-/// Returns the User-Agent. It must not begin with `kubectl`: the server derives the field manager of requests without one
+/// Returns the User-Agent, such as `gitops-prune/0.1.0 (linux/amd64)`. It must not begin with `kubectl`: the server derives the field manager of requests without one
 /// from it, and kustomize-controller reverts changes of managers with that prefix (docs/reference/kubectl-plugin.md 6.6).
-fn user_agent(agent: &'static str) -> HeaderValue {
+fn user_agent(verb: &str) -> HeaderValue {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let os = if os == "macos" { "darwin" } else { os };
     let arch = match arch {
@@ -175,8 +174,9 @@ fn user_agent(agent: &'static str) -> HeaderValue {
         "aarch64" => "arm64",
         other => other,
     };
-    let text = format!("{agent}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(agent))
+    let product = if verb.is_empty() { "gitops".to_owned() } else { format!("gitops-{verb}") };
+    let text = format!("{product}/{} ({os}/{arch})", env!("CARGO_PKG_VERSION"));
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("gitops"))
 }
 
 /// Returns an error for a configuration that kube rejects. kube's messages do not contain secrets.

@@ -140,6 +140,18 @@ impl Failure {
         Self::without_answer(FailureKind::Timeout, message)
     }
 
+    /// Converts a `Status` that kube has parsed.
+    pub(crate) fn of_status(status: &kube::core::Status) -> Self {
+        Self {
+            kind: classify(status.code, &status.reason),
+            code: Some(status.code),
+            message: status.message.clone(),
+            reason: status.reason.clone(),
+            continue_token: None,
+            retry_after: None,
+        }
+    }
+
     /// Returns the failure of a request that cannot be built.
     pub(crate) fn of_request(problem: impl fmt::Display) -> Self {
         Self::without_answer(FailureKind::Other, format!("the request cannot be sent: {problem}"))

@@ -11,6 +11,7 @@ use crate::cluster::config::proxy::is_loopback;
 use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 use gitops_core::ownership::hub::{Access, Hub, access, owner_kinds};
+use gitops_core::yaml;
 
 /// Keys that Flux tries for the kubeconfig in a Secret when the reference names none.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
@@ -80,6 +81,7 @@ fn address(full: &Resource, key: Option<&str>) -> Option<String> {
     let keys = key.map_or(KEYS.to_vec(), |key| vec![key]);
     let packed = keys.into_iter().find_map(|key| data.get(key)?.as_str())?;
     let text = String::from_utf8(STANDARD.decode(packed).ok()?).ok()?;
+    yaml::check_depth(&text).ok()?;
     let config = Kubeconfig::from_yaml(&text).ok()?;
     let current = config.current_context?;
     let context = config.contexts.into_iter().find(|named| named.name == current)?.context?;

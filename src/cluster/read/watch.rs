@@ -53,9 +53,21 @@ impl Cluster {
         let events = watcher(api, config).default_backoff();
         let changes = events.map(move |event| match event {
             Ok(event) => tracker.changes(event),
-            Err(error) => vec![Err(Failure::unreadable(format!("watching {} on {host}: {error}", kind.resource())))],
+            Err(error) => vec![Err(failure(&error, &kind, &host))],
         });
         changes.flat_map(futures::stream::iter).boxed()
+    }
+}
+
+/// Converts a failed watch. What the server refuses is in its own words, such as a missing right.
+fn failure(error: &watcher::Error, kind: &ResourceType, host: &str) -> Failure {
+    use watcher::Error;
+    match error {
+        Error::InitialListFailed(kube::Error::Api(status))
+        | Error::WatchStartFailed(kube::Error::Api(status))
+        | Error::WatchFailed(kube::Error::Api(status))
+        | Error::WatchError(status) => Failure::of_status(status),
+        error => Failure::unreadable(format!("watching {} on {host}: {error}", kind.resource())),
     }
 }
 

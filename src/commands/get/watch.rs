@@ -1,6 +1,6 @@
 //! `get -w`: prints a row for each change, until interrupted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::stream::StreamExt;
 
@@ -27,13 +27,14 @@ pub(super) async fn run(
     let query = Query { namespace, selector: args.selector.as_deref() };
     let known: Vec<_> = data.objects().collect();
     let mut changes = cluster.watch(&data.selected.types, query, &known);
-    let mut last_failure = String::new();
+    // Failures since the last change: a watch is tried again and again.
+    let mut failures = HashSet::new();
     let mut printed = PrintedRows::new();
     while let Some(change) = changes.next().await {
         session.now = chrono::Utc::now();
         match change {
             Ok(change) if data.selected.includes(&change.kind, &change.full.object.id.name) => {
-                last_failure.clear();
+                failures.clear();
                 data.selected.replace(&change.kind, change.full.clone());
                 print_if_new(args, session, &data, &change, &mut printed)?;
                 if change.deleted {
@@ -43,9 +44,9 @@ pub(super) async fn run(
             Ok(_) => {}
             Err(failure) => {
                 let failure = failure.to_string();
-                if failure != last_failure {
+                if !failures.contains(&failure) {
                     session.terminal.warning(&sanitize::one_line(&failure));
-                    last_failure = failure;
+                    failures.insert(failure);
                 }
             }
         }

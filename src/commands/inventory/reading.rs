@@ -104,6 +104,7 @@ async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> 
         context: Some(context.to_owned()),
         request_timeout: own.request_timeout,
         disable_compression: own.disable_compression,
+        verb: own.verb,
         ..ConnectionArgs::default()
     };
     let hub = Cluster::connect(&connection).await?;

@@ -31,9 +31,6 @@ use gitops_core::plan::{filter, limits};
 use gitops_core::prune::collectors::request::CollectorRequest;
 use review::ReviewedPlan;
 
-/// Name of the program in the User-Agent of every request, and so in the audit log of the API server.
-const AGENT: &str = "gitops-prune";
-
 /// Names of the sub-verbs.
 const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
 
@@ -42,7 +39,6 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let execution = &args.execution;
     execution.check()?;
     args.check()?;
-    session.connection.agent = Some(AGENT);
     let command = args.command();
     let request = Request { command, args: execution, reviewed: ReviewedPlan::read(execution, command, session)? };
     if let Some(system) = &args.system {

@@ -10,6 +10,7 @@ use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::tools::manifests::Loader;
 use crate::tools::qbec;
+use crate::tools::sandbox::Sandbox;
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::request::QbecRequest;
@@ -18,6 +19,9 @@ use gitops_core::prune::collectors::request::QbecRequest;
 ///
 /// Shows what `qbec apply` would delete, what it would miss, and why an object stays. Without --plan, deletes in its place
 /// and in its order.
+///
+/// With --qbec-root, qbec runs with your rights, and data sources of qbec.yaml may run other programs: render a tree that
+/// you have not read elsewhere, and pass its manifests with -f.
 #[derive(Args, Clone, Debug)]
 #[command(
     override_usage = "kubectl gitops prune qbec --qbec-root DIR --env ENV [OPTIONS]\n       \
@@ -85,7 +89,7 @@ impl QbecArgs {
         };
         // Checks the environment and the tag before qbec is run.
         QbecApp::new("any", environment, tag)?;
-        let rendered = qbec::render(root, environment, tag).await?;
+        let rendered = qbec::render(root, environment, tag, &Sandbox::of_this_process()).await?;
         let app = QbecApp::new(&rendered.application, environment, tag)?;
         let cluster_scoped_lists = rendered.cluster_scoped_lists || self.cluster_scoped_lists;
         let manifests = self.manifests.with_locals(rendered.locals, &rendered.default_namespace, execution)?;

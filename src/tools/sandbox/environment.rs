@@ -118,6 +118,22 @@ impl Environment {
         self
     }
 
+    /// Sets a variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Adds the variables of the user whose name begins with a prefix.
+    #[must_use]
+    pub fn with_variables_of(mut self, prefix: &str) -> Self {
+        for (name, value) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(prefix)) {
+            self.set(name, value);
+        }
+        self
+    }
+
     fn set(&mut self, name: impl AsRef<OsStr>, value: impl Into<OsString>) {
         self.variables.retain(|(present, _)| present != name.as_ref());
         self.variables.push((name.as_ref().to_owned(), value.into()));

@@ -34,7 +34,7 @@ impl Rules {
         match program_files::format(&program.file)? {
             program_files::Format::Static => {}
             program_files::Format::Dynamic => rules.execute.extend(program_files::libraries()),
-            program_files::Format::Script => rules.allow_programs(),
+            program_files::Format::Script => rules = rules.starting_programs(),
         }
         Ok(rules)
     }
@@ -58,14 +58,16 @@ impl Rules {
     #[must_use]
     pub fn fetching(mut self) -> Self {
         self.network = true;
-        self.allow_programs();
         self.read.extend(program_files::network());
-        self
+        self.starting_programs()
     }
 
-    fn allow_programs(&mut self) {
+    /// Allows to start the programs of the system, with the same rules.
+    #[must_use]
+    pub fn starting_programs(mut self) -> Self {
         self.processes = true;
         self.execute.extend(program_files::libraries());
         self.execute.extend(program_files::programs());
+        self
     }
 }

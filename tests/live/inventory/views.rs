@@ -99,9 +99,9 @@ fn a_narrow_reading_asks_for_less_and_answers_the_same() {
         ),
         (&["narrow/kustomization/apps", "--leaked"], "labelSelector=kustomize.toolkit.fluxcd.io%2Fname%3Dapps"),
     ] {
-        let before = cluster.requests_of("bob", "gitops-suspend/").unwrap().len();
+        let before = cluster.requests_of("bob", "gitops-inventory/").unwrap().len();
         let live = gitops_as(&kubeconfig, &[&["inventory", "-o", "json"], args].concat());
-        let requests = cluster.requests_of("bob", "gitops-suspend/").unwrap().split_off(before);
+        let requests = cluster.requests_of("bob", "gitops-inventory/").unwrap().split_off(before);
         let recorded = gitops_as(&kubeconfig, &[&["inventory", "-o", "json", "--snapshot", file], args].concat());
         assert_eq!((live.code, body(&live)), (0, body(&recorded)), "{args:?}");
         assert!(document(&live)["scope"].is_string() && document(&recorded).get("scope").is_none(), "{args:?}");
@@ -116,9 +116,9 @@ fn a_narrow_reading_asks_for_less_and_answers_the_same() {
     }
     // Whatever goes beyond the marks needs everything.
     for args in [&["--by", "helm", "-o", "tree"][..], &["--by", "helm", "--unmanaged"], &["--by", "flux"], &[]] {
-        let before = cluster.requests_of("bob", "gitops-suspend/").unwrap().len();
+        let before = cluster.requests_of("bob", "gitops-inventory/").unwrap().len();
         let run = gitops_as(&kubeconfig, &[&["inventory"], args].concat());
-        let requests = cluster.requests_of("bob", "gitops-suspend/").unwrap().split_off(before);
+        let requests = cluster.requests_of("bob", "gitops-inventory/").unwrap().split_off(before);
         let statefulsets = requests.iter().find(|request| request.uri.contains("/statefulsets?")).unwrap();
         assert!(!statefulsets.uri.contains(narrowed) && !run.stderr.contains("were read"), "{args:?}: {run:?}");
     }

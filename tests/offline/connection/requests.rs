@@ -25,8 +25,7 @@ async fn headers_that_are_sent() {
         ("accept as given", "", &[], |r| r.header_values("accept") == ["application/json;as=x"]),
         ("user agent", "", &[], |r| {
             let agent = r.header("user-agent").unwrap_or_default();
-            agent.starts_with(concat!("gitops-suspend/", env!("CARGO_PKG_VERSION"), " ("))
-                && !agent.starts_with("kubectl")
+            agent.starts_with(concat!("gitops/", env!("CARGO_PKG_VERSION"), " (")) && !agent.starts_with("kubectl")
         }),
         ("no compression on loopback", "", &[], |r| r.header("accept-encoding").is_none()),
         ("--as", "as: other", &["--as=u"], |r| r.header_values("impersonate-user") == ["u"]),

@@ -4,6 +4,7 @@ pub(crate) mod app;
 mod cases;
 mod large;
 mod random;
+mod sandbox;
 
 use std::sync::Arc;
 

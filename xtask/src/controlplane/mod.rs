@@ -55,6 +55,7 @@ const BINARIES: &[Binary] = &[
     binary("kapp", "kapp", "carvel.dev/kapp/cmd/kapp"),
     binary("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
     binary("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2"),
+    binary("text-judge", "text-judge", "."),
 ];
 
 /// Returns the names of all programs in build order.
@@ -114,11 +115,12 @@ fn missing<'a>(wanted: &[&'a Binary]) -> Result<Vec<(&'a Binary, String)>> {
     Ok(missing)
 }
 
-/// Returns a hash of all inputs of a build: pins, package and linker flags.
+/// Returns a hash of all inputs of a build: pins, package, linker flags, and the source of a program of this project.
 fn stamp(binary: &Binary) -> Result<String> {
     let folder = module_dir(binary);
     let mut input = format!("{}\n{}\n", binary.package, ldflags(binary));
-    for file in ["go.mod", "go.sum"] {
+    let own: &[&str] = if binary.package == "." { &["main.go"] } else { &[] };
+    for file in ["go.mod", "go.sum"].iter().chain(own) {
         let path = folder.join(file);
         input += &fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     }

@@ -169,3 +169,11 @@ fn no_value_of_a_secret_is_in_the_diff() {
         assert!(found.diff.contains(line), "{line}\n{}", found.diff);
     }
 }
+
+#[test]
+fn a_diff_of_too_many_lines_names_the_limit() {
+    let text = |word: &str| (0..30_000).map(|line| format!("{word}{line}\n")).collect::<String>();
+    let (live, merged) = (config_map(json!({"a": text("x")})), config_map(json!({"a": text("y")})));
+    let found = compare(&applied_object(merged.clone(), &json!({})), None, &live, &merged).unwrap();
+    assert_eq!(found.diff, "configmap/a -n n has more than 50000 lines (limit diff-lines): no diff\n");
+}

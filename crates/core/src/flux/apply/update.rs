@@ -6,6 +6,7 @@ use similar::TextDiff;
 
 use super::AppliedObject;
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
+use crate::bounds::DIFF_LINES;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::plan::{Reason, ReasonCode};
 use crate::text::join_limited;
@@ -155,6 +156,9 @@ fn masked(own: &Map<String, Value>, other: &Map<String, Value>, side: &str) -> V
 fn unified_diff(name: &str, before: &Value, after: &Value) -> String {
     let before = serde_yaml::to_string(before).unwrap_or_default();
     let after = serde_yaml::to_string(after).unwrap_or_default();
+    if let Err(exceeded) = DIFF_LINES.check(before.lines().count() + after.lines().count()) {
+        return format!("{name} has {exceeded}: no diff\n");
+    }
     let diff = TextDiff::from_lines(&before, &after);
     diff.unified_diff().context_radius(3).header(&format!("{name} (live)"), &format!("{name} (merged)")).to_string()
 }

@@ -3,6 +3,7 @@
 //! A failure that is not proven says nothing about the controller: it may build, apply and prune. It is a gap, never an
 //! outcome.
 
+use super::envsubst::EnvsubstError;
 use super::generator::GenerateError;
 use super::redact::redact_urls;
 use super::references::RefusedReference;
@@ -58,6 +59,19 @@ impl From<GenerateError> for BuildFailure {
             GenerateError::Component(_) => Self::proven(message),
             // The controller reads YAML with another library, which may accept it.
             GenerateError::File(..) => Self::unknown(ReasonCode::ManifestUnreadable, message),
+        }
+    }
+}
+
+impl From<EnvsubstError> for BuildFailure {
+    fn from(error: EnvsubstError) -> Self {
+        let message = error.to_string();
+        match error {
+            EnvsubstError::Exceeded(_) => Self::unknown(ReasonCode::LimitExceeded, message),
+            EnvsubstError::Malformed(_)
+            | EnvsubstError::Unset(_)
+            | EnvsubstError::Overflow(_)
+            | EnvsubstError::NotUtf8 => Self::proven(message),
         }
     }
 }
@@ -166,6 +180,7 @@ fn names_machine_fault(message: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::{Exceeded, SUBSTITUTION_SIZE};
 
     fn versions(program: &str, linked: Option<&'static str>) -> KustomizeVersions {
         KustomizeVersions { program: program.to_owned(), linked }
@@ -173,6 +188,17 @@ mod tests {
 
     fn failure(code: Option<i32>, message: &str, fetches: bool, program: &str) -> BuildFailure {
         KustomizeExit { code, message, fetches }.failure(&versions(program, Some("5.8")))
+    }
+
+    #[test]
+    fn a_limit_of_this_tool_is_no_failure_of_the_controller() {
+        let limit = BuildFailure::from(EnvsubstError::from(Exceeded(SUBSTITUTION_SIZE)));
+        assert!(
+            matches!(&limit, BuildFailure::Unknown(reason) if reason.code == ReasonCode::LimitExceeded),
+            "{limit:?}"
+        );
+        let malformed = BuildFailure::from(EnvsubstError::Malformed("${".to_owned()));
+        assert!(matches!(&malformed, BuildFailure::Proven(_)), "{malformed:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 pub mod data;
 mod decryption;
-mod envsubst;
+pub mod envsubst;
 pub mod failure;
 pub mod fidelity;
 pub mod generator;

@@ -87,10 +87,7 @@ impl KustomizeOutput<'_> {
 
     fn substituted<'d>(&self, document: &'d YamlDocument) -> Result<Cow<'d, str>, BuildFailure> {
         match self.variables_of(document) {
-            Some(variables) => {
-                let text = variables.substitute(&document.text);
-                text.map(Cow::Owned).map_err(|error| BuildFailure::proven(error.to_string()))
-            }
+            Some(variables) => Ok(Cow::Owned(variables.substitute(&document.text)?)),
             None => Ok(Cow::Borrowed(&document.text)),
         }
     }

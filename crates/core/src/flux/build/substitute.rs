@@ -104,7 +104,7 @@ impl Variables {
     /// Substitutes the variables in the YAML text of one object.
     /// Fails if a substitution is malformed or, in strict mode, a variable is not set.
     pub(super) fn substitute(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
-        envsubst::substitute(text, |name| self.values.get(name).cloned(), self.strict)
+        envsubst::substitute(text, |name| self.values.get(name).map(String::as_str), self.strict)
     }
 }
 

@@ -1,6 +1,5 @@
 //! YAML of kustomize's output, and of objects after substitution.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 /// One document of kustomize's output.
@@ -32,8 +31,7 @@ pub(super) fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
 /// Parses one YAML document.
 /// The error is the parser's message.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
-    let document = serde_yaml::Deserializer::from_str(text);
-    Value::deserialize(document).map_err(|error| error.to_string())
+    crate::yaml::document(text).map_err(|error| error.to_string())
 }
 
 /// Parses an object as the controller does after substitution: as YAML 1.1, where plain `yes` and `0123` are not strings.

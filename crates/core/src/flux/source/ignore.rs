@@ -3,7 +3,7 @@
 //! The last matching pattern wins. A later pattern can include a file below an excluded directory. A name without `/`
 //! matches every segment of a path. Source: docs/reference/kustomize-controller.md 3.1.
 
-use super::glob;
+use super::glob::Glob;
 
 /// Names that no artifact contains.
 const VCS: [&str; 4] = [".git/", ".gitignore", ".gitmodules", ".gitattributes"];
@@ -37,33 +37,42 @@ const DEFAULTS: [&str; 20] = [
 struct Pattern {
     /// Segments of the directory that the pattern is scoped to.
     scope: Vec<String>,
-    segments: Vec<String>,
+    segments: Vec<Segment>,
     includes: bool,
     directories_only: bool,
 }
 
+/// The part of a pattern between two `/`.
+#[derive(Clone, Debug)]
+struct Segment {
+    text: String,
+    /// `None` if the text is malformed: it matches nothing.
+    glob: Option<Glob>,
+}
+
 /// The patterns of a source, in order of priority; the last has the highest.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Patterns(Vec<Pattern>);
+pub struct Patterns(Vec<Pattern>);
 
 impl Patterns {
     /// Adds the lines of an ignore file in a directory (empty for the root).
-    pub(super) fn add(&mut self, directory: &str, lines: &str) {
-        let patterns = lines.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    pub fn add(&mut self, directory: &str, lines: &str) {
+        let lines = lines.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+        let patterns = lines.filter(|line| !line.starts_with('#') && !line.trim().is_empty());
         self.0.extend(patterns.map(|line| Pattern::parse(directory, line)));
     }
 
     /// Adds the patterns of source-controller: always the version-control names, and its other defaults if there is no
     /// pattern in the whole source.
     #[must_use]
-    pub(super) fn with_defaults(self) -> Self {
+    pub fn with_defaults(self) -> Self {
         let defaults: &[&str] = if self.0.is_empty() { &DEFAULTS } else { &[] };
         let builtin = VCS.iter().chain(defaults).map(|line| Pattern::parse("", line));
-        Self(builtin.chain(self.0.iter().cloned()).collect())
+        Self(builtin.chain(self.0).collect())
     }
 
     /// Returns true if the file or directory at this path is excluded.
-    pub(super) fn excludes(&self, path: &str, directory: bool) -> bool {
+    pub fn excludes(&self, path: &str, directory: bool) -> bool {
         let segments: Vec<&str> = path.split('/').collect();
         let last = self.0.iter().rev().find(|pattern| pattern.matches(&segments, directory));
         last.is_some_and(|pattern| !pattern.includes)
@@ -76,7 +85,7 @@ impl Pattern {
         let trimmed = if rule.ends_with("\\ ") { rule } else { rule.trim_end_matches(' ') };
         let (directories_only, path) = trimmed.strip_suffix('/').map_or((false, trimmed), |path| (true, path));
         let scope = directory.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect();
-        Self { scope, segments: path.split('/').map(str::to_owned).collect(), includes, directories_only }
+        Self { scope, segments: path.split('/').map(Segment::parse).collect(), includes, directories_only }
     }
 
     fn matches(&self, path: &[&str], directory: bool) -> bool {
@@ -92,15 +101,15 @@ impl Pattern {
         }
     }
 
-    fn matches_name(&self, name: &str, path: &[&str], directory: bool) -> bool {
-        let found = path.iter().position(|segment| segment_matches(name, segment));
+    fn matches_name(&self, name: &Segment, path: &[&str], directory: bool) -> bool {
+        let found = path.iter().position(|segment| name.matches(segment));
         found.is_some_and(|at| !self.directories_only || directory || at + 1 < path.len())
     }
 
     fn matches_anchored(&self, mut path: &[&str], directory: bool) -> bool {
         let (mut matched, mut anywhere) = (false, false);
-        for (index, pattern) in self.segments.iter().enumerate() {
-            match pattern.as_str() {
+        for (index, segment) in self.segments.iter().enumerate() {
+            match segment.text.as_str() {
                 "" => {
                     anywhere = false;
                     continue;
@@ -116,7 +125,7 @@ impl Pattern {
             let Some(first) = path.first() else { return false };
             if anywhere {
                 anywhere = false;
-                match path.iter().position(|segment| segment_matches(pattern, segment)) {
+                match path.iter().position(|name| segment.matches(name)) {
                     Some(at) => {
                         matched = true;
                         path = &path[at + 1..];
@@ -127,7 +136,7 @@ impl Pattern {
                         path = &[];
                     }
                 }
-            } else if segment_matches(pattern, first) {
+            } else if segment.matches(first) {
                 matched = true;
                 path = &path[1..];
             } else {
@@ -138,8 +147,15 @@ impl Pattern {
     }
 }
 
-fn segment_matches(pattern: &str, segment: &str) -> bool {
-    glob::matches(pattern, segment).unwrap_or(false)
+impl Segment {
+    fn parse(text: &str) -> Self {
+        Self { text: text.to_owned(), glob: Glob::parse(text.as_bytes()).ok() }
+    }
+
+    /// Returns true if a name of a path matches.
+    fn matches(&self, name: &str) -> bool {
+        self.glob.as_ref().is_some_and(|glob| glob.matches(name.as_bytes()))
+    }
 }
 
 #[cfg(test)]

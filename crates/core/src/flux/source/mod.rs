@@ -1,8 +1,8 @@
 //! The artifact that source-controller packs of a tree, and the sources of a cluster that a tree is the content of.
 
 pub mod artifact;
-pub(crate) mod glob;
-mod ignore;
+pub mod glob;
+pub mod ignore;
 pub mod matching;
 pub mod options;
 pub(crate) mod path;

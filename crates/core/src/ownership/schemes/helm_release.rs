@@ -3,17 +3,14 @@
 //!
 //! Source: docs/reference/ownership.md 2.4.
 
-use std::io::Read;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::bounds::{HELM_RECORD_SIZE, UnpackError, unpack_gzip};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::scheme::members::Members;
-
-/// A release larger than this when unpacked is not read; etcd holds 1.5 MiB packed.
-const LARGEST: u64 = 64 << 20;
+use crate::yaml;
 
 #[derive(Deserialize)]
 struct Release {
@@ -45,25 +42,28 @@ struct ReleaseObjectMetadata {
 /// index removes the namespace of cluster-scoped kinds again.
 pub(crate) fn members(data: &str, secret: bool, namespace: &str) -> Members {
     match manifest(data, secret) {
-        Some(manifest) => read(&manifest, namespace),
-        None => Members::Unreadable("its release record cannot be decoded".to_owned()),
+        Ok(manifest) => read(&manifest, namespace),
+        Err(UnpackError::Damaged) => Members::Unreadable("its release record cannot be decoded".to_owned()),
+        Err(UnpackError::Exceeded(exceeded)) => Members::Unreadable(format!("its release record has {exceeded}")),
     }
 }
 
-fn manifest(data: &str, secret: bool) -> Option<String> {
-    let mut bytes = STANDARD.decode(data).ok()?;
+fn manifest(data: &str, secret: bool) -> Result<String, UnpackError> {
+    let decode = |text: &[u8]| STANDARD.decode(text).map_err(|_| UnpackError::Damaged);
+    let mut bytes = decode(data.as_bytes())?;
     if secret {
-        bytes = STANDARD.decode(bytes).ok()?;
+        bytes = decode(&bytes)?;
     }
     if bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
-        let mut plain = vec![];
-        flate2::read::GzDecoder::new(&*bytes).take(LARGEST).read_to_end(&mut plain).ok()?;
-        bytes = plain;
+        bytes = unpack_gzip(&bytes, HELM_RECORD_SIZE)?;
     }
-    Some(serde_json::from_slice::<Release>(&bytes).ok()?.manifest)
+    Ok(serde_json::from_slice::<Release>(&bytes).map_err(|_| UnpackError::Damaged)?.manifest)
 }
 
 fn read(manifest: &str, namespace: &str) -> Members {
+    if let Err(exceeded) = yaml::check_depth(manifest) {
+        return Members::Unreadable(format!("its manifest has {exceeded}"));
+    }
     let mut ids = vec![];
     for (n, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
         // The parser's message can contain a Secret's value, so the error has the position only.
@@ -126,6 +126,19 @@ mod tests {
     fn a_list_is_its_elements() {
         let list = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: a}}\n";
         assert_eq!(read(list, "prod"), Members::Listed(vec![ObjectId::new("", "Service", "prod", "a")]));
+    }
+
+    #[test]
+    fn a_record_above_a_limit_is_unreadable_and_the_limit_is_named() {
+        let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+        let block = [b' '; 1 << 20];
+        (0..=HELM_RECORD_SIZE.limit >> 20).for_each(|_| gzip.write_all(&block).unwrap());
+        let bomb = STANDARD.encode(gzip.finish().unwrap());
+        let deep = read(&"[".repeat(100_000), "prod");
+        for (found, name) in [(members(&bomb, false, "prod"), "helm-record-size"), (deep, "yaml-depth")] {
+            let Members::Unreadable(why) = found else { panic!("{name} was not checked") };
+            assert!(why.contains(name), "{why}");
+        }
     }
 
     #[test]

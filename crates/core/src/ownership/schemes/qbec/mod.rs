@@ -4,11 +4,10 @@
 
 mod label_report;
 
-use std::io::Read;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::bounds::{QBEC_RECORD_SIZE, unpack_gzip};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength, label_strength};
 use crate::ownership::scheme::protection::ProtectionKey;
@@ -30,8 +29,6 @@ pub(crate) const APPLY_ORDER: &str = "directives.qbec.io/apply-order";
 pub const LAST_APPLIED: &str = "kubectl-gitops/qbec-identity";
 /// Kind of an application's environment as an owner; it is not an object.
 pub const KIND: &str = "App";
-/// A larger unpacked manifest is not read: objects are smaller than 1.5 MiB.
-const LARGEST: u64 = 4 << 20;
 
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(APPLICATION), MetadataKey::Label(ENVIRONMENT)],
@@ -91,8 +88,7 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
 
 fn derive_annotation(key: &str, value: &str) -> Option<(&'static str, String)> {
     let packed = STANDARD.decode((key == "qbec.io/last-applied").then_some(value)?).ok()?;
-    let mut manifest = vec![];
-    flate2::read::GzDecoder::new(&*packed).take(LARGEST).read_to_end(&mut manifest).ok()?;
+    let manifest = unpack_gzip(&packed, QBEC_RECORD_SIZE).ok()?;
     Some((LAST_APPLIED, last_applied::identity(&manifest)?))
 }
 

@@ -1,0 +1,144 @@
+//! Limits on input that others wrote: files of a tree, texts of a cluster, answers of a server.
+//!
+//! An overrun is an [`Exceeded`], which names its [`Bound`]. It is a failure of this tool, so callers report a gap: the
+//! controllers have other limits, or none. `docs/limits.md` lists every bound.
+
+use std::fmt;
+use std::io::Read;
+
+/// A limit, its name in messages and in `docs/limits.md`, and what it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    pub name: &'static str,
+    pub limit: usize,
+    /// Plural noun: `bytes`, `levels`.
+    pub unit: &'static str,
+}
+
+/// Nested lists and maps of a YAML document. The parser reads no more, but its time grows with the square of the depth.
+pub const YAML_DEPTH: Bound = Bound { name: "yaml-depth", limit: 128, unit: "nested lists and maps" };
+
+/// Nested `${…}` in one text: each level uses the stack.
+pub const SUBSTITUTION_DEPTH: Bound = Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
+
+/// Bytes that the substitutions of one object write, with those of arguments. The API server stores objects of 1.5 MiB.
+pub const SUBSTITUTION_SIZE: Bound = Bound { name: "substitution-size", limit: 16 << 20, unit: "bytes of results" };
+
+/// Comparisons of the globs in the substitutions of one object: a value of 1 MiB and a pattern with five stars.
+pub const SUBSTITUTION_STEPS: Bound = Bound { name: "substitution-steps", limit: 10_000_000, unit: "comparisons" };
+
+/// Bytes of a Helm release record when it is unpacked. etcd stores 1.5 MiB of it packed, and gzip shrinks by up to 1000.
+pub const HELM_RECORD_SIZE: Bound = Bound { name: "helm-record-size", limit: 64 << 20, unit: "bytes" };
+
+/// Bytes of a manifest that qbec recorded, when it is unpacked. The API server stores objects of 1.5 MiB.
+pub const QBEC_RECORD_SIZE: Bound = Bound { name: "qbec-record-size", limit: 4 << 20, unit: "bytes" };
+
+/// Lines of an object before and after a change, together, of which a diff is computed. Its time grows with the square of
+/// the number of lines that differ.
+pub const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
+
+/// All bounds of this crate.
+pub const ALL: [Bound; 7] = [
+    YAML_DEPTH,
+    SUBSTITUTION_DEPTH,
+    SUBSTITUTION_SIZE,
+    SUBSTITUTION_STEPS,
+    HELM_RECORD_SIZE,
+    QBEC_RECORD_SIZE,
+    DIFF_LINES,
+];
+
+/// A bound that an input exceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded(pub Bound);
+
+impl std::error::Error for Exceeded {}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "more than {} (limit {})", self.0, self.0.name)
+    }
+}
+
+impl fmt::Display for Bound {
+    /// Writes `128 levels`, and bytes as `64 MiB` or `48 KiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, unit, .. } = self;
+        match unit.strip_prefix("bytes") {
+            Some(what) if limit % (1 << 20) == 0 => write!(f, "{} MiB{what}", limit >> 20),
+            Some(what) if limit % (1 << 10) == 0 => write!(f, "{} KiB{what}", limit >> 10),
+            _ => write!(f, "{limit} {unit}"),
+        }
+    }
+}
+
+impl Bound {
+    /// Fails if a count exceeds the limit.
+    pub fn check(self, count: usize) -> Result<(), Exceeded> {
+        if count > self.limit { Err(Exceeded(self)) } else { Ok(()) }
+    }
+}
+
+/// An allowance that work uses up.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    bound: Bound,
+    used: usize,
+}
+
+impl Budget {
+    pub fn new(bound: Bound) -> Self {
+        Self { bound, used: 0 }
+    }
+
+    /// Uses up a part of the allowance. Fails if it does not suffice.
+    pub fn spend(&mut self, amount: usize) -> Result<(), Exceeded> {
+        self.used = self.used.saturating_add(amount);
+        self.bound.check(self.used)
+    }
+}
+
+/// Reason why compressed bytes cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnpackError {
+    #[error("it is damaged or truncated")]
+    Damaged,
+    #[error(transparent)]
+    Exceeded(#[from] Exceeded),
+}
+
+/// Unpacks gzip without writing more than the bound permits.
+pub fn unpack_gzip(packed: &[u8], bound: Bound) -> Result<Vec<u8>, UnpackError> {
+    let mut unpacked = vec![];
+    let reader = flate2::read::MultiGzDecoder::new(packed);
+    reader.take(bound.limit as u64 + 1).read_to_end(&mut unpacked).map_err(|_| UnpackError::Damaged)?;
+    bound.check(unpacked.len())?;
+    Ok(unpacked)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let names: std::collections::BTreeSet<_> = ALL.iter().map(|bound| bound.name).collect();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn gzip_is_unpacked_up_to_the_limit() {
+        let bound = Bound { name: "test", limit: 1000, unit: "bytes" };
+        let unpack = |size: usize| {
+            let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+            gzip.write_all(&vec![0; size]).unwrap();
+            unpack_gzip(&gzip.finish().unwrap(), bound).map(|unpacked| unpacked.len())
+        };
+        assert_eq!(unpack(1000), Ok(1000));
+        assert_eq!(unpack(1001), Err(UnpackError::Exceeded(Exceeded(bound))));
+        assert_eq!(unpack(100_000_000).unwrap_err().to_string(), "more than 1000 bytes (limit test)");
+        assert_eq!(unpack_gzip(b"\x1f\x8b\x08 no gzip", bound), Err(UnpackError::Damaged));
+    }
+}

@@ -1,0 +1,43 @@
+//! The committed corpus, checked without libFuzzer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fuzz::{LARGEST_INPUT, TARGETS, find};
+
+/// Time that one input may take, also in a build without optimisation on a busy machine.
+const SLOWEST: Duration = Duration::from_secs(5);
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn properties_hold_for_the_corpus() {
+    for target in &TARGETS {
+        let inputs = files(&corpus().join(target.name));
+        assert!(!inputs.is_empty(), "{} has no corpus", target.name);
+        for path in inputs {
+            let data = fs::read(&path).unwrap();
+            assert!(data.len() <= LARGEST_INPUT, "{} is larger than what is searched", path.display());
+            let begin = Instant::now();
+            let outcome = std::panic::catch_unwind(|| (target.check)(&data));
+            assert!(outcome.is_ok(), "{} breaks a property", path.display());
+            assert!(begin.elapsed() < SLOWEST, "{} took {:?}", path.display(), begin.elapsed());
+        }
+    }
+}
+
+#[test]
+fn every_corpus_has_a_target() {
+    for folder in files(&corpus()) {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(find(&name).is_some(), "{name}");
+    }
+}

@@ -1,0 +1,244 @@
+//! The ClusterRoles of config/rbac on the real API server: with exactly its role a verb works, and without one of the
+//! rules it says which right is missing.
+
+use std::fs;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use chrono::Utc;
+use serde_json::{Value, json};
+use test_support::cluster::{LIMIT, SharedCluster, up};
+use test_support::folder::Folder;
+use test_support::gitops::{Run, gitops};
+use xtask::cluster::{Cluster, Flux, Options};
+use xtask::controlplane;
+
+const NAMES: [&str; 7] = ["get", "suspend", "inventory", "snapshot", "preview", "preview-dry-run", "prune"];
+
+/// A Kustomization that lists `web`, reads the ConfigMap `vars`, and leaked `leaked`.
+const OBJECTS: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: repo, namespace: shop}
+spec: {url: 'https://example.invalid/fleet.git', interval: 1m, ref: {branch: main}}
+---
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: apps, namespace: shop}
+spec:
+  path: ./apps
+  prune: true
+  interval: 1m
+  sourceRef: {kind: GitRepository, name: repo}
+  postBuild: {substituteFrom: [{kind: ConfigMap, name: vars}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: vars, namespace: shop}
+data: {a: b}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: leaked
+  namespace: shop
+  labels: {kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: shop}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: web
+  namespace: shop
+  labels: {kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: shop}
+";
+
+fn start() -> Cluster {
+    let cluster = up(Options { flux: Flux::Crds, ..Options::default() });
+    let apply = ["apply", "--server-side", "--field-manager=kustomize-controller", "-f", "-"];
+    cluster.kubectl_stdin(&apply, OBJECTS).unwrap();
+    // The status is written after the second of the objects, as by a run that did not list `leaked`.
+    sleep(Duration::from_millis(1100));
+    let ready = json!({"type": "Ready", "status": "True", "reason": "ReconciliationSucceeded", "message": "ok",
+        "lastTransitionTime": Utc::now().format("%FT%TZ").to_string()});
+    let status = json!({"status": {"observedGeneration": 1, "conditions": [ready],
+        "inventory": {"entries": [{"id": "shop_web__ConfigMap", "v": "v1"}]}}});
+    let patch = ["patch", "kustomization/apps", "-n", "shop", "--subresource=status", "--type=merge", "-p"];
+    cluster.kubectl(&[&patch[..], &[&status.to_string()]].concat()).unwrap();
+    let mut items = vec![];
+    for name in NAMES {
+        let rules = rules(name);
+        items.extend(bound(&user(name, None), &rules));
+        for missing in 0..rules.len() {
+            let mut rest = rules.clone();
+            rest.remove(missing);
+            items.extend(bound(&user(name, Some(missing)), &rest));
+        }
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    cluster.kubectl_stdin(&["create", "-f", "-"], &list.to_string()).unwrap();
+    // The authorizer learns of the roles in their order, a moment later.
+    let last = user("prune", Some(rules("prune").len() - 1));
+    let knows = || Ok(cluster.kubectl(&["auth", "can-i", "list", "pods", "--as", &last]).is_ok());
+    cluster.wait_for("the roles", LIMIT, knows).unwrap();
+    cluster
+}
+
+fn cluster() -> Arc<Cluster> {
+    static CLUSTER: SharedCluster = SharedCluster::new(start);
+    CLUSTER.get()
+}
+
+fn rules(name: &str) -> Vec<Value> {
+    let text = fs::read_to_string(format!("config/rbac/{name}.yaml")).unwrap();
+    let role: Value = serde_yaml::from_str(&text).unwrap();
+    assert_eq!(role["metadata"]["name"], format!("kubectl-gitops-{name}"));
+    role["rules"].as_array().unwrap().clone()
+}
+
+/// Name of the user that has the rules of a role, or all but one.
+fn user(name: &str, missing: Option<usize>) -> String {
+    missing.map_or(format!("rbac-{name}"), |number| format!("rbac-{name}-without-{number}"))
+}
+
+fn bound(user: &str, rules: &[Value]) -> [Value; 2] {
+    const API: &str = "rbac.authorization.k8s.io";
+    let version = format!("{API}/v1");
+    let metadata = json!({"name": user});
+    [
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": rules}),
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": API, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": API, "kind": "User", "name": user}]}),
+    ]
+}
+
+fn run(cluster: &Cluster, user: &str, words: &[&str]) -> Run {
+    gitops(cluster, &[&["--as", user], words].concat())
+}
+
+/// Runs a verb with its role, which must work, and without each rule, where it must print what `refusals` say.
+fn check(name: &str, words: &[&str], refusals: &[(i32, &str)]) {
+    let cluster = &cluster();
+    assert_eq!(rules(name).len(), refusals.len(), "{name}: one refusal per rule");
+    for (number, (code, refusal)) in refusals.iter().enumerate() {
+        let user = user(name, Some(number));
+        let refused = run(cluster, &user, words);
+        let expected = refusal.replace("USER", &format!("User \"{user}\""));
+        let printed = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(refused.code == *code && printed.contains(&expected), "{user}: {expected}\n{refused}");
+    }
+    let done = run(cluster, &user(name, None), words);
+    assert!(done.code == 0 && !done.stderr.contains("cannot"), "{name}\n{done}");
+}
+
+const NOTHING: &str = "nothing in this cluster can be read: alerts.notification.toolkit.fluxcd.io is forbidden: USER \
+                       cannot list resource \"alerts\" in API group \"notification.toolkit.fluxcd.io\" at the cluster scope";
+
+/// Checks a role with a rule per API group of Flux: without a rule, its types are gaps.
+fn check_flux(name: &str, words: &[&str]) {
+    let cluster = &cluster();
+    let done = run(cluster, &user(name, None), words);
+    assert!(done.code == 0 && !done.stderr.contains("cannot"), "{name}\n{done}");
+    for (number, rule) in rules(name).iter().enumerate() {
+        let (group, user) = (rule["apiGroups"][0].as_str().unwrap(), user(name, Some(number)));
+        // No module of the control plane has this definition.
+        if group == "source.extensions.fluxcd.io" {
+            continue;
+        }
+        let refused = run(cluster, &user, words);
+        assert_eq!(refused.code, 5, "{user}\n{refused}");
+        for resource in rule["resources"].as_array().unwrap() {
+            let expected = format!(
+                "warning: {}.{group} could not be read: {0}.{group} is forbidden: User \"{user}\" cannot list resource \
+                 {resource} in API group \"{group}\" at the cluster scope",
+                resource.as_str().unwrap()
+            );
+            assert!(refused.stderr.contains(&expected), "{expected}\n{refused}");
+        }
+    }
+}
+
+#[test]
+fn get() {
+    check_flux("get", &["get", "-A"]);
+    let cluster = &cluster();
+    let named = run(cluster, &user("get", Some(0)), &["get", "kustomization", "apps", "-n", "shop"]);
+    let refusal =
+        "cannot get resource \"kustomizations\" in API group \"kustomize.toolkit.fluxcd.io\" in the namespace \"shop\"";
+    assert!(named.code == 1 && named.stderr.contains(refusal), "{named}");
+}
+
+#[test]
+fn suspend_and_resume() {
+    check_flux("suspend", &["suspend", "--all", "-A", "-m", "drill", "--yes", "--dry-run=server"]);
+    let cluster = &cluster();
+    let objects = ["gitrepository/repo", "-n", "shop", "--spec"];
+    for (verb, result) in [("suspend", "suspended"), ("resume", "resumed")] {
+        let words = [&[verb], &objects[..]].concat();
+        let refused = run(cluster, &user("suspend", Some(2)), &words);
+        let refusal = "cannot get resource \"gitrepositories\" in API group \"source.toolkit.fluxcd.io\" in the namespace \"shop\"";
+        assert!(refused.code == 1 && refused.stderr.contains(refusal), "{refused}");
+        // Who may read and not patch learns the verb too.
+        let reader = run(cluster, &user("get", None), &words);
+        let refusal = "cannot patch resource \"gitrepositories\" in API group \"source.toolkit.fluxcd.io\" in the namespace \"shop\"";
+        assert!(reader.code == 1 && reader.stderr.contains(refusal), "{reader}");
+        let done = run(cluster, &user("suspend", None), &words);
+        assert!(done.code == 0 && done.stdout.contains(result), "{done}");
+    }
+}
+
+#[test]
+fn inventory() {
+    check("inventory", &["inventory"], &[(1, NOTHING)]);
+}
+
+#[test]
+fn snapshot() {
+    let folder = Folder::new("rbac-snapshot");
+    let file = folder.path().join("cluster.json.gz");
+    check("snapshot", &["snapshot", file.to_str().unwrap()], &[(1, NOTHING)]);
+}
+
+/// Writes a tree that changes `web`.
+fn tree(folder: &Folder) -> [String; 4] {
+    controlplane::ensure(&["kustomize"]).unwrap();
+    let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: shop}\ndata: {a: \"${a}\"}\n";
+    folder.write("tree/apps/web.yaml", web);
+    let source = format!("--source=GitRepository/shop/repo={}", folder.path().join("tree").display());
+    let kustomize = format!("--kustomize={}", controlplane::bin("kustomize").display());
+    ["prune".to_owned(), "--plan".to_owned(), source, kustomize]
+}
+
+#[test]
+fn preview_of_a_tree() {
+    let folder = Folder::outside_checkouts("rbac-preview");
+    let words = tree(&folder);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let variables = "configmaps \"vars\" is forbidden: USER cannot get resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
+    check("preview", &words, &[(1, NOTHING), (5, variables)]);
+}
+
+#[test]
+fn preview_of_a_tree_with_dry_runs() {
+    let folder = Folder::outside_checkouts("rbac-preview-dry-run");
+    let words = tree(&folder);
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    words.push("--diff");
+    let variables = "configmaps \"vars\" is forbidden: USER cannot get resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
+    let patch = "configmaps \"web\" is forbidden: USER cannot patch resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
+    check("preview-dry-run", &words, &[(1, NOTHING), (5, variables), (5, patch)]);
+}
+
+#[test]
+fn prune() {
+    let get = "configmaps \"leaked\" is forbidden: USER cannot get resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
+    let delete = "configmaps \"leaked\" is forbidden: USER cannot delete resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
+    check("prune", &["prune", "--yes", "-n", "shop"], &[(1, NOTHING), (5, get), (6, delete)]);
+    let left = cluster().kubectl(&["get", "configmaps", "-n", "shop", "-o", "name"]).unwrap();
+    assert!(!left.contains("/leaked") && left.contains("/web"), "{left}");
+}
