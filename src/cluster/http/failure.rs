@@ -149,6 +149,7 @@ impl Failure {
             reason: status.reason.clone(),
             continue_token: None,
             retry_after: None,
+            object: None,
         }
     }
 
