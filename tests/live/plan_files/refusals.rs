@@ -98,7 +98,9 @@ fn a_plan_file_that_is_no_contract_is_refused_and_nothing_is_read() {
                 let mut row = file.plan.changes()[0].clone();
                 row.object.id = gitops_core::kubernetes::object::ObjectId::new("", "Namespace", "", "kube-system");
                 row.object.uid = "0".to_owned();
-                file.execution.as_mut().unwrap().steps[0].object = row.object.clone();
+                let steps = &mut file.execution.as_mut().unwrap().steps;
+                let step = steps.iter_mut().find(|step| &*step.object.id.name == "cm-0").unwrap();
+                step.object = row.object.clone();
                 file.plan.retain_changes(|change| change.object.id.name.as_ref() != "cm-0");
                 file.plan.add_changes([row]);
             }),
