@@ -251,7 +251,7 @@ async fn prune(mutator: &Arc<Mutator>, seed: u64) -> Option<PruneResult> {
         changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
     };
     let execution = Execution { timeout: TIMEOUT, waves: vec![], parallel: 1 + seed as usize % 3 };
-    Some(cluster.execute(&plan, &reevaluate, &execution, &mut |_| ()).await)
+    Some(cluster.execute(&plan, &reevaluate, &execution, &mut ()).await)
 }
 
 /// Runs a seed. Returns what is wrong, the number of changed answers, and the codes of the results.
