@@ -52,6 +52,8 @@ spec:
 struct Mutator {
     client: kube::Client,
     random: Mutex<Random>,
+    /// One of so many lists is changed.
+    list_rate: usize,
     /// Set while answers are changed.
     is_on: AtomicBool,
     /// Set while answers may be withheld for longer than any timeout.
@@ -76,9 +78,12 @@ impl Mutator {
     async fn answer(&self, mut request: Request<Body>) -> Answer {
         // Small pages, so that there are some to lose.
         let is_page = request.uri().query().is_some_and(|query| query.contains("continue="));
-        let target = request.uri().to_string().replace("limit=1000", "limit=5");
+        let target = request.uri().to_string().replace("limit=1000", "limit=20");
         *request.uri_mut() = target.parse().expect("a target");
-        if !self.is_on.load(Ordering::SeqCst) || self.roll(14) != 0 {
+        // A reading has many lists and a deletion few requests: both are to be hit, and not every reading.
+        let is_list = target.contains("limit=") || ["/api", "/apis"].contains(&target.as_str());
+        let rate = if is_list { self.list_rate } else { 6 };
+        if !self.is_on.load(Ordering::SeqCst) || self.roll(rate) != 0 {
             return self.forward(request).await;
         }
         self.mutations.fetch_add(1, Ordering::SeqCst);
@@ -105,7 +110,8 @@ impl Mutator {
             }
             5 => self.forward(request).await.map(|answer| replaced(answer, 200, json!({}))),
             6 => {
-                let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500});
+                let status =
+                    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 500});
                 self.forward(request).await.map(|answer| replaced(answer, 200, status))
             }
             7 if is_page || is_delete => {
@@ -165,12 +171,17 @@ struct Seeded {
 async fn seed_objects(client: &kube::Client, seed: u64, random: &mut Random) -> Vec<Seeded> {
     let owner = format!("apps-{seed}");
     let labels = json!({format!("{FLUX}/name"): &owner, format!("{FLUX}/namespace"): "flux-system"});
-    let entries: Vec<Value> = (0..20).map(|at| json!({"id": format!("shop_{owner}-{at}__ConfigMap"), "v": "v1"})).collect();
+    let entries: Vec<Value> =
+        (0..20).map(|at| json!({"id": format!("shop_{owner}-{at}__ConfigMap"), "v": "v1"})).collect();
     let kustomizations = format!("/apis/{FLUX}/v1/namespaces/flux-system/kustomizations");
-    apply(client, &kustomizations, json!({"apiVersion": format!("{FLUX}/v1"), "kind": "Kustomization",
+    apply(
+        client,
+        &kustomizations,
+        json!({"apiVersion": format!("{FLUX}/v1"), "kind": "Kustomization",
         "metadata": {"name": &owner, "namespace": "flux-system"}, "spec": {"prune": true},
         "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}],
-            "inventory": {"entries": entries}}}))
+            "inventory": {"entries": entries}}}),
+    )
     .await;
     let mut seeded = vec![];
     let old = format!("old-{seed}");
@@ -190,8 +201,12 @@ async fn seed_objects(client: &kube::Client, seed: u64, random: &mut Random) -> 
     config_maps.push(("shop".to_owned(), format!("protected-{seed}"), labels, protection, true));
     for (namespace, name, labels, annotations, must_stay) in config_maps {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        let applied = apply(client, &path, json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": &name, "namespace": &namespace, "labels": labels, "annotations": annotations}}))
+        let applied = apply(
+            client,
+            &path,
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": &name, "namespace": &namespace, "labels": labels, "annotations": annotations}}),
+        )
         .await;
         seeded.push(Seeded { path: format!("{path}/{name}"), uid: uid(&applied), must_stay });
     }
@@ -251,6 +266,7 @@ async fn run(client: kube::Client, seed: u64) -> (Vec<String>, usize, Vec<&'stat
     let mutator = Arc::new(Mutator {
         client: client.clone(),
         random: Mutex::new(random),
+        list_rate: [60, 300, 2000][seed as usize % 3],
         is_on: AtomicBool::new(false),
         may_hang: AtomicBool::new(false),
         mutations: AtomicUsize::new(0),
@@ -298,7 +314,8 @@ async fn broken_answers_delete_nothing_else_and_are_reported_truthfully() {
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let client = kube::Client::try_from(config).unwrap();
     let seeds = 0..std::env::var("BROKEN_ANSWERS").map_or(RUNS, |runs| runs.parse().expect("a number"));
-    let all: Vec<_> = stream::iter(seeds).map(|seed| run(client.clone(), seed)).buffer_unordered(AT_ONCE).collect().await;
+    let all: Vec<_> =
+        stream::iter(seeds).map(|seed| run(client.clone(), seed)).buffer_unordered(AT_ONCE).collect().await;
     let mutations: usize = all.iter().map(|(_, mutations, _)| mutations).sum();
     let codes: Vec<&str> = all.iter().flat_map(|(.., codes)| codes.clone()).collect();
     let count = |code: &str| codes.iter().filter(|known| **known == code).count();

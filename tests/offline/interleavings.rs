@@ -119,7 +119,9 @@ fn nothing_is_deleted_that_changed_before_its_last_reading() {
     assert!(found.is_empty(), "{}", found.join("\n"));
     if number("INTERLEAVINGS_SEED").is_none() {
         // The runs reach what they are about.
-        for code in ["deleted", "gone", "terminating", "failed", "skipped: protected", "skipped: cascade", "skipped: recorded"] {
+        for code in
+            ["deleted", "gone", "terminating", "failed", "skipped: protected", "skipped: cascade", "skipped: recorded"]
+        {
             assert!(codes.get(code).is_some_and(|count| *count > 5), "{code}: {codes:?}");
         }
     }

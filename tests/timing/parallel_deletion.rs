@@ -49,7 +49,10 @@ fn cluster() -> FakeApi {
     let owner = json!({"apiVersion": format!("{FLUX}/v1"), "kind": "Kustomization", "metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},
         "spec": {"prune": true},
         "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}], "inventory": {"entries": entries}}});
-    api.on(&format!("GET /apis/{FLUX}/v1/kustomizations"), [Answer::list(&format!("{FLUX}/v1"), "Kustomization", vec![owner.clone()])]);
+    api.on(
+        &format!("GET /apis/{FLUX}/v1/kustomizations"),
+        [Answer::list(&format!("{FLUX}/v1"), "Kustomization", vec![owner.clone()])],
+    );
     api.on(&format!("GET /apis/{FLUX}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner)]);
     for plural in ["configmaps", "secrets"] {
         let all = (0..EACH).map(|number| leaked(plural, number)).collect();

@@ -46,7 +46,9 @@ impl Pages {
         if end.continue_token.is_empty() {
             let announced = self.announced.unwrap_or_default().max(read + remaining);
             return match announced.checked_sub(read) {
-                Some(missing) if missing > 0 => Err(format!("{missing} of {announced} objects are missing in the list")),
+                Some(missing) if missing > 0 => {
+                    Err(format!("{missing} of {announced} objects are missing in the list"))
+                }
                 _ => Ok(None),
             };
         }
@@ -165,7 +167,14 @@ mod tests {
         let own = resource_type("example.com", "Widget", "widgets", true);
         for (name, kind, api_version, asked, metadata_only, is_accepted) in [
             ("metadata", "PartialObjectMetadataList", "meta.k8s.io/v1", &config_maps, true, true),
-            ("metadata where content is asked", "PartialObjectMetadataList", "meta.k8s.io/v1", &config_maps, false, false),
+            (
+                "metadata where content is asked",
+                "PartialObjectMetadataList",
+                "meta.k8s.io/v1",
+                &config_maps,
+                false,
+                false,
+            ),
             ("content where metadata is asked", "ConfigMapList", "v1", &config_maps, true, true),
             ("content", "ConfigMapList", "v1", &config_maps, false, true),
             ("another type", "SecretList", "v1", &config_maps, false, false),

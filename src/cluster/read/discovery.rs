@@ -70,7 +70,8 @@ impl Cluster {
                 .map(move |version| (name.clone(), version.clone(), format!("/apis/{name}/{version}")))
         });
         let requests = paths.chain(of_groups).map(|(group, version, path)| async move {
-            let answer = self.get(&path, "application/json").await.and_then(|response| resources(&response, &group, &version));
+            let answer =
+                self.get(&path, "application/json").await.and_then(|response| resources(&response, &group, &version));
             (group, version, answer)
         });
         let answers: Vec<_> = iter(requests).buffered(16).collect().await;

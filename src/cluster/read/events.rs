@@ -34,7 +34,9 @@ impl Cluster {
         let list: EventList = serde_json::from_slice(&answer.body)
             .map_err(|error| Failure::unreadable(error).gap("events", Some(namespace)))?;
         if list.kind != "EventList" {
-            return Err(Failure::unreadable(format!("a {:?} is no EventList", list.kind)).gap("events", Some(namespace)));
+            return Err(
+                Failure::unreadable(format!("a {:?} is no EventList", list.kind)).gap("events", Some(namespace))
+            );
         }
         Ok(list.items.into_iter().filter_map(Event::into_object_event).collect())
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::answer::{Pages, PageEnd, check_item, check_item_type, check_list, check_object};
+use super::answer::{PageEnd, Pages, check_item, check_item_type, check_list, check_object};
 use super::metadata::{Interner, RawMetadata, trim};
 use super::protobuf::PartialList;
 use crate::cluster::{Cluster, Failure, FailureKind, Response};
@@ -45,7 +45,8 @@ impl Cluster {
     /// Lists the metadata of all objects of a type.
     pub async fn list_metadata(&self, kind: &ResourceType, query: Query<'_>) -> Listing<ObjectMetadata> {
         let mut interner = Interner::default();
-        self.list(kind, query, METADATA, &mut |page, items| read_metadata(page, kind, query, &mut interner, items)).await
+        self.list(kind, query, METADATA, &mut |page, items| read_metadata(page, kind, query, &mut interner, items))
+            .await
     }
 
     /// Lists all objects of a type with their content.

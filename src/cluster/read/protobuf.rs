@@ -241,7 +241,8 @@ mod tests {
         assert_eq!(count(&body), Ok(1));
         for end in 0..body.len() {
             // Cut between type and content, the body is a list without resource version, which is no whole list either.
-            let is_whole = |body: &[u8]| PartialList::read(body).is_ok_and(|list| !list.end().resource_version.is_empty());
+            let is_whole =
+                |body: &[u8]| PartialList::read(body).is_ok_and(|list| !list.end().resource_version.is_empty());
             assert!(count(&body[..end]).is_err() || !is_whole(&body[..end]), "{end}");
         }
     }
@@ -249,7 +250,9 @@ mod tests {
     #[test]
     fn another_type_is_an_error() {
         let list = field(2, &field(1, &field(2, b"8")));
-        let of = |kind: &[u8]| [MAGIC.to_vec(), field(1, &[field(1, b"meta.k8s.io/v1"), field(2, kind)].concat()), list.clone()];
+        let of = |kind: &[u8]| {
+            [MAGIC.to_vec(), field(1, &[field(1, b"meta.k8s.io/v1"), field(2, kind)].concat()), list.clone()]
+        };
         assert!(PartialList::read(&of(b"PartialObjectMetadataList").concat()).is_ok());
         assert!(PartialList::read(&of(b"Status").concat()).is_err());
         assert!(PartialList::read(&of(b"Table").concat()).is_err());

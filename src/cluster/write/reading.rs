@@ -14,15 +14,15 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, Failure};
 use crate::cluster::read::fetch::is_path_segment;
 use crate::cluster::read::list::Query;
+use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::deletion::cascade::Cascade;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-use gitops_core::ownership::{OwnerId, OwnerSource};
 use gitops_core::ownership::classify::{objects_of_owner, owners_to_list};
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::{OwnerId, OwnerSource};
 use gitops_core::plan::outcome::DeletionResult;
 use gitops_core::plan::{Change, Reason};
 use gitops_core::prune::reevaluation::{Reevaluation, not_read};
@@ -228,7 +228,8 @@ impl<'p> Reading<'p> {
         }));
         for (id, read) in to_read.iter().zip(reads.await) {
             let fresh = read?;
-            let is_listed_kind = lists.iter().any(|(kind, source)| kind.is(&id.group, &id.kind) && source.selector.is_empty());
+            let is_listed_kind =
+                lists.iter().any(|(kind, source)| kind.is(&id.group, &id.kind) && source.selector.is_empty());
             if is_listed_kind && fresh.is_some() != listed.contains_key(id) {
                 return Err(not_read(format!("one answer of the server contains {id}, another one does not")));
             }

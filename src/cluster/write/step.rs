@@ -78,9 +78,9 @@ impl Run<'_, '_> {
         }
         match failed {
             Some(failure) if failure.kind == FailureKind::Conflict => DeletionResult::Skipped(unsettled(ATTEMPTS)),
-            Some(failure) if failure.code.is_none() => {
-                DeletionResult::Unknown(format!("{failure}; the object still exists, and the DELETE may still take effect"))
-            }
+            Some(failure) if failure.code.is_none() => DeletionResult::Unknown(format!(
+                "{failure}; the object still exists, and the DELETE may still take effect"
+            )),
             Some(failure) => DeletionResult::Failed(failure.to_string()),
             None => DeletionResult::Skipped(unsettled(ATTEMPTS)),
         }
@@ -122,9 +122,9 @@ impl Run<'_, '_> {
         match self.cluster.wait_until_gone(kind, object, end, &mut waiting).await {
             Ok(DeletionProgress::Gone) => DeletionResult::Deleted,
             Ok(DeletionProgress::Terminating(finalizers)) => DeletionResult::Terminating(finalizers),
-            Ok(DeletionProgress::Unchanged) => {
-                DeletionResult::Failed("the server accepted the deletion, but the object is not being deleted".to_owned())
-            }
+            Ok(DeletionProgress::Unchanged) => DeletionResult::Failed(
+                "the server accepted the deletion, but the object is not being deleted".to_owned(),
+            ),
             Err(failure) => DeletionResult::Unknown(format!(
                 "the server accepted the deletion, but the object cannot be read again: {failure}"
             )),

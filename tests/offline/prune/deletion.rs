@@ -97,7 +97,10 @@ fn a_deletion_is_rehearsed_then_read_again_then_sent_with_uid_and_resource_versi
     assert_eq!(order, [&delete, &get, owner, &delete, &get], "rehearse, read object and owner, delete, see it gone");
     let last = |what: &str| lines.iter().rposition(|line| line == what).unwrap();
     let first_get = lines.iter().position(|line| *line == get).unwrap();
-    assert!(first_get < last(owners) && last(owners) < last(&delete), "all owners are listed after the object: {lines:#?}");
+    assert!(
+        first_get < last(owners) && last(owners) < last(&delete),
+        "all owners are listed after the object: {lines:#?}"
+    );
     assert!(lines[1..first_get].contains(&"GET /api/v1/configmaps".to_owned()), "the wave begins with a new reading");
     let deletes = real_deletes(&api);
     assert_eq!(deletes[0]["preconditions"], json!({"uid": "u1", "resourceVersion": "1"}));

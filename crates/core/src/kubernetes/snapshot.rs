@@ -152,7 +152,12 @@ impl Snapshot {
 
     /// Replaces all objects of these types, in one namespace or everywhere, by a newer listing of them. Returns true if
     /// more than resource versions changed.
-    pub fn replace_listed(&mut self, types: &[ResourceType], namespace: Option<&str>, mut newer: Vec<ObjectMetadata>) -> bool {
+    pub fn replace_listed(
+        &mut self,
+        types: &[ResourceType],
+        namespace: Option<&str>,
+        mut newer: Vec<ObjectMetadata>,
+    ) -> bool {
         let listed: HashSet<(&str, &str)> = types.iter().map(|kind| (&*kind.group, &*kind.kind)).collect();
         let is_listed = |id: &ObjectId| {
             listed.contains(&(&*id.group, &*id.kind)) && namespace.is_none_or(|namespace| namespace == &*id.namespace)

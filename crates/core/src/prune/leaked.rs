@@ -122,11 +122,14 @@ pub fn reevaluate(index: &Index<'_>, change: &Change, options: &PruneOptions) ->
     };
     match decision {
         LeakDecision::Keep(reason) => Some(reason),
-        LeakDecision::Delete(reason) if reason.code == change.reason.code && change.owner.as_ref() == Some(&claim.owner) => {
+        LeakDecision::Delete(reason)
+            if reason.code == change.reason.code && change.owner.as_ref() == Some(&claim.owner) =>
+        {
             None
         }
         LeakDecision::Delete(reason) => {
-            let detail = format!("it was {} when the plan was made; now it is {reason}, by {}", change.reason, claim.owner);
+            let detail =
+                format!("it was {} when the plan was made; now it is {reason}, by {}", change.reason, claim.owner);
             Some(Reason::new(ReasonCode::OwnerChanged, detail))
         }
     }

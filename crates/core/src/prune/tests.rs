@@ -74,7 +74,12 @@ impl Case {
             objects.push(Model { kind: "Namespace", name: "kube-system".to_owned(), ..Model::default() });
         }
         let definition = "CustomResourceDefinition";
-        objects.push(Model { group: "apiextensions.k8s.io", kind: definition, name: "widgets.example.com".to_owned(), ..Model::default() });
+        objects.push(Model {
+            group: "apiextensions.k8s.io",
+            kind: definition,
+            name: "widgets.example.com".to_owned(),
+            ..Model::default()
+        });
         for number in 0..dice.roll(8) {
             let (group, kind) = [("", "ConfigMap"), ("", "Secret"), ("example.com", "Widget")][dice.roll(3)];
             let namespace = ["one", "two", "shop"][dice.roll(3)].to_owned();
@@ -97,7 +102,13 @@ impl Case {
                 model.recorded = owners.iter().filter(|_| dice.one_in(2)).map(|owner| owner.name).collect();
             }
         }
-        Self { objects, owners, include_orphaned: dice.one_in(2), assume_no_hub: dice.one_in(2), allow: !dice.one_in(4) }
+        Self {
+            objects,
+            owners,
+            include_orphaned: dice.one_in(2),
+            assume_no_hub: dice.one_in(2),
+            allow: !dice.one_in(4),
+        }
     }
 
     fn id(model: &Model) -> ObjectMetadata {
@@ -175,7 +186,8 @@ impl Case {
     /// Positions of the objects that may be deleted in their own right: the largest set in which no object takes one along
     /// that has to stay.
     fn permitted(&self) -> BTreeSet<usize> {
-        let mut permitted: BTreeSet<usize> = (0..self.objects.len()).filter(|at| self.is_permitted_alone(*at)).collect();
+        let mut permitted: BTreeSet<usize> =
+            (0..self.objects.len()).filter(|at| self.is_permitted_alone(*at)).collect();
         loop {
             let falls = |at: &usize| {
                 self.taken_along(*at).into_iter().all(|other| {

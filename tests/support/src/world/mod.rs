@@ -171,7 +171,10 @@ impl World {
     /// Returns true if an object of this uid exists and is not terminating.
     pub fn is_alive(&self, uid: &str) -> bool {
         let state = self.state();
-        state.objects.values().any(|object| objects::uid(object) == uid && object["metadata"]["deletionTimestamp"].is_null())
+        state
+            .objects
+            .values()
+            .any(|object| objects::uid(object) == uid && object["metadata"]["deletionTimestamp"].is_null())
     }
 
     /// Returns true if the client deleted the object of this uid, by itself or by a cascade.

@@ -5,14 +5,22 @@ use serde_json::{Value, json};
 use super::{Key, State, Type};
 
 pub(crate) const FLUX: &str = "kustomize.toolkit.fluxcd.io";
-pub(crate) const PROTECTIONS: [(&str, &str); 3] =
-    [("kustomize.toolkit.fluxcd.io/prune", "disabled"), ("helm.sh/resource-policy", "keep"), ("kubectl-gitops/keep", "true")];
+pub(crate) const PROTECTIONS: [(&str, &str); 3] = [
+    ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
+    ("helm.sh/resource-policy", "keep"),
+    ("kubectl-gitops/keep", "true"),
+];
 
 pub(crate) const TYPES: [Type; 7] = [
     Type { group: "", kind: "Namespace", plural: "namespaces", namespaced: false },
     Type { group: "", kind: "ConfigMap", plural: "configmaps", namespaced: true },
     Type { group: "", kind: "Secret", plural: "secrets", namespaced: true },
-    Type { group: "apiextensions.k8s.io", kind: "CustomResourceDefinition", plural: "customresourcedefinitions", namespaced: false },
+    Type {
+        group: "apiextensions.k8s.io",
+        kind: "CustomResourceDefinition",
+        plural: "customresourcedefinitions",
+        namespaced: false,
+    },
     Type { group: "example.com", kind: "Widget", plural: "widgets", namespaced: true },
     Type { group: "example.com", kind: "Gadget", plural: "gadgets", namespaced: true },
     Type { group: FLUX, kind: "Kustomization", plural: "kustomizations", namespaced: true },
@@ -144,9 +152,8 @@ impl State {
             let falls = |key: &Key, object: &Value| {
                 let in_namespace = gone.iter().any(|(plural, _, name)| *plural == "namespaces" && *name == key.1);
                 let definition = format!("{}.{}", key.0, type_of(key.0).group);
-                let defined = gone.iter().any(|(plural, _, name)| {
-                    *plural == "customresourcedefinitions" && *name == definition
-                });
+                let defined =
+                    gone.iter().any(|(plural, _, name)| *plural == "customresourcedefinitions" && *name == definition);
                 let parent = object["metadata"]["ownerReferences"][0]["uid"].as_str();
                 in_namespace || defined || parent.is_some_and(|parent| uids.contains(&parent))
             };

@@ -31,9 +31,10 @@ impl State {
             self.history.discovery = self.clock;
             return Answer(200, DISCOVERY, self.discovery(path == "/api"));
         }
-        let is_metadata = request.headers.get("accept").is_some_and(|accept| {
-            accept.to_str().unwrap_or_default().contains("PartialObjectMetadata")
-        });
+        let is_metadata = request
+            .headers
+            .get("accept")
+            .is_some_and(|accept| accept.to_str().unwrap_or_default().contains("PartialObjectMetadata"));
         let mut segments = path.trim_matches('/').split('/');
         let group = if segments.next() == Some("apis") { segments.next().unwrap_or_default() } else { "" };
         let mut rest: Vec<&str> = segments.skip(1).collect();
@@ -85,14 +86,19 @@ impl State {
         let own = self.objects.iter().filter(|((plural, at, _), _)| {
             *plural == kind.plural && !is_selected && (namespace.is_empty() || at == namespace)
         });
-        let items: Vec<Value> = own.map(|(_, object)| if is_metadata { partial(object) } else { object.clone() }).collect();
+        let items: Vec<Value> =
+            own.map(|(_, object)| if is_metadata { partial(object) } else { object.clone() }).collect();
         let (name, version) = match is_metadata {
             true => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
             false if kind.group.is_empty() => (format!("{}List", kind.kind), "v1".to_owned()),
             false => (format!("{}List", kind.kind), format!("{}/v1", kind.group)),
         };
         let metadata = json!({"resourceVersion": self.revision.to_string()});
-        Answer(200, "application/json", json!({"kind": name, "apiVersion": version, "metadata": metadata, "items": items}))
+        Answer(
+            200,
+            "application/json",
+            json!({"kind": name, "apiVersion": version, "metadata": metadata, "items": items}),
+        )
     }
 
     fn get(&mut self, key: Key, is_metadata: bool) -> Answer {

@@ -648,7 +648,9 @@ fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it
 fn an_entry_older_than_the_owner_proves_nothing() {
     let mut owner = kustomization("apps", &[]);
     owner.object.creation_timestamp = parse_time("2026-01-01T00:00:00Z");
-    for (time, expected) in [("2025-12-31T23:58:00Z", "copied"), ("2025-12-31T23:59:30Z", "leaked"), ("2026-01-02T00:00:00Z", "leaked")] {
+    for (time, expected) in
+        [("2025-12-31T23:58:00Z", "copied"), ("2025-12-31T23:59:30Z", "leaked"), ("2026-01-02T00:00:00Z", "leaked")]
+    {
         let mut object = applied(cm("a"), "apps");
         object.managed_fields[0].time = parse_time(time);
         let read = snapshot(vec![object, owner.object.clone()], vec![owner.clone()]);

@@ -87,7 +87,8 @@ mod tests {
     /// The name of a field manager is a text that anybody can send; its operation, subresource and time must fit too.
     #[test]
     fn an_entry_that_the_controller_cannot_have_written_proves_nothing() {
-        let both = object("", "ConfigMap", "shop", "cm").label(NAME, "apps").label(NAMESPACE, "flux-system").created(1000);
+        let both =
+            object("", "ConfigMap", "shop", "cm").label(NAME, "apps").label(NAMESPACE, "flux-system").created(1000);
         let written = both.writer("kustomize-controller", NAME);
         let with = |change: fn(&mut ManagedFieldsEntry)| {
             let mut object = written.clone();
@@ -95,8 +96,16 @@ mod tests {
             (SCHEME.claim)(&object).unwrap().strength
         };
         assert_eq!(with(|_| ()), Strength::Corroborated);
-        assert_eq!(with(|entry| entry.time = DateTime::from_timestamp(990, 0)), Strength::Corroborated, "a slow webhook");
-        assert_eq!(with(|entry| entry.time = DateTime::from_timestamp(900, 0)), Strength::Bare, "older than the object");
+        assert_eq!(
+            with(|entry| entry.time = DateTime::from_timestamp(990, 0)),
+            Strength::Corroborated,
+            "a slow webhook"
+        );
+        assert_eq!(
+            with(|entry| entry.time = DateTime::from_timestamp(900, 0)),
+            Strength::Bare,
+            "older than the object"
+        );
         assert_eq!(with(|entry| entry.applies = false), Strength::Bare, "an update");
         assert_eq!(with(|entry| entry.subresource = "status".into()), Strength::Bare, "another subresource");
     }
