@@ -193,8 +193,10 @@ impl Kustomize {
                 Some(url) => Err(remote_base_refused(url)),
                 None => self.run_one(versions, &copy, artifact, &run).await?,
             };
-            // The content behind a URL can change, and the key of the cache does not cover it.
+            // The content behind a URL can change, and the key of the cache does not cover it. Values of Secrets are never
+            // written to the cache.
             if run.remote.is_empty()
+                && !run.is_private
                 && let Ok(output) = &output
             {
                 self.store(&versions.program, &run.key, output);

@@ -9,7 +9,9 @@ use serde_json::Value;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::error::Error;
 use gitops_core::flux::apply::AppliedObject;
-use gitops_core::flux::apply::dry_run::{ApplyError, DryRunResult, UnknownFieldRetries, rename_for_creation};
+use gitops_core::flux::apply::dry_run::{
+    ApplyError, DryRunResult, HIDDEN_MESSAGE, UnknownFieldRetries, rename_for_creation,
+};
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::flux::simulation::dry_run::DryRuns;
 use gitops_core::kubernetes::gap::Gap;
@@ -36,7 +38,13 @@ pub(crate) async fn send(cluster: &Cluster, snapshot: &Snapshot, mut objects: Ve
     let requests: FuturesUnordered<_> = objects
         .into_iter()
         .map(|applied| async move {
-            let result = sender.send(&applied).await;
+            let result = match sender.send(&applied).await {
+                Ok(result) => Ok(result.without_secrets(&applied)),
+                Err(failure) if applied.built.masked.is_some() => {
+                    Err(Failure { message: HIDDEN_MESSAGE.to_owned(), ..failure })
+                }
+                Err(failure) => Err(failure),
+            };
             (applied, result)
         })
         .collect();
@@ -78,7 +86,7 @@ impl DryRunAnswers {
 /// Returns a warning that names the objects that are not compared because the keys to their content are not here.
 pub(crate) fn encrypted_warning(objects: &[AppliedObject]) -> Option<String> {
     let encrypted = objects.iter().filter(|applied| applied.built.undecrypted.is_some());
-    let encrypted: BTreeSet<String> = encrypted.map(|applied| applied.id.to_string()).collect();
+    let encrypted: BTreeSet<String> = encrypted.map(|applied| applied.built.shown_id().to_string()).collect();
     if encrypted.is_empty() {
         return None;
     }

@@ -87,13 +87,14 @@ impl PruneArgs {
 async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -> Result<ExitCode> {
     let index = Index::build(snapshot);
     let execution = &args.execution;
-    let mut plan = tree::plan(&args.tree, session, snapshot, execution.snapshot.is_some()).await?;
+    let (mut plan, secrets) = tree::plan(&args.tree, session, snapshot, execution.snapshot.is_some()).await?;
     let options = leaked::options(args, session, &index)?;
     if options.is_restricted() {
         filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
     }
     plan = execution::add_consequences(plan, execution, snapshot);
     plan.set_alarms(limits::check_preview(&plan, &index, &execution.limits()));
+    plan.mask_secrets(&secrets);
     execution::show(&plan, execution, session)?;
     let exit = execution::finish_plan(&plan, execution, session)?;
     let Some(first) = plan.alarms().first() else { return Ok(exit) };

@@ -16,7 +16,7 @@ use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
 use gitops_core::flux::build::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::fidelity::RecordedBuild;
-use gitops_core::flux::build::{Answers, BuildContext, Needs};
+use gitops_core::flux::build::{Answers, BuildContext, Needs, secrets_in_use};
 use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::kustomize_controller::{Features, KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
@@ -24,6 +24,7 @@ use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
+use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::{Fidelity, Plan};
 
 /// Flags of a working tree.
@@ -74,10 +75,16 @@ impl TreeArgs {
     }
 }
 
-/// Plans what Flux does with the tree. `offline` is true if the snapshot came from a file: then no cluster is asked.
+/// Plans what Flux does with the tree. Also returns the names with values of Secrets, which must be masked before the plan
+/// is shown. `offline` is true if the snapshot came from a file: then no cluster is asked.
 ///
 /// Fails if a directory cannot be read, if kustomize cannot be run, or if no source of the cluster is the tree.
-pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, offline: bool) -> Result<Plan> {
+pub async fn plan(
+    args: &TreeArgs,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    offline: bool,
+) -> Result<(Plan, SecretMask)> {
     let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
         session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
@@ -97,7 +104,8 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     if let Some(difference) = versions.difference() {
         session.terminal.warning(&sanitize::one_line(&format!("{difference}: builds may differ")));
     }
-    let mut runner = BuildRunner { versions, kustomize, cluster, answers: Answers::default() };
+    let mut runner =
+        BuildRunner { versions, kustomize, cluster, secrets: secrets_in_use(snapshot), answers: Answers::default() };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -108,14 +116,17 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     let mut plan = runner.plan(&mut preview).await?;
     let Some(cluster) = runner.cluster.as_ref().filter(|_| args.diff) else {
         plan.add_gaps(gaps);
-        return Ok(plan);
+        return Ok((plan, preview.secret_mask(&runner.answers)));
     };
     let objects = preview.applied_objects();
     if let Some(warning) = diff::encrypted_warning(&objects) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let answers = diff::send(cluster, snapshot, objects).await;
-    session.print_warnings(cluster);
+    let secrets = preview.secret_mask(&runner.answers);
+    for warning in cluster.take_warnings() {
+        session.terminal.warning(&sanitize::one_line(&secrets.mask_values(&warning)));
+    }
     preview.set_refusals(answers.dry_runs.refusals());
     gaps.extend(answers.gaps());
     if let Some(hint) = answers.hint() {
@@ -123,7 +134,8 @@ pub async fn plan(args: &TreeArgs, session: &mut Session, snapshot: &Snapshot, o
     }
     let mut plan = runner.plan(&mut preview).await?;
     plan.add_gaps(gaps);
-    Ok(answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects()))
+    let plan = answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects());
+    Ok((plan, preview.secret_mask(&runner.answers)))
 }
 
 /// Runner of the builds that a preview asks for.
@@ -131,6 +143,8 @@ struct BuildRunner {
     kustomize: Kustomize,
     versions: KustomizeVersions,
     cluster: Option<Cluster>,
+    /// Secrets that may be read.
+    secrets: BTreeSet<DataRef>,
     answers: Answers,
 }
 
@@ -152,6 +166,7 @@ impl BuildRunner {
         }
         for reference in needs.data {
             let found = match &self.cluster {
+                _ if reference.is_secret() && !self.secrets.contains(&reference) => Lookup::NotRead,
                 Some(cluster) => look_up(cluster, &reference).await,
                 None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
             };

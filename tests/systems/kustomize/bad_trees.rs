@@ -85,7 +85,9 @@ impl Recording {
 
     fn run(&self, program: &Path, args: &[&str]) -> Run {
         let file = self.folder.write("cluster.json", self.snapshot.to_string());
-        let mut command = command(&["prune", "--plan", "--max-percent=100", "--snapshot"]);
+        let limit = args.iter().find(|arg| arg.starts_with("--max-percent")).unwrap_or(&"--max-percent=100");
+        let args: Vec<&str> = args.iter().copied().filter(|arg| arg != limit).collect();
+        let mut command = command(&["prune", "--plan", limit, "--snapshot"]);
         command.arg(file).arg("--kustomize").arg(program).args(args);
         command.env_remove("KUBECONFIG").env("HOME", self.folder.path()).env_remove("XDG_CACHE_HOME");
         // Otherwise git says it in other words where the folder for temporary files is a file system of its own.
@@ -230,6 +232,53 @@ fn a_failure_of_another_kustomize_is_a_gap() {
 }
 
 #[test]
+fn every_format_shows_blocked_and_unknown_owners() {
+    let rows = [
+        ("blocked", "resources: [none.yaml]", "no such file or directory", 0),
+        ("unknown", "resources: ['https://example.invalid/a.yaml']", "--allow-remote-bases", 5),
+    ];
+    for (outcome, file, message, code) in rows {
+        let tree = tree(&[("apps/kustomization.yaml", file)]);
+        for format in ["table", "wide", "json", "yaml", "markdown", "name"] {
+            let run = Recording::new().source(tree.path(), &["-o", format]);
+            assert_eq!(run.code, code, "{format}: {run}");
+            let counts = format!("1 owner {outcome}: kustomization/apps -n flux-system: ");
+            assert!(run.stderr.contains(&counts) && run.stderr.contains(message), "{format}: {run}");
+            let shows = run.stdout.contains(outcome) && run.stdout.contains(message);
+            assert!(shows || format == "name", "{format}: {run}");
+        }
+    }
+}
+
+#[test]
+fn no_added_line_turns_the_alarm_off() {
+    let emptied = "resources: []\n";
+    let deep = format!("x: {}1{}\n", "[".repeat(140), "]".repeat(140));
+    let ready = json!([{"type": "Ready", "status": "True", "observedGeneration": 1}]);
+    let lines = [
+        "",
+        "patches: [{path: none.yaml}]\n",
+        "unknown: field\n",
+        "helmCharts: [{name: x, repo: 'https://example.invalid'}]\n",
+        "components: ['https://example.invalid/x']\n",
+        "bases: ['git@example.invalid:x']\n",
+        "transformers: [none.yaml]\n",
+        "resources: ['https://example.invalid/a.yaml']\n",
+        "namePrefix: {a: b}\n",
+        "patches: [\n",
+        "a: &a [*a]\n",
+        &deep,
+    ];
+    for line in lines {
+        let mut recording = Recording::new();
+        recording.apps()["content"]["status"]["conditions"] = ready.clone();
+        let tree = tree(&[("apps/kustomization.yaml", &format!("{emptied}{line}"))]);
+        let run = recording.source(tree.path(), &["--max-percent=50", "--detailed-exitcode"]);
+        assert!([5, 6].contains(&run.code), "{line:?}: {run}");
+    }
+}
+
+#[test]
 fn a_remote_base_is_a_gap_that_names_the_flag() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -271,7 +320,7 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
     let kustomize = kustomize.with_sandbox(sandbox).with_limit(Duration::from_secs(1)).with_remote_bases(true);
     let remote = vec!["https://u:p@example.invalid/base.yaml".to_owned()];
-    let run = Run { key: "k".to_owned(), artifact, generated, remote };
+    let run = Run { key: "k".to_owned(), artifact, generated, remote, is_private: false };
     let versions = KustomizeVersions { program: "v5.8.1".to_owned(), linked: Some("5.8") };
     let start = Instant::now();
     let answers = kustomize.run_all(&versions, [run], 1).await.unwrap();

@@ -49,7 +49,11 @@ impl fmt::Display for SourceId {
 
 /// The spec of a Kustomization: the live one, or the one that a parent applies.
 #[derive(Clone, Debug, PartialEq)]
-pub struct KustomizationSpec(Value);
+pub struct KustomizationSpec {
+    fields: Value,
+    /// A field holds a value of a Secret, so that no message may show a part of the spec.
+    holds_secrets: bool,
+}
 
 impl KustomizationSpec {
     /// Wraps `.spec`. Empty values and the API's defaults are dropped, so that specs of the same effect are equal.
@@ -59,7 +63,18 @@ impl KustomizationSpec {
             let is_false_by_default = matches!(key.as_str(), "force" | "suspend" | "wait" | "ignoreMissingComponents");
             !(value.is_null() || (is_false_by_default && *value == Value::Bool(false)))
         });
-        Self(Value::Object(fields))
+        Self { fields: Value::Object(fields), holds_secrets: false }
+    }
+
+    /// Marks the spec as one that holds a value of a Secret if the condition is true.
+    #[must_use]
+    pub(crate) fn with_secrets(self, holds_secrets: bool) -> Self {
+        Self { holds_secrets: self.holds_secrets || holds_secrets, ..self }
+    }
+
+    /// Returns true if a field holds a value of a Secret.
+    pub(crate) fn holds_secrets(&self) -> bool {
+        self.holds_secrets
     }
 
     pub fn of(kustomization: &Resource) -> Self {
@@ -68,15 +83,15 @@ impl KustomizationSpec {
 
     /// Returns the spec as a JSON object.
     pub fn value(&self) -> &Value {
-        &self.0
+        &self.fields
     }
 
     fn text(&self, pointer: &str) -> Option<&str> {
-        self.0.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+        self.fields.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
     }
 
     fn flag(&self, key: &str) -> bool {
-        self.0.get(key).and_then(Value::as_bool).unwrap_or_default()
+        self.fields.get(key).and_then(Value::as_bool).unwrap_or_default()
     }
 
     pub fn is_suspended(&self) -> bool {
@@ -96,7 +111,7 @@ impl KustomizationSpec {
     /// The fields of a target are regular expressions. One that is more than a word matches nothing here, so that its
     /// paths are compared. Source: docs/reference/kustomize-controller.md 4.3.
     pub fn ignored_paths(&self, id: &ObjectId, version: &str) -> Vec<String> {
-        let rules = self.0.get("ignore").and_then(Value::as_array).into_iter().flatten();
+        let rules = self.fields.get("ignore").and_then(Value::as_array).into_iter().flatten();
         let matching = rules.filter(|rule| match rule.get("target").and_then(Value::as_object) {
             Some(target) => is_target(target, id, version),
             None => true,
@@ -112,7 +127,7 @@ impl KustomizationSpec {
 
     /// Returns true if the objects are in another cluster.
     pub fn is_remote(&self) -> bool {
-        self.0.get("kubeConfig").is_some()
+        self.fields.get("kubeConfig").is_some()
     }
 
     /// Returns `spec.serviceAccountName`, which the controller impersonates.
@@ -136,7 +151,7 @@ impl KustomizationSpec {
 
     /// Returns the Kustomizations that must be ready first; `namespace` is the Kustomization's own.
     pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
-        let entries = self.0.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
+        let entries = self.fields.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
         let names = entries.map(|entry| NamespacedName {
             namespace: entry_text(entry, "namespace").unwrap_or(namespace).to_owned(),
             name: entry_text(entry, "name").unwrap_or_default().to_owned(),
@@ -146,12 +161,12 @@ impl KustomizationSpec {
 
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
     pub fn common_label(&self, key: &str) -> Option<&str> {
-        self.0.get("commonMetadata")?.get("labels")?.get(key)?.as_str()
+        self.fields.get("commonMetadata")?.get("labels")?.get(key)?.as_str()
     }
 
     /// Returns a label or else an annotation of `commonMetadata`.
     pub fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
-        self.common_label(key).or_else(|| self.0.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
+        self.common_label(key).or_else(|| self.fields.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
     }
 
     /// Checks by the rules of docs/reference/kustomize-controller.md 6 that the finalizer of a Kustomization with this spec
@@ -175,11 +190,11 @@ impl KustomizationSpec {
     /// the controller set it.
     #[must_use]
     pub fn after_apply(&self, desired: &Self, foreign_suspend: bool) -> Self {
-        let mut fields: Map<String, Value> = desired.0.as_object().cloned().unwrap_or_default();
-        if let Some(suspend) = self.0.get("suspend").filter(|_| foreign_suspend) {
+        let mut fields: Map<String, Value> = desired.fields.as_object().cloned().unwrap_or_default();
+        if let Some(suspend) = self.fields.get("suspend").filter(|_| foreign_suspend) {
             fields.entry("suspend").or_insert_with(|| suspend.clone());
         }
-        Self(Value::Object(fields))
+        Self { fields: Value::Object(fields), holds_secrets: desired.holds_secrets }
     }
 }
 

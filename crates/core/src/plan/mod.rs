@@ -10,6 +10,7 @@ pub mod filter;
 pub mod finalizers;
 pub mod grave;
 pub mod limits;
+pub mod mask;
 pub mod outcome;
 pub mod reason;
 pub mod volumes;

@@ -53,6 +53,8 @@ reason_codes! {
     ReferenceRefused => "The build has a reference that is not safe to read here, so its result is not known.",
     ManifestUnreadable => "A kustomization file or manifest cannot be read here, so the result of the build is not known.",
     VariablesUnreadable => "A ConfigMap or Secret with variables cannot be read here, so the result of the build is not known.",
+    SecretNotRead => "The tree names a Secret that no live Kustomization uses; it is not read, so the result of the build is not known.",
+    SecretInSpec => "The new spec of the owner holds values of a Secret, which are not shown, so its result is not known.",
     LimitExceeded => "A limit of this tool is exceeded (docs/limits.md), so the result of the build is not known.",
     DependencyUnknown => "The build of a dependency is not known, so it is not known if the owner applies.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",

@@ -14,6 +14,9 @@ use crate::kubernetes::snapshot::Snapshot;
 /// Number of times that an apply is sent again without the unknown fields that the API server names.
 const UNKNOWN_FIELD_RETRIES: usize = 4;
 
+/// Replacement of a message of the server about an object with values of Secrets.
+pub const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
+
 /// Result of the server-side dry-run of one apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunResult {
@@ -45,6 +48,10 @@ impl DryRunResult {
         if let Some(undecrypted) = &built.undecrypted {
             return Some(Self::NotValidated(undecrypted.reason().to_owned()));
         }
+        if built.hides_identity() {
+            // Its name would be in the URL of the request, and so in logs.
+            return Some(Self::NotValidated("its name holds a value of a Secret: not compared".to_owned()));
+        }
         if snapshot.resource_type(&id.group_kind()).is_none() {
             return Some(Self::NotValidated("its kind is new".to_owned()));
         }
@@ -54,6 +61,21 @@ impl DryRunResult {
             return Some(Self::NotValidated("its namespace is new".to_owned()));
         }
         None
+    }
+
+    /// Replaces the message of the server, which can quote values of Secrets, if the object holds any.
+    #[must_use]
+    pub fn without_secrets(self, applied: &AppliedObject) -> Self {
+        if applied.built.masked.is_none() {
+            return self;
+        }
+        match self {
+            Self::Refused(_) => Self::Refused(HIDDEN_MESSAGE.to_owned()),
+            Self::ServerFailed(_) => Self::ServerFailed(HIDDEN_MESSAGE.to_owned()),
+            Self::Recreated(_) => Self::Recreated(HIDDEN_MESSAGE.to_owned()),
+            Self::DeletedOnly(_) => Self::DeletedOnly(HIDDEN_MESSAGE.to_owned()),
+            Self::Unchanged | Self::Created | Self::Updated(_) | Self::NotValidated(_) => self,
+        }
     }
 
     /// Returns the result of an apply that the API server accepted with `merged` as the new object.

@@ -11,7 +11,7 @@ fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let (namespace, name) = (text_at(&manifest, "/metadata/namespace"), text_at(&manifest, "/metadata/name"));
     let id = ObjectId::new(group, text_at(&manifest, "/kind"), namespace, name);
-    let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None };
+    let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None, masked: None };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
     AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built }
 }

@@ -56,10 +56,14 @@ pub fn compare(applied: &AppliedObject, seen: Option<&ObjectMetadata>, live: &Va
     if applied.id.is("", "Secret") {
         mask_secret(&mut before, &mut after);
     }
-    Some(Update {
-        reason: reason(&taken_over, &overwritten),
-        diff: unified_diff(&applied.id.to_string(), &before, &after),
-    })
+    let Some(masked) = applied.built.masked.as_deref() else {
+        let (reason, name) = (reason(&taken_over, &overwritten), applied.id.to_string());
+        return Some(Update { reason, diff: unified_diff(&name, &before, &after) });
+    };
+    mask_fields(&applied.built.manifest, &masked.manifest, Some(&mut before), Some(&mut after));
+    // The paths of fields can hold values too.
+    let reason = Reason::from(reason(&taken_over, &overwritten).code);
+    Some(Update { reason, diff: unified_diff(&masked.id.to_string(), &before, &after) })
 }
 
 /// Returns `drift` for overwritten fields of other managers, `taken-over` for removed fields of kubectl, or `changed`.
@@ -139,6 +143,34 @@ fn mask_secret(before: &mut Value, after: &mut Value) {
         }
         if !new.is_empty() {
             after[part] = masked(&new, &old, "after");
+        }
+    }
+}
+
+/// Replaces the fields in which a manifest and the manifest with placeholders differ, on both sides of a diff. A list
+/// or a map that cannot be matched is replaced as a whole.
+fn mask_fields(manifest: &Value, masked: &Value, before: Option<&mut Value>, after: Option<&mut Value>) {
+    if manifest == masked {
+        return;
+    }
+    if let (Value::Object(fields), Value::Object(shown)) = (manifest, masked)
+        && fields.keys().eq(shown.keys())
+    {
+        let (mut before, mut after) = (before, after);
+        for (key, value) in fields {
+            let side = |side: &mut Option<&mut Value>| side.as_deref_mut().and_then(|side| side.get_mut(key)).is_some();
+            if side(&mut before) || side(&mut after) {
+                let before = before.as_deref_mut().and_then(|side| side.get_mut(key));
+                let after = after.as_deref_mut().and_then(|side| side.get_mut(key));
+                mask_fields(value, &shown[key], before, after);
+            }
+        }
+        return;
+    }
+    let changes = before.as_deref() != after.as_deref();
+    for (side, name) in [(before, "before"), (after, "after")] {
+        if let Some(side) = side {
+            *side = Value::String(if changes { format!("{MASK} ({name})") } else { MASK.to_owned() });
         }
     }
 }

@@ -19,6 +19,13 @@ pub struct DataRef {
     pub name: String,
 }
 
+impl DataRef {
+    /// Returns true for a Secret.
+    pub fn is_secret(&self) -> bool {
+        self.kind == "Secret"
+    }
+}
+
 /// Result of reading a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
@@ -26,6 +33,8 @@ pub enum Lookup {
     Missing,
     /// It could not be read; the reason. The controller may be able to read it.
     Unreadable(String),
+    /// A Secret that the tree names and no live Kustomization: it is not read.
+    NotRead,
 }
 
 /// The data of a ConfigMap or Secret.
@@ -35,6 +44,8 @@ pub struct Data {
     pub values: BTreeMap<String, String>,
     /// Keys that only managers other than the controller and kubectl set: an apply without them keeps them.
     pub foreign_keys: BTreeSet<String>,
+    /// The values are those of a Secret, so that they must not be shown.
+    pub is_secret: bool,
 }
 
 impl Data {
@@ -49,7 +60,7 @@ impl Data {
         for (key, value) in fields(object.get("stringData").filter(|_| is_secret)) {
             values.extend(value.as_str().map(|text| (key.clone(), text.to_owned())));
         }
-        Self { values, foreign_keys: foreign_keys(object) }
+        Self { values, foreign_keys: foreign_keys(object), is_secret }
     }
 
     /// Returns the data after a manifest is applied.
@@ -57,8 +68,10 @@ impl Data {
     pub(crate) fn after_apply(&self, manifest: &Value) -> Self {
         let mut values = self.values.clone();
         values.retain(|key, _| self.foreign_keys.contains(key));
-        values.extend(Self::read(manifest).values);
-        Self { values, foreign_keys: self.foreign_keys.clone() }
+        let applied = Self::read(manifest);
+        values.extend(applied.values);
+        let is_secret = self.is_secret || applied.is_secret;
+        Self { values, foreign_keys: self.foreign_keys.clone(), is_secret }
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Run {
     pub generated: GeneratedFile,
     /// References that kustomize fetches from the network.
     pub remote: Vec<String>,
+    /// The artifact holds values of Secrets, so that the output must not be kept.
+    pub is_private: bool,
 }
 
 /// I/O that must be done before the builds can continue.

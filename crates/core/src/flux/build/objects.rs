@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::masked::MaskedObject;
 use super::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
@@ -18,6 +19,8 @@ pub struct BuiltObject {
     pub manifest: Value,
     /// Part that is unknown without keys.
     pub undecrypted: Option<Undecrypted>,
+    /// What is shown of the object; set if its manifest holds values of Secrets.
+    pub masked: Option<Box<MaskedObject>>,
 }
 
 impl BuiltObject {
@@ -56,7 +59,7 @@ pub(crate) fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec
         return Vec::new();
     }
     let (id, version) = (ObjectId::new(group, kind, namespace, name), version.to_owned());
-    vec![BuiltObject { id, version, manifest, undecrypted: undecrypted.cloned() }]
+    vec![BuiltObject { id, version, manifest, undecrypted: undecrypted.cloned(), masked: None }]
 }
 
 /// Returns the group and kind that a CustomResourceDefinition defines, and true if the kind is namespaced.

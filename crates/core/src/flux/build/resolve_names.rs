@@ -141,7 +141,7 @@ fn encrypted_texts(objects: &[BuiltObject]) -> Vec<String> {
 }
 
 fn candidate(id: ObjectId, undecrypted: Undecrypted) -> BuiltObject {
-    BuiltObject { id, version: String::new(), manifest: Value::Null, undecrypted: Some(undecrypted) }
+    BuiltObject { id, version: String::new(), manifest: Value::Null, undecrypted: Some(undecrypted), masked: None }
 }
 
 fn with_placeholders(object: BuiltObject) -> BuiltObject {
@@ -162,7 +162,8 @@ mod tests {
     }
 
     fn built(kind: &str, name: &str, data: Value, undecrypted: Option<Undecrypted>) -> BuiltObject {
-        BuiltObject { id: id(kind, name), version: "v1".to_owned(), manifest: json!({"data": data}), undecrypted }
+        let manifest = json!({"data": data});
+        BuiltObject { id: id(kind, name), version: "v1".to_owned(), manifest, undecrypted, masked: None }
     }
 
     /// A generated Secret `a` with this content, and a ConfigMap that refers to it.

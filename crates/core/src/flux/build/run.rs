@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::failure::BuildFailure;
 use super::generator::GeneratedFile;
+use super::masked::mask_objects;
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
 use super::redact::redact_urls;
@@ -34,7 +35,7 @@ pub fn build(
         Ok(generated) => generated,
         Err(error) => return Some(Err(error.into())),
     };
-    let output = kustomize_output(artifact, owner, spec, generated.clone(), context)?;
+    let output = kustomize_output(artifact, owner, spec, generated.clone(), context, false)?;
     let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &generated));
     let built = output.and_then(|output| read_objects(&output, spec, decrypted.as_ref()));
     Some(built.map_err(|failure| {
@@ -54,20 +55,32 @@ pub fn build_text(
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
 ) -> Option<Result<String, BuildFailure>> {
+    text_of_build(artifact, owner, spec, context, false)
+}
+
+/// Builds the bytes that the controller hashes. `is_private` is true if the artifact holds values of Secrets.
+fn text_of_build(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &mut BuildContext<'_>,
+    is_private: bool,
+) -> Option<Result<String, BuildFailure>> {
     let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
         Ok(generated) => generated,
         Err(error) => return Some(Err(error.into())),
     };
-    let output = match kustomize_output(artifact, owner, spec, generated, context)? {
+    let output = match kustomize_output(artifact, owner, spec, generated, context, is_private)? {
         Ok(output) => output,
         Err(failure) => return Some(Err(failure)),
     };
     let texts: Result<Vec<_>, BuildFailure> =
         output.documents.iter().map(|document| output.substituted(document)).collect();
     match texts {
-        Ok(texts) if output.variables.is_some() => {
+        Ok(texts) if let Some(variables) = &output.variables => {
             let substituted = Arc::new(Artifact::of_file("objects.yaml", texts.join(SEPARATOR).as_bytes()));
-            build_text(&substituted, owner, &KustomizationSpec::new(&Value::Null), context)
+            let spec = KustomizationSpec::new(&Value::Null);
+            text_of_build(&substituted, owner, &spec, context, variables.hold_secrets())
         }
         texts => Some(texts.map(|texts| texts.join(SEPARATOR))),
     }
@@ -82,7 +95,12 @@ struct KustomizeOutput<'a> {
 impl KustomizeOutput<'_> {
     /// Returns the variables to substitute in a document.
     fn variables_of(&self, document: &YamlDocument) -> Option<&Variables> {
-        self.variables.as_ref().filter(|_| !manifest_has(&document.value, SUBSTITUTE, |value| value == "disabled"))
+        self.variables.as_ref().filter(|_| !opts_out(&document.value))
+    }
+
+    /// Returns the text of a document with placeholders for the values of Secrets; `None` if it holds none.
+    fn masked(&self, document: &YamlDocument) -> Option<String> {
+        self.variables_of(document)?.substitute_masked(&document.text)
     }
 
     fn substituted<'d>(&self, document: &'d YamlDocument) -> Result<Cow<'d, str>, BuildFailure> {
@@ -93,12 +111,18 @@ impl KustomizeOutput<'_> {
     }
 }
 
+/// Returns true if no variable is substituted in a manifest.
+fn opts_out(manifest: &Value) -> bool {
+    manifest_has(manifest, SUBSTITUTE, |value| value == "disabled")
+}
+
 fn kustomize_output<'a>(
     artifact: &Arc<Artifact>,
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     generated: GeneratedFile,
     context: &mut BuildContext<'a>,
+    is_private: bool,
 ) -> Option<Result<KustomizeOutput<'a>, BuildFailure>> {
     let key = run_key(artifact, &generated);
     let documents = match context.answers.run(&key) {
@@ -109,10 +133,17 @@ fn kustomize_output<'a>(
                 Ok(remote) => remote,
                 Err(failure) => return Some(Err(failure)),
             };
-            context.needs.runs.insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote });
+            context
+                .needs
+                .runs
+                .insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote, is_private });
             return None;
         }
     };
+    // The controller reads variables for each object that does not opt out: without one they cannot fail.
+    if documents.iter().all(|document| opts_out(&document.value)) {
+        return Some(Ok(KustomizeOutput { documents, variables: None }));
+    }
     let mut found = Vec::new();
     let mut is_complete = true;
     for source in variable_sources(spec.value()) {
@@ -127,10 +158,6 @@ fn kustomize_output<'a>(
     }
     if !is_complete {
         return None;
-    }
-    // The controller reads variables for each object: without objects they cannot fail.
-    if documents.is_empty() {
-        return Some(Ok(KustomizeOutput { documents, variables: None }));
     }
     let variables = resolve_variables(spec.value(), &found, context.features.strict_substitution);
     Some(variables.map(|variables| KustomizeOutput { documents, variables }).map_err(BuildFailure::from))
@@ -173,23 +200,31 @@ fn read_objects(
 ) -> Result<Vec<BuiltObject>, BuildFailure> {
     let mut built = Vec::new();
     for document in output.documents {
+        let masked = output.masked(document);
         let manifest = match output.variables_of(document) {
             Some(_) => yaml::parse_substituted(&output.substituted(document)?).map_err(|error| {
-                // The controller reads YAML with another library, which may accept it.
+                // The controller reads YAML with another library, which may accept it. The message can quote a value.
+                let error = if masked.is_some() { "it holds values of Secrets, which are not shown" } else { &error };
                 let detail = format!("not YAML after substitution: {error}");
                 BuildFailure::unknown(ReasonCode::ManifestUnreadable, detail)
             })?,
             None => document.value.clone(),
         };
         let undecrypted = decrypted.and_then(|macs| decryption::undecrypted_part(&document.value, macs));
-        built.extend(objects::objects(manifest, undecrypted.as_ref()));
+        let mut objects = objects::objects(manifest, undecrypted.as_ref());
+        if let Some(text) = masked {
+            mask_objects(&mut objects, &text);
+        }
+        built.extend(objects);
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
-        return Err(BuildFailure::proven(format!("{} is built twice", twice.id)));
+        return Err(BuildFailure::proven(format!("{} is built twice", twice.shown_id())));
     }
     match built.iter().find(|object| decryption::is_rejected(object, spec.decrypts())) {
-        Some(secret) => Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.id))),
+        Some(secret) => {
+            Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.shown_id())))
+        }
         None => Ok(built),
     }
 }
@@ -204,20 +239,26 @@ mod tests {
     use serde_json::json;
 
     fn run(spec: Value, output: &str, data: &[(&str, &str)]) -> Result<Vec<BuiltObject>, String> {
+        let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let found = Lookup::Found(Data { values, ..Data::default() });
+        builds(&spec, output, &found).map_err(|failure| failure.reason().detail.clone())
+    }
+
+    /// Builds with one output of kustomize and one answer for every ConfigMap and Secret.
+    fn builds(spec: &Value, output: &str, data: &Lookup) -> Result<Vec<BuiltObject>, BuildFailure> {
         let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
         let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
-        let (spec, mut answers) = (KustomizationSpec::new(&spec), Answers::default());
+        let (spec, mut answers) = (KustomizationSpec::new(spec), Answers::default());
         for _ in 0..3 {
             let mut needs = Needs::default();
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
             if let Some(built) = build(&artifact, &owner, &spec, &mut context) {
-                return built.map_err(|failure| failure.reason().detail.clone());
+                return built;
             }
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
             for reference in needs.data {
                 assert_eq!(reference.namespace, "n");
-                let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-                answers.record_data(reference, Lookup::Found(Data { values, ..Data::default() }));
+                answers.record_data(reference, data.clone());
             }
         }
         panic!("the build still needs answers after 3 steps");
@@ -243,6 +284,50 @@ mod tests {
     fn an_object_can_opt_out_of_substitution_by_exact_value() {
         assert_eq!(name_with_substitute("disabled"), "${name}");
         assert_eq!(name_with_substitute("Disabled"), "web");
+    }
+
+    #[test]
+    fn variables_are_read_only_for_objects_that_do_not_opt_out() {
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "none"}]}});
+        let missing = |text: &str| builds(&spec, text, &Lookup::Missing).map_err(|failure| failure.reason().code);
+        assert_eq!(missing(MAP), Err(ReasonCode::BuildFailed));
+        let opted_out = format!("{MAP}  annotations:\n    {SUBSTITUTE}: disabled\n");
+        assert_eq!(missing(&opted_out).unwrap().len(), 1);
+        assert_eq!(missing(&format!("{opted_out}---\n{MAP}")), Err(ReasonCode::BuildFailed));
+        assert_eq!(missing("").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_shown_of_an_object_holds_no_value_of_a_secret() {
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+        let text = format!("{}data:\n  a: x${{p^^}}\n  b: ${{open:-c}}\n", MAP.replace("${name}", "db-${p:0:3}"));
+        let secret = Lookup::Found(Data {
+            values: [("p".to_owned(), "hunter2".to_owned()), ("q".to_owned(), "hunter2: [".to_owned())].into(),
+            is_secret: true,
+            ..Data::default()
+        });
+        let built = builds(&spec, &text, &secret).unwrap();
+        assert_eq!((&*built[0].id.name, &*built[0].shown_id().name), ("db-hun", "db-??????????"));
+        let masked = built[0].masked.as_ref().unwrap();
+        assert_eq!(masked.manifest["data"], json!({"a": "x??????????", "b": "c"}));
+        let twice = builds(&spec, &format!("{text}---\n{text}"), &secret).unwrap_err();
+        assert_eq!(twice.reason().detail, "configmap/db-?????????? is built twice");
+        let no_yaml = builds(&spec, &text.replace("x${p^^}", "${q}"), &secret).unwrap_err();
+        assert!(no_yaml.reason().detail.ends_with("which are not shown"), "{no_yaml:?}");
+    }
+
+    #[test]
+    fn a_secret_that_was_not_read_fails_no_build_of_the_controller() {
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+        for (lookup, code) in [
+            (Lookup::NotRead, ReasonCode::SecretNotRead),
+            (Lookup::Unreadable("forbidden".to_owned()), ReasonCode::VariablesUnreadable),
+        ] {
+            match builds(&spec, MAP, &lookup) {
+                Err(BuildFailure::Unknown(reason)) => assert_eq!(reason.code, code),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -2,12 +2,16 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 3.5.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::data::{DataRef, Lookup};
 use super::envsubst;
+use super::undecrypted::UNKNOWN;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Label or annotation that opts an object out of substitution with the exact value `disabled`.
 pub(super) const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
@@ -16,6 +20,8 @@ pub(super) const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variables {
     values: BTreeMap<String, String>,
+    /// Names of the variables whose values come from Secrets.
+    secret: BTreeSet<String>,
     strict: bool,
 }
 
@@ -28,6 +34,9 @@ pub(crate) enum SubstituteError {
     /// A ConfigMap or Secret could not be read here, and the reason. The controller may be able to read it.
     #[error("substituteFrom {0} cannot be read: {1}")]
     Unreadable(String, String),
+    /// A Secret that is not read, because only the tree names it.
+    #[error("the tree names a Secret that no live Kustomization uses, so it is not read: {0}")]
+    NotRead(String),
     /// A key that is not a variable name.
     #[error("variable name {0:?} is not valid, so every substitution of this Kustomization fails")]
     Name(String),
@@ -61,6 +70,17 @@ pub(crate) fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSou
     })
 }
 
+/// Returns the Secrets that live Kustomizations read variables from. No other Secret is read: a tree that nobody has
+/// reviewed must not choose which Secrets of the cluster are read.
+pub fn secrets_in_use(snapshot: &Snapshot) -> BTreeSet<DataRef> {
+    let live = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
+    let references = live.flat_map(|full| {
+        let namespace = NamespacedName::of(&full.object.id).namespace;
+        variable_sources(full.spec()).map(|source| source.reference(&namespace)).collect::<Vec<_>>()
+    });
+    references.filter(DataRef::is_secret).collect()
+}
+
 /// Resolves the variables of a Kustomization's spec; `None` if nothing is substituted. `found` holds the data of every
 /// [`variable_sources`] entry; `strict` is the controller's rule for variables that are not set.
 /// Every error fails the whole build.
@@ -72,19 +92,27 @@ pub(crate) fn resolve_variables(
     let Some(post_build) = spec.get("postBuild").filter(|value| value.is_object()) else {
         return Ok(None);
     };
-    let mut values = BTreeMap::new();
+    let (mut values, mut secret) = (BTreeMap::new(), BTreeSet::new());
     for (VariableSource { kind, name, optional }, lookup) in found {
         match lookup {
             Lookup::Found(data) => {
-                values.extend(data.values.iter().map(|(key, value)| (key.clone(), value.replace('\n', ""))));
+                for (key, value) in &data.values {
+                    values.insert(key.clone(), value.replace('\n', ""));
+                    match data.is_secret {
+                        true => secret.insert(key.clone()),
+                        false => secret.remove(key),
+                    };
+                }
             }
             Lookup::Missing if *optional => {}
             Lookup::Missing => return Err(SubstituteError::Missing(format!("{kind}/{name}"))),
+            Lookup::NotRead => return Err(SubstituteError::NotRead(format!("{kind}/{name}"))),
             Lookup::Unreadable(why) => return Err(SubstituteError::Unreadable(format!("{kind}/{name}"), why.clone())),
         }
     }
     for (key, value) in post_build.get("substitute").and_then(Value::as_object).into_iter().flatten() {
         values.insert(key.clone(), value.as_str().unwrap_or_default().replace('\n', ""));
+        secret.remove(key);
     }
     let always = post_build.get("substituteStrategy").and_then(Value::as_str) == Some("Always");
     if values.is_empty() && !always {
@@ -92,7 +120,7 @@ pub(crate) fn resolve_variables(
     }
     match values.keys().find(|key| !is_variable_name(key)) {
         Some(key) => Err(SubstituteError::Name(key.clone())),
-        None => Ok(Some(Variables { values, strict })),
+        None => Ok(Some(Variables { values, secret, strict })),
     }
 }
 
@@ -105,6 +133,20 @@ impl Variables {
     /// Fails if a substitution is malformed or, in strict mode, a variable is not set.
     pub(super) fn substitute(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
         envsubst::substitute(text, |name| self.values.get(name).map(String::as_str), self.strict)
+    }
+
+    /// Returns the text of one object with placeholders for the values of Secrets; `None` if it uses none.
+    pub(super) fn substitute_masked(&self, text: &str) -> Option<String> {
+        if self.secret.is_empty() {
+            return None;
+        }
+        let lookup = |name: &str| self.values.get(name).map(String::as_str);
+        envsubst::substitute_masked(text, lookup, |name| self.secret.contains(name), UNKNOWN)
+    }
+
+    /// Returns true if a variable has a value of a Secret.
+    pub(super) fn hold_secrets(&self) -> bool {
+        !self.secret.is_empty()
     }
 }
 
@@ -148,6 +190,23 @@ mod tests {
         assert_eq!(substituted(both, "${x} ${y} ${z}"), Ok(Some("two ab 3".to_owned())));
         let inline = json!({"substituteFrom": from, "substitute": {"x": "inline"}});
         assert_eq!(substituted(inline, "${x}"), Ok(Some("inline".to_owned())));
+    }
+
+    #[test]
+    fn a_variable_is_secret_if_its_last_source_is_a_secret() {
+        let secret = Lookup::Found(Data {
+            values: [("x".to_owned(), "s".to_owned()), ("z".to_owned(), "s".to_owned())].into(),
+            is_secret: true,
+            ..Data::default()
+        });
+        let spec = json!({"postBuild": {"substituteFrom": [
+            {"kind": "ConfigMap", "name": "one"}, {"kind": "Secret", "name": "s"}, {"kind": "ConfigMap", "name": "z"},
+        ]}});
+        let (first, last) = (data(&[("x", "one"), ("y", "two")]), data(&[("z", "open")]));
+        let found: Vec<_> = variable_sources(&spec).zip([&first, &secret, &last]).collect();
+        let variables = resolve_variables(&spec, &found, true).unwrap().unwrap();
+        assert_eq!(variables.substitute_masked("${x} ${y} ${z}").as_deref(), Some("?????????? two open"));
+        assert_eq!(variables.substitute_masked("${y}"), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl DryRuns {
                     owner: owner.clone(),
                     id: id.clone(),
                     manifest: built.manifest.clone(),
-                    message: format!("the server refuses {id}: {message}"),
+                    message: format!("the server refuses {}: {message}", built.shown_id()),
                 });
             }
         }
@@ -187,7 +187,13 @@ mod tests {
 
     fn applied(name: &str) -> AppliedObject {
         let id = ObjectId::new("", "ConfigMap", "shop", name);
-        let built = BuiltObject { id: id.clone(), version: "v1".to_owned(), manifest: json!({}), undecrypted: None };
+        let built = BuiltObject {
+            id: id.clone(),
+            version: "v1".to_owned(),
+            manifest: json!({}),
+            undecrypted: None,
+            masked: None,
+        };
         let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
         AppliedObject { owner, spec: KustomizationSpec::new(&json!({})), id, built }
     }

@@ -20,6 +20,7 @@ mod protection;
 mod rows;
 mod schedule;
 mod scope;
+mod secrets;
 #[cfg(test)]
 mod tests;
 mod variables;

@@ -42,6 +42,7 @@ impl Preview<'_> {
                 // Of a manifest that is encrypted as a whole only the live spec is known.
                 if !is_never_applied(built) && built.manifest.is_object() {
                     let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+                    let spec = spec.with_secrets(built.is_masked_at("/spec"));
                     let change = PassSpec { spec, trigger: Some(pass_id.clone()) };
                     changes.entry(NamespacedName::of(id)).or_default().push(change);
                 }
@@ -215,6 +216,11 @@ impl Derivation<'_, '_> {
         let PassSpec { spec, trigger } = spec;
         let preview = self.preview;
         let mut may_be_blocked = false;
+        if spec.holds_secrets() {
+            let detail = "its spec holds values of a Secret, and messages about it could show them";
+            let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
+            return Pass { spec, trigger, outcome, is_optional: false };
+        }
         let outcome = match preview.artifact(key, &spec) {
             Err(reason) => PassOutcome::Unknown(reason),
             Ok(artifact) => match preview.blocker(key, &spec) {
@@ -269,8 +275,10 @@ fn live_specs(live: &Resource, changes: &[PassSpec]) -> Vec<PassSpec> {
     for change in changes {
         let current = &specs[specs.len() - 1].spec;
         let spec = current.after_apply(&change.spec, is_foreign);
-        if spec != *current {
+        if spec.value() != current.value() {
             specs.push(PassSpec { spec, trigger: change.trigger.clone() });
+        } else if let Some(current) = specs.last_mut().filter(|_| spec.holds_secrets()) {
+            current.spec = spec;
         }
     }
     specs

@@ -65,34 +65,34 @@ impl<'a> Scopes<'a> {
 
     /// Returns the identity of an object in the cluster, `None` for an unknown kind, and its first failure.
     fn place(&self, object: &BuiltObject, own: &OwnScopes) -> (Option<ObjectId>, Option<String>) {
-        let id = object.id.clone();
+        let (id, shown) = (object.id.clone(), object.shown_id());
         if object.undecrypted == Some(Undecrypted::Identity) {
             return (Some(id), None);
         }
         let kind = id.group_kind();
         let refused = (!object.has_unknown_identity() && !is_valid_name(&id))
-            .then(|| format!("the API server refuses the name {:?}", &*id.name));
+            .then(|| format!("the API server refuses the name {:?}", &*shown.name));
         match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
             Some(false) => (Some(ObjectId::new(&kind.group, &kind.kind, "", &id.name)), refused),
             // A gap in discovery may hide the kind.
             None if self.snapshot.gaps_hiding(&kind).next().is_none() => {
-                let unknown = format!("no matches for kind {} in group {:?}", kind.kind, &*kind.group);
+                let unknown = format!("no matches for kind {} in group {:?}", shown.kind, &*shown.group);
                 (None, refused.or(Some(unknown)))
             }
             None | Some(true) => {
-                let failure = refused.or_else(|| self.namespace_failure(&id, own));
+                let failure = refused.or_else(|| self.namespace_failure(&id, shown, own));
                 (Some(id), failure)
             }
         }
     }
 
-    fn namespace_failure(&self, id: &ObjectId, own: &OwnScopes) -> Option<String> {
+    fn namespace_failure(&self, id: &ObjectId, shown: &ObjectId, own: &OwnScopes) -> Option<String> {
         let namespace = &*id.namespace;
         if namespace.is_empty() {
-            return Some(format!("{id} has no namespace"));
+            return Some(format!("{shown} has no namespace"));
         }
         let exists = self.namespaces.contains(namespace) || own.namespaces.contains(namespace);
-        (self.has_namespaces && !exists).then(|| format!("namespace {namespace} does not exist"))
+        (self.has_namespaces && !exists).then(|| format!("namespace {} does not exist", shown.namespace))
     }
 
     fn is_namespaced(&self, kind: &GroupKind) -> Option<bool> {

@@ -44,7 +44,7 @@ impl Derivation<'_, '_> {
             builds_with_old_data &= match live {
                 Lookup::Found(_) => true,
                 Lookup::Missing => source.optional,
-                Lookup::Unreadable(_) => false,
+                Lookup::Unreadable(_) | Lookup::NotRead => false,
             };
             match applied_by {
                 Some(pass) if pass.node.key == *key => update.old_first = Some(true),
@@ -79,9 +79,13 @@ impl Derivation<'_, '_> {
             let pass = PassId { node: node.id.clone(), number: node.passes.len() - 1 };
             let old = match live {
                 Lookup::Found(data) => data,
-                Lookup::Missing | Lookup::Unreadable(_) => &Data::default(),
+                // The live Secret may have more keys than the manifest.
+                Lookup::NotRead if exists => return None,
+                Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => &Data::default(),
             };
-            return Some((Lookup::Found(old.after_apply(&built.manifest)), Some(pass)));
+            let mut data = old.after_apply(&built.manifest);
+            data.is_secret |= built.masked.is_some();
+            return Some((Lookup::Found(data), Some(pass)));
         }
         let outcomes = self.consequences.outcomes.get(&id);
         let is_deleted = outcomes.is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
@@ -93,6 +97,6 @@ impl Derivation<'_, '_> {
 fn values(lookup: &Lookup) -> Option<&BTreeMap<String, String>> {
     match lookup {
         Lookup::Found(data) => Some(&data.values),
-        Lookup::Missing | Lookup::Unreadable(_) => None,
+        Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => None,
     }
 }

@@ -55,6 +55,45 @@ pub fn substitute<'v>(
     String::from_utf8(result).map_err(|_| EnvsubstError::NotUtf8)
 }
 
+/// Replaces every `${…}` as [`substitute`] does without strict mode, and those that read a secret variable, also inside of
+/// an argument, by a placeholder. Returns `None` if no substitution reads one. A text without a result is all placeholder.
+pub(super) fn substitute_masked<'v>(
+    text: &str,
+    lookup: impl Fn(&str) -> Option<&'v str>,
+    is_secret: impl Fn(&str) -> bool,
+    placeholder: &str,
+) -> Option<String> {
+    let fragments = parser::parse(text).ok()?;
+    if !fragments.iter().any(|fragment| fragment.reads(&is_secret)) {
+        return None;
+    }
+    let (size, steps) = (Budget::new(SUBSTITUTION_SIZE), Budget::new(SUBSTITUTION_STEPS));
+    let mut evaluation = Evaluation { lookup, strict: false, size, steps };
+    let mut result = Vec::new();
+    for fragment in &fragments {
+        if fragment.reads(&is_secret) {
+            result.extend_from_slice(placeholder.as_bytes());
+        } else if let Ok(value) = evaluation.value(fragment) {
+            result.extend_from_slice(&value);
+        } else {
+            return Some(placeholder.to_owned());
+        }
+    }
+    Some(String::from_utf8_lossy(&result).into_owned())
+}
+
+impl Fragment {
+    /// Returns true if its value depends on a variable that the predicate accepts.
+    fn reads(&self, accepts: &impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Text(_) => false,
+            Self::Call { name, arguments, .. } => {
+                accepts(name) || arguments.iter().any(|argument| argument.reads(accepts))
+            }
+        }
+    }
+}
+
 struct Evaluation<L> {
     lookup: L,
     strict: bool,

@@ -18,6 +18,24 @@ fn run(text: &str, strict: bool) -> Option<String> {
     substitute(text, lookup, strict).ok()
 }
 
+#[test]
+fn every_substitution_that_reads_a_secret_variable_is_masked() {
+    let masked = |text: &str| substitute_masked(text, lookup, |name| name == "A", "?");
+    for (text, expected) in [
+        ("a-${A}-${N}", Some("a-?-123")),
+        ("${A:0:1}${A^^}${#A}", Some("???")),
+        ("${X:-${A}}", Some("?")),
+        ("${X:-${Y:-${A}}}", Some("?")),
+        ("${N/1/${A}}", Some("?")),
+        ("${A:-unused}", Some("?")),
+        ("${A}${N:0:9223372036854775807}${N:1:9223372036854775807}", Some("?")),
+        ("$${A} ${N}", None),
+        ("no variable", None),
+    ] {
+        assert_eq!(masked(text).as_deref(), expected, "{text}");
+    }
+}
+
 /// Results that do not depend on the strict mode; `None` is an error.
 const INDEPENDENT: [(&str, Option<&str>); 59] = [
     ("${A}", Some("hello")),

@@ -1,0 +1,172 @@
+//! Values of Secrets in the texts of a plan: they are replaced by placeholders before any output.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Plan;
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::OwnerId;
+
+/// Placeholder for a part of a text that is secret or not known. No name in a cluster can contain it.
+pub const PLACEHOLDER: &str = "??????????";
+
+/// Texts that hold values of Secrets, and what is shown in their place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretMask {
+    /// Names and other whole words.
+    words: BTreeMap<String, String>,
+    /// Values that diffs show nowhere, also inside of words.
+    values: BTreeSet<String>,
+}
+
+impl SecretMask {
+    /// Shows `shown` in place of the word `word`, and in place of the word as a quoted text holds it.
+    pub fn add_word(&mut self, word: &str, shown: &str) {
+        if word == shown || word.is_empty() {
+            return;
+        }
+        for word in [word.to_owned(), word.escape_debug().to_string()] {
+            self.words.insert(word, shown.to_owned());
+        }
+    }
+
+    /// Hides a value in diffs and in messages of the server.
+    pub fn add_value(&mut self, value: &str) {
+        self.values.insert(value.to_owned());
+    }
+
+    /// Returns a text with placeholders in place of the words.
+    pub fn mask(&self, text: &str) -> String {
+        // A longer word can hold a shorter one.
+        let mut words: Vec<_> = self.words.iter().collect();
+        words.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
+        words.into_iter().fold(text.to_owned(), |text, (word, shown)| replace_word(&text, word, shown))
+    }
+
+    /// Returns a text with placeholders in place of the words and the values.
+    pub fn mask_values(&self, text: &str) -> String {
+        let mut values: Vec<_> = self.values.iter().collect();
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.into_iter().fold(self.mask(text), |text, value| text.replace(value.as_str(), PLACEHOLDER))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.words.is_empty() && self.values.is_empty()
+    }
+
+    fn mask_id(&self, id: &mut ObjectId) {
+        let [group, kind, namespace, name] =
+            [&*id.group, &*id.kind, &*id.namespace, &*id.name].map(|part| self.mask(part));
+        *id = ObjectId::new(&group, &kind, &namespace, &name);
+    }
+
+    fn mask_owner(&self, owner: &mut OwnerId) {
+        for part in [&mut owner.namespace, &mut owner.name] {
+            *part = self.mask(part);
+        }
+    }
+}
+
+/// Replaces a word where no letter, digit, `-` or `_` is next to it.
+fn replace_word(text: &str, word: &str, shown: &str) -> String {
+    let is_inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_');
+    let (mut replaced, mut rest) = (String::with_capacity(text.len()), text);
+    let mut before = None;
+    while let Some(at) = rest.find(word) {
+        let (head, tail) = rest.split_at(at);
+        let after = &tail[word.len()..];
+        replaced += head;
+        let is_word = !is_inside(head.chars().next_back().or(before)) && !is_inside(after.chars().next());
+        if is_word {
+            replaced += shown;
+            (before, rest) = (word.chars().next_back(), after);
+        } else {
+            let first = tail.chars().next().map_or(0, char::len_utf8);
+            replaced += &tail[..first];
+            (before, rest) = (tail.chars().next(), &tail[first..]);
+        }
+    }
+    replaced + rest
+}
+
+impl Plan {
+    /// Replaces the values of Secrets in every text. Call it last: a masked name is not the name in the cluster.
+    pub fn mask_secrets(&mut self, mask: &SecretMask) {
+        if mask.is_empty() {
+            return;
+        }
+        for gap in &mut self.gaps {
+            (gap.subject, gap.message) = (mask.mask(&gap.subject), mask.mask(&gap.message));
+            gap.namespace = gap.namespace.take().map(|namespace| mask.mask(&namespace));
+        }
+        for row in &mut self.owners {
+            mask.mask_owner(&mut row.owner);
+            row.reason.detail = mask.mask(&row.reason.detail);
+            row.parents = std::mem::take(&mut row.parents).into_iter().map(|owner| masked(mask, owner)).collect();
+        }
+        for change in &mut self.changes {
+            mask.mask_id(&mut change.object.id);
+            change.owner.iter_mut().for_each(|owner| mask.mask_owner(owner));
+            change.cause.iter_mut().for_each(|cause| mask.mask_id(cause));
+            change.reason.detail = mask.mask(&change.reason.detail);
+        }
+        for diff in &mut self.diffs {
+            mask.mask_id(&mut diff.object);
+            diff.text = mask.mask_values(&diff.text);
+        }
+        for contested in &mut self.contested {
+            mask.mask_id(&mut contested.object);
+            contested.owners.iter_mut().for_each(|owner| mask.mask_owner(owner));
+        }
+        for blocked in &mut self.blocked_by_finalizers {
+            mask.mask_id(&mut blocked.object);
+            blocked.controller.iter_mut().for_each(|controller| mask.mask_id(controller));
+            blocked.detail = blocked.detail.take().map(|detail| mask.mask(&detail));
+        }
+        for alarm in &mut self.alarms {
+            alarm.owner.iter_mut().for_each(|owner| mask.mask_owner(owner));
+            alarm.detail = mask.mask(&alarm.detail);
+        }
+        // The parts are sorted by their new names.
+        self.add_gaps([]);
+        self.add_owners([]);
+        self.add_changes([]);
+        self.add_diffs([]);
+        self.add_contested([]);
+    }
+}
+
+fn masked(mask: &SecretMask, mut owner: OwnerId) -> OwnerId {
+    mask.mask_owner(&mut owner);
+    owner
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_replaced_as_wholes_and_the_longest_first() {
+        let mut mask = SecretMask::default();
+        mask.add_word("db-hunter2", "db-??????????");
+        mask.add_word("db", "??????????");
+        mask.add_word("same", "same");
+        mask.add_word("p\"w", "??????????");
+        for (text, expected) in [
+            ("configmap/db-hunter2 -n shop", "configmap/db-?????????? -n shop"),
+            ("db-hunter2x xdb-hunter2 db-hunter2", "db-hunter2x xdb-hunter2 db-??????????"),
+            ("db.", "??????????."),
+            ("odb dbo db_", "odb dbo db_"),
+            ("the name \"p\\\"w\"", "the name \"??????????\""),
+            ("same", "same"),
+        ] {
+            assert_eq!(mask.mask(text), expected);
+        }
+    }
+
+    #[test]
+    fn diffs_hold_no_value_also_inside_of_words() {
+        let mut mask = SecretMask::default();
+        mask.add_value("hunter2");
+        assert_eq!(mask.mask_values("+url: http://u:hunter2@db"), "+url: http://u:??????????@db");
+    }
+}
