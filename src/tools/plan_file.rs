@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::plan::{Plan, SCHEMA};
 
@@ -29,7 +30,7 @@ pub fn read(path: &Path) -> Result<ReviewedPlan> {
         Error::failed(format!("cannot read plan {}: {why}", path.display()))
             .hint("write a new plan with `kubectl gitops prune --plan --out FILE`")
     };
-    let text = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| unreadable(error.to_string()))?;
     let document: serde_json::Value = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
     let schema = document.get("schema").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
     if schema != SCHEMA {

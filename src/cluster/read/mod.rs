@@ -1,6 +1,7 @@
 //! Reading from the API server: discovery, lists, single objects, watches, Events, and the snapshot made of them.
 
 mod answer;
+mod decode;
 mod discovery;
 mod events;
 pub(crate) mod fetch;
@@ -15,6 +16,7 @@ mod user;
 mod watch;
 mod wire;
 
+pub use decode::{metadata_from_json, metadata_from_protobuf};
 pub use discovery::Discovered;
 pub use list::{Listing, Query};
 pub use watch::WatchedChange;
