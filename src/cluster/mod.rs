@@ -24,7 +24,7 @@ use http::limits;
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
 pub use read::{Discovered, Listing, Query, WatchedChange, metadata_from_json, metadata_from_protobuf};
-pub use write::execute::Execution;
+pub use write::execute::{Execution, Observer};
 pub use write::patch::{DryRun, PatchResult};
 
 /// Maximum number of concurrent requests, each on its own HTTP/1.1 connection: enough to hide the latency of a remote
@@ -44,6 +44,10 @@ pub struct Cluster {
     /// Namespace to act in: `-n`, or the context's, or `default`.
     pub namespace: String,
     pub namespace_given: bool,
+    /// Name of the kubeconfig's context; empty without one.
+    pub context: String,
+    /// SHA-256 of the certificate authority; empty if those of the system are used.
+    pub certificate_authority: String,
     /// Time limit of one request including its retries.
     request_timeout: Option<Duration>,
     /// Host and port, and the proxy if there is one, for messages.
@@ -78,6 +82,8 @@ impl Cluster {
             server: prepared.server,
             namespace: prepared.namespace,
             namespace_given: prepared.namespace_given,
+            context: prepared.context,
+            certificate_authority: prepared.certificate_authority,
             request_timeout: args.request_timeout(),
             host: prepared.host,
             in_flight: Arc::new(Semaphore::new(if prepared.on_loopback { IN_FLIGHT_ON_LOOPBACK } else { IN_FLIGHT })),
@@ -92,6 +98,8 @@ impl Cluster {
             client,
             server: server.to_owned(),
             namespace_given: false,
+            context: String::new(),
+            certificate_authority: String::new(),
             request_timeout: None,
             host: server.to_owned(),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),

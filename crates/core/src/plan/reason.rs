@@ -110,6 +110,7 @@ reason_codes! {
     Replaced => "Another object took the name after the plan was made.",
     Unclaimed => "No owner claims the object any more.",
     OwnerChanged => "The owner of the object appeared, disappeared or is another one since the plan was made.",
+    ChangedSincePlan => "The object, its evidence or its cascade changed after the plan file was written.",
     Unsettled => "The object changed during every attempt to delete it.",
     // Collectors of qbec, Flux v1 and ApplySets.
     NotInManifests => "The object carries the labels of the set and is in no manifest.",

@@ -66,7 +66,7 @@ impl Artifact {
 
     /// Returns the digest of some bytes as the controllers write it, `sha256:…`.
     pub(crate) fn digest_of(bytes: &[u8]) -> String {
-        format!("sha256:{}", hex(&Sha256::digest(bytes)))
+        crate::text::sha256(bytes)
     }
 
     pub fn file(&self, at: &str) -> Option<&[u8]> {
