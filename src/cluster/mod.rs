@@ -12,18 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{Request, header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::error::Result;
 use config::args::ConnectionArgs;
+use http::limits;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
 pub use read::{Discovered, Listing, Query, WatchedChange, metadata_from_json, metadata_from_protobuf};
-pub use write::execute::Execution;
+pub use write::execute::{Execution, Observer};
 pub use write::patch::{DryRun, PatchResult};
 
 /// Maximum number of concurrent requests, each on its own HTTP/1.1 connection: enough to hide the latency of a remote
@@ -43,6 +44,10 @@ pub struct Cluster {
     /// Namespace to act in: `-n`, or the context's, or `default`.
     pub namespace: String,
     pub namespace_given: bool,
+    /// Name of the kubeconfig's context; empty without one.
+    pub context: String,
+    /// SHA-256 of the certificate authority; empty if those of the system are used.
+    pub certificate_authority: String,
     /// Time limit of one request including its retries.
     request_timeout: Option<Duration>,
     /// Host and port, and the proxy if there is one, for messages.
@@ -77,6 +82,8 @@ impl Cluster {
             server: prepared.server,
             namespace: prepared.namespace,
             namespace_given: prepared.namespace_given,
+            context: prepared.context,
+            certificate_authority: prepared.certificate_authority,
             request_timeout: args.request_timeout(),
             host: prepared.host,
             in_flight: Arc::new(Semaphore::new(if prepared.on_loopback { IN_FLIGHT_ON_LOOPBACK } else { IN_FLIGHT })),
@@ -91,6 +98,8 @@ impl Cluster {
             client,
             server: server.to_owned(),
             namespace_given: false,
+            context: String::new(),
+            certificate_authority: String::new(),
             request_timeout: None,
             host: server.to_owned(),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
@@ -153,20 +162,38 @@ impl Cluster {
 
     async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
         let (started, line) = (Instant::now(), format!("{} {}{}", request.method(), self.server, request.uri()));
-        let answer = self
-            .client
-            .send(request.map(kube::client::Body::from))
-            .await
-            .map_err(|error| Failure::of_transport(&self.host, &error))?;
+        let send = self.client.send(request.map(kube::client::Body::from));
+        let answer = self.in_time(send).await?.map_err(|error| Failure::of_transport(&self.host, &error))?;
         let (parts, body) = answer.into_parts();
         self.warnings.add(&parts.headers);
-        let body = body.collect().await.map_err(|error| Failure::of_transport(&self.host, &error))?.to_bytes();
+        let body = self.read_body(body).await?;
         tracing::debug!("{line}: {} in {} ms, {} bytes", parts.status, started.elapsed().as_millis(), body.len());
         if !parts.status.is_success() {
             return Err(Failure::of_answer(parts.status, &parts.headers, &body));
         }
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Ok(Response { code: parts.status.as_u16(), content_type: content_type.unwrap_or_default().to_owned(), body })
+    }
+
+    /// Reads the body of an answer. Fails if it is too large, or the server stops sending it.
+    async fn read_body(&self, mut body: kube::client::Body) -> Result<Bytes, Failure> {
+        let mut content = BytesMut::new();
+        while let Some(frame) = self.in_time(body.frame()).await? {
+            let frame = frame.map_err(|error| Failure::of_transport(&self.host, &error))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if content.len() + data.len() > limits::MAX_ANSWER {
+                let limit = limits::MAX_ANSWER >> 20;
+                return Err(Failure::unreadable(format!("it has more than {limit} MiB, the limit for one answer")));
+            }
+            content.extend_from_slice(&data);
+        }
+        Ok(content.freeze())
+    }
+
+    /// Waits for the next part of an answer.
+    async fn in_time<T>(&self, part: impl Future<Output = T>) -> Result<T, Failure> {
+        let limit = limits::MAX_SILENCE;
+        tokio::time::timeout(limit, part).await.map_err(|_| Failure::of_timeout(&self.host, limit))
     }
 
     /// Returns the server's warnings since the last call, without duplicates. Untrusted: escape them before printing.

@@ -2,12 +2,14 @@
 //!
 //! Every function here gives back text; [`terminal::Terminal`] alone writes it.
 
+pub mod deletion;
 pub mod document;
 pub mod duration;
 pub mod format;
 pub mod inventory;
 pub mod markdown;
 pub mod plan;
+pub mod progress;
 pub mod prose;
 pub mod sanitize;
 pub mod source_change;

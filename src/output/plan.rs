@@ -8,7 +8,6 @@ use super::{document, markdown, owner};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
-use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
 use gitops_core::plan::{
     Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, OwnerOutcome, Plan, ReasonCode,
 };
@@ -235,37 +234,4 @@ pub fn remedy(alarm: &Alarm) -> String {
         Some(Remedy::AllowIncomplete) => "get the missing permissions, or pass --allow-incomplete".to_owned(),
         Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".to_owned(),
     }
-}
-
-/// Returns true if a plan deletes objects that Git cannot restore: data, namespaces, definitions, or a cascade.
-pub fn is_grave(plan: &Plan) -> bool {
-    plan.deletions().any(|change| change.cause.is_some() || GraveKind::of(&change.object.id).is_some())
-}
-
-/// Returns one line about a deletion, as kubectl writes it.
-pub fn step(row: &StepResult) -> String {
-    let id = &row.object.id;
-    let place = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
-    let what = match &row.step {
-        DeletionResult::Deleted => "deleted".to_owned(),
-        DeletionResult::Gone => "was gone already".to_owned(),
-        DeletionResult::Terminating(finalizers) if finalizers.is_empty() => "is still terminating".to_owned(),
-        DeletionResult::Terminating(finalizers) => format!("is still terminating, held by {}", finalizers.join(", ")),
-        DeletionResult::Skipped(why) if [ReasonCode::NotRead, ReasonCode::Cascade].contains(&why.code) => {
-            format!("skipped: {why}")
-        }
-        DeletionResult::Skipped(why) => format!("skipped: it changed after the plan was made: {why}"),
-        DeletionResult::Failed(why) => format!("not deleted: {why}"),
-        DeletionResult::Unknown(why) => format!("may be deleted, its state is unknown: {why}"),
-        DeletionResult::NotTried => "not tried".to_owned(),
-    };
-    format!("{}{} {}\n", document::name(id), one_line(&place), one_line(&what))
-}
-
-/// Returns one line about an execution.
-pub fn outcome(result: &PruneResult) -> String {
-    let (deleted, all) = (result.deleted(), result.steps.len());
-    let interrupted = result.steps.iter().any(|row| row.step == DeletionResult::NotTried);
-    let text = format!("{deleted} of {} deleted", pluralize(all, "object"));
-    if interrupted { format!("interrupted: {text}; plan again to see what is left") } else { text }
 }

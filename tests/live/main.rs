@@ -4,6 +4,7 @@ mod broken_answers;
 mod connection;
 mod inventory;
 mod plan;
+mod plan_files;
 mod prune;
 mod rbac;
 mod source_artifact;

@@ -44,7 +44,7 @@ async fn prune(world: &World, seed: u64, activity: usize) -> Option<PruneResult>
         changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
     };
     let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel };
-    Some(cluster.execute(&plan, &reevaluate, &execution, &mut |_| ()).await)
+    Some(cluster.execute(&plan, &reevaluate, &execution, &mut ()).await)
 }
 
 /// Returns what is wrong with a run.

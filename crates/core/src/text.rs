@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use sha2::{Digest, Sha256};
+
 /// Returns a number with its noun: `1 object`, `3 objects`.
 pub fn pluralize(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
@@ -10,6 +12,11 @@ pub fn pluralize(number: usize, noun: &str) -> String {
 /// Returns lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the SHA-256 of some bytes as controllers write it, `sha256:…`.
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
 /// Returns `and 2 more` if a list of `total` items is cut at `limit`.

@@ -16,6 +16,7 @@ use super::kubeconfig::{SelectedContext, non_empty};
 use super::overrides::{check_token, check_user, override_cluster, override_user, read};
 use super::{client, exec_plugin, in_cluster, kubeconfig, proxy};
 use crate::error::{Error, Result};
+use gitops_core::text::sha256;
 
 /// Time limit for connecting, TLS included: a server that is down is reported within 5 seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(4500);
@@ -29,6 +30,10 @@ pub(crate) struct Connection {
     pub(crate) namespace: String,
     pub(crate) namespace_given: bool,
     pub(crate) host: String,
+    /// Name of the context; empty without one.
+    pub(crate) context: String,
+    /// SHA-256 of the certificate authority; empty for those of the system.
+    pub(crate) certificate_authority: String,
     /// `true` if the server is on this machine and no proxy is used.
     pub(crate) on_loopback: bool,
 }
@@ -76,9 +81,19 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.connect_timeout = Some(connect_timeout(args));
     // retry.rs retries. kube's `read_timeout` would end idle watches, so the request timeout is applied per request.
     config.default_retry = false;
+    let certificate_authority = config.root_cert.as_ref().map(|found| sha256(&found.concat())).unwrap_or_default();
     let client = client::build(config).map_err(|error| invalid_config(&error))?;
     let server = server.to_string().trim_end_matches('/').to_owned();
-    Ok(Connection { client, server, namespace, namespace_given: namespace_flag.is_some(), host, on_loopback })
+    Ok(Connection {
+        client,
+        server,
+        namespace,
+        namespace_given: namespace_flag.is_some(),
+        host,
+        context: selected.context_name,
+        certificate_authority,
+        on_loopback,
+    })
 }
 
 /// Rejects namespaces that are not one segment of a URL path.

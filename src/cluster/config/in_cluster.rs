@@ -24,6 +24,7 @@ pub(crate) fn detect(environment: &Environment) -> Option<SelectedContext> {
             certificate_authority: existing_file(directory, "ca.crt"),
             ..Cluster::default()
         },
+        context_name: String::new(),
         cluster_name: "in-cluster".to_owned(),
         user: AuthInfo { token_file: Some(token_file), ..AuthInfo::default() },
         user_name: "service account".to_owned(),

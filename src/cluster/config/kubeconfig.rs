@@ -17,6 +17,8 @@ use crate::suggest::nearest;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SelectedContext {
     pub(crate) cluster: Cluster,
+    /// Name of the context; empty without one.
+    pub(crate) context_name: String,
     /// Name of the cluster entry, used in messages.
     pub(crate) cluster_name: String,
     pub(crate) user: AuthInfo,
@@ -33,7 +35,8 @@ pub(crate) fn select(args: &ConnectionArgs, environment: &Environment) -> Result
         return Ok(None);
     }
     let contexts = config.contexts.iter().map(|named| named.name.as_str());
-    let context = match non_empty(args.context.as_deref()).or(config.current_context.as_deref()) {
+    let context_name = non_empty(args.context.as_deref()).or(config.current_context.as_deref());
+    let context = match context_name {
         Some(name) => match config.contexts.iter().find(|named| named.name == name) {
             Some(named) => named.context.clone().unwrap_or_default(),
             None => {
@@ -72,7 +75,8 @@ pub(crate) fn select(args: &ConnectionArgs, environment: &Environment) -> Result
         None => AuthInfo::default(),
     };
     let (cluster_name, user_name) = (cluster_name.to_owned(), user_name.to_owned());
-    Ok(Some(SelectedContext { cluster, cluster_name, user, user_name, namespace: context.namespace }))
+    let context_name = context_name.unwrap_or_default().to_owned();
+    Ok(Some(SelectedContext { cluster, context_name, cluster_name, user, user_name, namespace: context.namespace }))
 }
 
 /// Returns a value that is not empty: to kubectl, empty flags and fields are absent.

@@ -1,5 +1,6 @@
 //! Reading from the API server: discovery, lists, single objects, watches, Events, and the snapshot made of them.
 
+mod access;
 mod answer;
 mod decode;
 mod discovery;

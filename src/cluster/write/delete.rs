@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::{Cluster, Failure};
-use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 
 /// Progress of a deletion that the server accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,24 @@ pub enum DeletionProgress {
     Terminating(Vec<String>),
 }
 
+/// Pause between two reads of an object from which its conditions are read too.
+const SLOW: Duration = Duration::from_secs(1);
+
 impl Cluster {
+    /// Returns the conditions of an object that have a message, such as the content that a Namespace still has.
+    async fn conditions(&self, kind: &ResourceType, id: &ObjectId) -> Vec<String> {
+        if id.is("", "Secret") {
+            return vec![];
+        }
+        let object = self.fetch_json(kind, id).await.ok().flatten().unwrap_or_default();
+        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+        let text = |condition: &Value| {
+            let text = |key: &str| condition[key].as_str().filter(|text| !text.is_empty());
+            Some(format!("{}: {}", text("type")?, text("message")?)).filter(|_| condition["status"] == "True")
+        };
+        conditions.map(|conditions| conditions.iter().filter_map(text).collect()).unwrap_or_default()
+    }
+
     /// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Never removes finalizers.
     ///
     /// Fails with 409 if the object changed since it was read, and if the answer is neither `Success` nor this object. A
@@ -59,7 +76,10 @@ impl Cluster {
         loop {
             let progress = match self.fetch_metadata(kind, &deleted.id).await {
                 Ok(Some(current)) if current.uid == deleted.uid && current.deletion_timestamp.is_some() => {
-                    let finalizers: Vec<String> = current.finalizers.iter().map(ToString::to_string).collect();
+                    let mut finalizers: Vec<String> = current.finalizers.iter().map(ToString::to_string).collect();
+                    if pause >= SLOW {
+                        finalizers.extend(self.conditions(kind, &deleted.id).await);
+                    }
                     if known.as_ref() != Some(&finalizers) {
                         waiting(&finalizers);
                         known = Some(finalizers.clone());

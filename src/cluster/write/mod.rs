@@ -5,5 +5,6 @@ mod dry_run;
 pub(crate) mod execute;
 pub(crate) mod patch;
 mod reading;
+mod signals;
 mod step;
 mod wait;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::delete::DeletionProgress;
-use super::execute::Run;
+use super::execute::{Prepared, Run};
 use crate::cluster::read::fetch::is_path_segment;
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
@@ -48,8 +48,13 @@ impl Run<'_, '_> {
             if failed.is_some() && fresh.deletion_timestamp.is_some() {
                 return self.finish(&kind, change, &fresh, end).await;
             }
-            self.report(Event::Deleting(&change.object));
-            let failure = match self.cluster.delete(&kind, &fresh, false).await {
+            let sent = match self.prepare(change, &fresh).await {
+                Ok(Prepared::Ready) => self.cluster.delete(&kind, &fresh, false).await,
+                Ok(Prepared::Changed) => continue,
+                Ok(Prepared::Stopped) => return DeletionResult::NotTried,
+                Err(failure) => return DeletionResult::Failed(failure.to_string()),
+            };
+            let failure = match sent {
                 Ok(()) => return self.finish(&kind, change, &fresh, end).await,
                 Err(failure) if failure.kind == FailureKind::Conflict => {
                     failed.get_or_insert(failure);

@@ -95,6 +95,24 @@ pub struct ExecutionArgs {
     /// Delete what the plan in FILE lists and still qualifies
     #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["plan", "snapshot"])]
     pub apply: Option<PathBuf>,
+    /// Refuse the file of --apply unless its content has this digest
+    #[arg(long, global = true, value_name = "DIGEST", requires = "apply", value_parser = sha256, hide_short_help = true)]
+    pub expect_sha256: Option<String>,
+    /// Maximum age of a plan file, such as 8h; 1h when absent
+    #[arg(long, global = true, value_name = "DURATION", value_parser = crate::cluster::config::args::request_timeout, hide_short_help = true)]
+    pub max_age: Option<Duration>,
+    /// Delete objects of --apply with a newer resourceVersion too
+    #[arg(long, global = true, requires = "apply", hide_short_help = true)]
+    pub allow_changed: bool,
+    /// Write each object to a file in DIR before it is deleted
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "plan")]
+    pub backup: Option<PathBuf>,
+    /// Write Secrets to the directory of --backup too
+    #[arg(long, global = true, requires = "backup", hide_short_help = true)]
+    pub backup_secrets: bool,
+    /// Record each deletion in FILE, so that a second run continues
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "plan", hide_short_help = true)]
+    pub journal: Option<PathBuf>,
     /// Allow the deletion of namespaces, crds, volumes or statefulsets
     #[arg(long, global = true, value_name = "KINDS", value_delimiter = ',', value_parser = grave_kind)]
     pub allow: Vec<GraveKind>,
@@ -138,11 +156,14 @@ impl ExecutionArgs {
             (self.detailed_exitcode, "--detailed-exitcode"),
             (self.snapshot.is_some(), "--snapshot"),
         ];
-        match flags.into_iter().find(|(given, _)| *given && !self.plan) {
-            Some((_, flag)) => Err(Error::usage(format!("{flag} needs --plan"))
-                .hint("add --plan: only a plan is made without asking or deleting")),
-            None => Ok(()),
+        if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given && !self.plan) {
+            return Err(Error::usage(format!("{flag} needs --plan"))
+                .hint("add --plan: only a plan is made without asking or deleting"));
         }
+        if self.max_age.is_some() && self.out.is_none() && self.apply.is_none() {
+            return Err(Error::usage("--max-age is the age of a plan file").hint("add --out FILE or --apply FILE"));
+        }
+        Ok(())
     }
 
     /// Returns the grave kinds that may be deleted.
@@ -162,6 +183,14 @@ impl ExecutionArgs {
 
 fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "it must be a number of objects, 0 or more".to_owned())
+}
+
+fn sha256(text: &str) -> Result<String, String> {
+    let digits = text.strip_prefix("sha256:").unwrap_or(text).to_lowercase();
+    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(format!("sha256:{digits}")),
+        false => Err("it must be a SHA-256 of 64 hexadecimal digits, as --out prints it".to_owned()),
+    }
 }
 
 fn grave_kind(text: &str) -> Result<GraveKind, String> {

@@ -1,22 +1,25 @@
 //! The way of every plan: show it, check the limits, send dry-runs, ask, and delete.
 
 use super::args::ExecutionArgs;
-use crate::cluster::{Cluster, Execution};
+use super::preflight;
+use super::recorder::{Recorder, Records};
+use super::review::{self, Recording, ReviewedPlan};
+use crate::cluster::Execution;
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::source_change::SourceChange;
-use crate::output::{plan as output, sanitize, source_change};
-use crate::tools::plan_file;
+use crate::output::{deletion, plan as output, sanitize, source_change};
 use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::plan::file::{OwnerSelection, Selection};
 use gitops_core::plan::finalizers::add_blocked_by_finalizers;
 use gitops_core::plan::limits;
 use gitops_core::plan::limits::Base;
-use gitops_core::plan::outcome::Event;
+use gitops_core::plan::outcome::{DeletionResult, StepResult};
 use gitops_core::plan::volumes::add_volume_outcomes;
-use gitops_core::plan::{Change, Plan, Reason};
+use gitops_core::plan::{Change, Plan, Reason, ReasonCode};
 use gitops_core::prune::collectors::collector::CollectorPlan;
 use gitops_core::prune::collectors::request::CollectorRequest;
 use gitops_core::prune::leaked;
@@ -38,6 +41,18 @@ impl PlanSource {
         }
     }
 
+    /// Owners that the plan is limited to.
+    fn selection(&self) -> OwnerSelection {
+        match self {
+            Self::Cluster(options) => OwnerSelection {
+                owners: options.owners.clone(),
+                namespace: options.namespace.clone(),
+                system: options.system.clone(),
+            },
+            Self::Manifests(_) => OwnerSelection::default(),
+        }
+    }
+
     /// Re-evaluates roots of the plan on a newer index. Returns the reason to keep each, or `None` to delete it.
     fn reasons_to_keep(&self, index: &Index<'_>, changes: &[&Change]) -> Vec<Option<Reason>> {
         match self {
@@ -47,13 +62,26 @@ impl PlanSource {
     }
 }
 
+/// A command that plans, and its flags.
+pub(super) struct Request<'a> {
+    /// Words of the command, such as `prune qbec`.
+    pub(super) command: &'static str,
+    pub(super) args: &'a ExecutionArgs,
+    /// The plan file of `--apply`.
+    pub(super) reviewed: Option<ReviewedPlan>,
+}
+
 /// Plans, shows the plan and, unless `--plan` is given, asks and deletes. `source` gets the one index of the snapshot.
 pub(super) async fn run(
     source: impl FnOnce(&Session, &Index<'_>) -> Result<PlanSource>,
-    args: &ExecutionArgs,
+    request: Request<'_>,
     snapshot: Snapshot,
     session: &mut Session,
 ) -> Result<ExitCode> {
+    let Request { command, args, reviewed } = request;
+    if let Some(reviewed) = &reviewed {
+        reviewed.check_cluster(args, &snapshot.cluster, &session.cluster().await?)?;
+    }
     let index = Index::build(&snapshot);
     let source = source(session, &index)?;
     let CollectorPlan { mut plan, waves, retained, source_change: change, warnings } = source.plan(&index)?;
@@ -64,8 +92,9 @@ pub(super) async fn run(
         return Err(Error::refused("refused: fluxd itself will do this once its source changes")
             .hint("add --plan; without the --new-git flags, this tool deletes in fluxd's place"));
     }
-    if let Some(file) = &args.apply {
-        plan_file::read(file)?.restrict(&mut plan)?;
+    let mut skipped = vec![];
+    if let Some(reviewed) = &reviewed {
+        Selection { plan, skipped } = reviewed.file.select(plan, &index, args.allow_changed);
     }
     plan = add_consequences(plan, args, &snapshot);
     let base = match source {
@@ -73,33 +102,94 @@ pub(super) async fn run(
         PlanSource::Manifests(_) => Base::Staying(retained),
     };
     plan.set_alarms(limits::check_plan(&plan, base, &args.limits()));
+    let is_executable = change.is_none() && args.snapshot.is_none();
     match change {
         Some(change) => show_source_change(&plan, &change, args, session)?,
         None => show(&plan, args, session)?,
     }
-    let exit = finish_plan(&plan, args, session)?;
-    if args.plan || plan.deletions().next().is_none() {
+    let exit = finish_plan(&plan, args, session);
+    let recording = Recording { command, selection: source.selection(), waves: &waves, index: &index };
+    review::write(&plan, is_executable.then_some(recording), args, session).await?;
+    if args.plan {
         return Ok(exit);
+    }
+    let digest = reviewed.as_ref().map(|reviewed| reviewed.digest.as_str());
+    if plan.deletions().next().is_none() {
+        return finish_without_deletion(&plan, skipped, digest, args, session).map(|skips| skips.unwrap_or(exit));
     }
     ensure_within_limits(&plan)?;
     let cluster = session.cluster().await?;
-    dry_run_deletions(&cluster, &plan, &snapshot, args.parallel).await?;
-    confirm(args, session, &plan)?;
-    let reevaluate = |index: &Index<'_>, changes: &[&Change]| source.reasons_to_keep(index, changes);
-    let terminal = &mut session.terminal;
-    let mut report = |event: Event<'_>| {
-        if let Event::Reported(row) = event {
-            let _ = terminal.data(&output::step(row));
-        }
+    preflight::rehearse(&cluster, &plan, &snapshot, args.parallel).await?;
+    let mut records = Records::open(args, &plan, digest)?;
+    warn_of_backup(&records, &plan, session);
+    preflight::confirm(&cluster, &plan, reviewed.as_ref(), args, session).await?;
+    let skips = report_skipped(skipped, &mut records, session)?;
+    let pinned = args.apply.is_some() && !args.allow_changed;
+    let reevaluate = |index: &Index<'_>, changes: &[&Change]| {
+        let own = source.reasons_to_keep(index, changes);
+        let rows = changes.iter().zip(own);
+        rows.map(|(change, own)| own.or_else(|| change_since_plan(index, change).filter(|_| pinned))).collect()
     };
     let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
-    let result = cluster.execute(&plan, &reevaluate, &execution, &mut report).await;
-    session.terminal.status(&output::outcome(&result));
+    let mut recorder = Recorder::new(records, &plan, &index, &mut session.terminal);
+    let result = cluster.execute(&plan, &reevaluate, &execution, &mut recorder).await;
+    drop(recorder);
+    session.terminal.status(&deletion::outcome(&result));
+    if let Some(failure) = &result.failure {
+        return Err(Error { exit: ExitCode::Partial, ..Error::failed(format!("stopped: {failure}")) }
+            .hint("make room, and run the same command again"));
+    }
     Ok(match result.is_complete() {
         _ if result.interrupted => ExitCode::Interrupted,
-        true => exit,
+        true => skips.unwrap_or(exit),
         false => ExitCode::Partial,
     })
+}
+
+/// Reports the steps of a plan file when none of them is executed.
+fn finish_without_deletion(
+    plan: &Plan,
+    skipped: Vec<StepResult>,
+    digest: Option<&str>,
+    args: &ExecutionArgs,
+    session: &mut Session,
+) -> Result<Option<ExitCode>> {
+    if skipped.is_empty() {
+        return Ok(None);
+    }
+    report_skipped(skipped, &mut Records::open(args, plan, digest)?, session)
+}
+
+/// Prints and records the steps of a plan file that are not executed, and returns the exit code for them. What an earlier
+/// run with the same journal deleted is only counted.
+fn report_skipped(skipped: Vec<StepResult>, records: &mut Records, session: &mut Session) -> Result<Option<ExitCode>> {
+    let (earlier, skipped): (Vec<_>, Vec<_>) =
+        skipped.into_iter().partition(|row| row.step == DeletionResult::Gone && records.has_begun(&row.object));
+    if !earlier.is_empty() {
+        let number = pluralize(earlier.len(), "object");
+        session.terminal.status(&format!("{number} deleted by an earlier run with this journal"));
+    }
+    for row in &skipped {
+        records.record(row)?;
+        session.terminal.data(&deletion::step(row))?;
+    }
+    Ok(skipped.iter().any(|row| row.step != DeletionResult::Gone).then_some(ExitCode::Partial))
+}
+
+fn warn_of_backup(records: &Records, plan: &Plan, session: &mut Session) {
+    let left_out = records.left_out(plan);
+    if left_out > 0 {
+        let number = pluralize(left_out, "Secret");
+        session.terminal.warning(&format!("{number} will be deleted without a backup; --backup-secrets writes them"));
+    }
+}
+
+/// Returns the reason to keep an object that changed after it was reviewed.
+fn change_since_plan(index: &Index<'_>, change: &Change) -> Option<Reason> {
+    let (planned, now) =
+        (&change.object.resource_version, &index.snapshot().object(&change.object.id)?.resource_version);
+    let detail = format!("its resourceVersion was {planned} and is {now}");
+    (**planned != **now).then(|| Reason::new(ReasonCode::ChangedSincePlan, detail))
 }
 
 /// Adds retained volumes, objects blocked by finalizers, and the time of the recording to the plan.
@@ -127,14 +217,11 @@ fn show_source_change(plan: &Plan, change: &str, args: &ExecutionArgs, session: 
     Ok(())
 }
 
-/// Reports the gaps, writes the plan to the file of `--out`, and returns the exit code.
-pub(super) fn finish_plan(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> Result<ExitCode> {
+/// Reports the gaps and returns the exit code of a plan.
+pub(super) fn finish_plan(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
     let exit = session.report_gaps(plan.gaps());
-    if let Some(file) = &args.out {
-        plan_file::write(file, plan)?;
-    }
     let deletes = args.detailed_exitcode && plan.deletions().next().is_some();
-    Ok(if deletes && exit == ExitCode::Done { ExitCode::PlanDeletes } else { exit })
+    if deletes && exit == ExitCode::Done { ExitCode::PlanDeletes } else { exit }
 }
 
 /// Refuses a plan that exceeds a limit, before anything is sent (docs/reference/ownership.md 8, rules 3 and 6).
@@ -142,42 +229,4 @@ fn ensure_within_limits(plan: &Plan) -> Result<()> {
     let Some(first) = plan.alarms().first() else { return Ok(()) };
     let details: Vec<_> = plan.alarms().iter().map(|alarm| alarm.detail.as_str()).collect();
     Err(Error::refused(format!("refused, nothing was deleted: {}", details.join("; "))).hint(output::remedy(first)))
-}
-
-/// Sends every deletion as a dry-run and refuses the plan if the server refuses any of them
-/// (docs/reference/ownership.md 8, rule 7).
-async fn dry_run_deletions(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, parallel: usize) -> Result<()> {
-    let refused = cluster.dry_run_deletions(plan, snapshot, parallel).await;
-    if refused.is_empty() {
-        return Ok(());
-    }
-    let lines: Vec<_> =
-        refused.iter().map(|(id, why)| sanitize::one_line(&format!("{id}: {why}")).into_owned()).collect();
-    let number = pluralize(refused.len(), "deletion");
-    Err(Error::refused(format!("refused, nothing was deleted: the server would refuse {number}: {}", lines.join("; ")))
-        .hint("plan again; if it stays, look at your rights and at admission policies"))
-}
-
-/// Asks for confirmation. Without a terminal, nothing is deleted unless --yes is given
-/// (docs/reference/ownership.md 8, rule 8).
-fn confirm(args: &ExecutionArgs, session: &mut Session, plan: &Plan) -> Result<()> {
-    if args.yes {
-        return Ok(());
-    }
-    let total = plan.deletions().count();
-    let objects = pluralize(total, "object");
-    if !session.terminal.can_ask() {
-        return Err(Error::refused(format!("refused, nothing was deleted: no terminal to confirm {objects} on"))
-            .hint("review with --plan, then pass --yes"));
-    }
-    let server = sanitize::one_line(&plan.cluster().server);
-    let confirmed = if output::is_grave(plan) {
-        let question = format!(
-            "These deletions include objects that Git cannot restore. Type {total} to delete {objects} from {server}"
-        );
-        session.terminal.confirm_by_typing(&question, &total.to_string())?
-    } else {
-        session.terminal.confirm(&format!("Delete {objects} from {server}?"))?
-    };
-    if confirmed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
 }

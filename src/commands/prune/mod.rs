@@ -8,7 +8,10 @@ mod execution;
 pub mod flux_v1;
 mod leaked;
 pub mod manifests;
+mod preflight;
 pub mod qbec;
+mod recorder;
+mod review;
 pub mod sources;
 pub mod tree;
 
@@ -21,11 +24,12 @@ use crate::output::duration::human;
 use crate::output::{plan as show, sanitize};
 use crate::suggest::nearest;
 use args::{PruneArgs, System};
-use execution::PlanSource;
+use execution::{PlanSource, Request};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::{filter, limits};
 use gitops_core::prune::collectors::request::CollectorRequest;
+use review::ReviewedPlan;
 
 /// Names of the sub-verbs.
 const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
@@ -34,22 +38,24 @@ const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
 pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let execution = &args.execution;
     execution.check()?;
+    args.check()?;
+    let command = args.command();
+    let request = Request { command, args: execution, reviewed: ReviewedPlan::read(execution, command, session)? };
     if let Some(system) = &args.system {
-        let request: Box<dyn CollectorRequest> = match system {
+        let collector: Box<dyn CollectorRequest> = match system {
             System::Qbec(args) => Box::new(args.request(execution, session).await?),
             System::FluxV1(args) => Box::new(args.request(execution, session)?),
             System::ApplySet(args) => Box::new(args.request(execution, session)?),
         };
         let snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
-        return execution::run(|_, _| Ok(PlanSource::Manifests(request)), execution, snapshot, session).await;
+        return execution::run(|_, _| Ok(PlanSource::Manifests(collector)), request, snapshot, session).await;
     }
-    args.check()?;
     let now = session.now;
     let snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
     if !args.tree.is_given() {
         let source =
             |session: &Session, index: &Index<'_>| Ok(PlanSource::Cluster(leaked::options(args, session, index)?));
-        return execution::run(source, execution, snapshot, session).await;
+        return execution::run(source, request, snapshot, session).await;
     }
     if execution.snapshot.is_some() {
         check_cluster_flags(session, &snapshot).await?;
@@ -59,8 +65,23 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
 }
 
 impl PruneArgs {
+    /// Returns the words of the command, which a plan file records.
+    fn command(&self) -> &'static str {
+        match &self.system {
+            None => "prune",
+            Some(System::Qbec(_)) => "prune qbec",
+            Some(System::FluxV1(_)) => "prune flux-v1",
+            Some(System::ApplySet(_)) => "prune applyset",
+        }
+    }
+
     /// Checks what clap cannot, before anything is read.
     fn check(&self) -> Result<()> {
+        if self.execution.apply.is_some() && (self.by.is_some() || self.tree.is_given()) {
+            let flag = if self.by.is_some() { "--by" } else { "a working tree" };
+            return Err(Error::usage(format!("{flag} cannot be used with --apply: the plan decides what is deleted"))
+                .hint("leave it out, or write another plan with `kubectl gitops prune --plan --out FILE`"));
+        }
         for text in &self.owners {
             if let Err(error) = owners::parse(text) {
                 return Err(match nearest(text, SYSTEMS) {
@@ -96,7 +117,8 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     plan.set_alarms(limits::check_preview(&plan, &index, &execution.limits()));
     plan.mask_secrets(&secrets);
     execution::show(&plan, execution, session)?;
-    let exit = execution::finish_plan(&plan, execution, session)?;
+    review::write(&plan, None, execution, session).await?;
+    let exit = execution::finish_plan(&plan, execution, session);
     let Some(first) = plan.alarms().first() else { return Ok(exit) };
     let messages: Vec<_> = plan.alarms().iter().map(|alarm| sanitize::one_line(&alarm.detail).into_owned()).collect();
     Err(Error::refused(messages.join("\n       ")).hint(show::remedy(first)))

@@ -31,10 +31,7 @@ use gitops_core::prune::collectors::request::QbecRequest;
   kubectl gitops prune qbec --plan --qbec-root . --env dev
 
   # Use manifests that were rendered elsewhere
-  qbec show dev | kubectl gitops prune qbec --plan --app shop --env dev --default-namespace shop -f -
-
-  # Delete the objects of one component
-  kubectl gitops prune qbec --qbec-root . --env dev --component web"
+  qbec show dev | kubectl gitops prune qbec --plan --app shop --env dev --default-namespace shop -f -"
 )]
 pub struct QbecArgs {
     /// Name of the application

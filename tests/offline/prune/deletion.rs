@@ -307,7 +307,7 @@ async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
             vec![None; changes.len()]
         };
         let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
-        let result = cluster.execute(&plan, &reevaluate, &execution, &mut |_| ()).await;
+        let result = cluster.execute(&plan, &reevaluate, &execution, &mut ()).await;
         assert_eq!((result.deleted(), evaluations.get()), (3, expected), "{result:?}");
         assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
     }

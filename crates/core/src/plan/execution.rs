@@ -6,6 +6,24 @@ use super::{Change, Plan};
 use crate::kubernetes::deletion::order::{delete_order, same_wave};
 use crate::kubernetes::object::ObjectId;
 
+/// Returns the root whose deletion deletes each object of a plan; a root is its own.
+pub fn roots_of_objects(plan: &Plan) -> HashMap<&ObjectId, &ObjectId> {
+    let causes: HashMap<&ObjectId, Option<&ObjectId>> =
+        plan.deletions().map(|change| (&change.object.id, change.cause.as_ref())).collect();
+    let root = |id| {
+        let mut root: &ObjectId = id;
+        // As many steps as there are objects: a plan file can hold a circle.
+        for _ in 0..causes.len() {
+            match causes.get(root) {
+                Some(Some(cause)) => root = cause,
+                _ => break,
+            }
+        }
+        root
+    };
+    causes.keys().map(|id| (*id, root(id))).collect()
+}
+
 /// Returns the roots of a plan in waves: a wave starts when the one before has ended, and the objects of a wave may be
 /// deleted at the same time. `given` comes first, in its order; objects that it does not name follow in Flux's order.
 pub fn waves<'p>(plan: &'p Plan, given: &[Vec<ObjectId>]) -> Vec<Vec<&'p Change>> {

@@ -5,6 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::kubernetes::object::ObjectId;
 
+/// Namespaces that are never deleted.
+pub const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
+
+/// Returns true for a namespace that is never deleted.
+pub fn is_protected_namespace(id: &ObjectId) -> bool {
+    id.is("", "Namespace") && PROTECTED_NAMESPACES.contains(&&*id.name)
+}
+
 /// Kinds that are permitted together. Sorted by severity, most severe last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -6,6 +6,7 @@
 pub mod alarm;
 pub mod change;
 pub mod execution;
+pub mod file;
 pub mod filter;
 pub mod finalizers;
 pub mod grave;

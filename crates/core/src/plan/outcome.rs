@@ -46,6 +46,16 @@ impl DeletionResult {
         }
     }
 
+    /// Returns what the result says beside its code; empty where the code says everything.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::Deleted | Self::Gone | Self::NotTried => String::new(),
+            Self::Terminating(held_by) => held_by.join(", "),
+            Self::Skipped(reason) => reason.to_string(),
+            Self::Failed(text) | Self::Unknown(text) => text.clone(),
+        }
+    }
+
     /// Returns true if the object is gone or will be: no other deletion has to spare it.
     pub fn is_deletion(&self) -> bool {
         matches!(self, Self::Deleted | Self::Terminating(_) | Self::Gone)
@@ -80,6 +90,8 @@ pub struct PruneResult {
     pub steps: Vec<StepResult>,
     /// Set if an interrupt ended the execution early.
     pub interrupted: bool,
+    /// Failure of this machine that ended the execution early, such as a full disk.
+    pub failure: Option<String>,
 }
 
 impl PruneResult {

@@ -10,11 +10,8 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
-use crate::plan::grave::AllowedKinds;
+use crate::plan::grave::{AllowedKinds, is_protected_namespace};
 use crate::plan::{Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
-
-/// Namespaces that are never deleted.
-pub const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
 /// Selection and permissions given by the user.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +103,7 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
             return Some(Reason::new(ReasonCode::OwnerElsewhere, detail));
         }
     }
-    if object.id.is("", "Namespace") && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+    if is_protected_namespace(&object.id) {
         return Some(ReasonCode::ProtectedNamespace.into());
     }
     options.allowed.missing_for(&object.id).map(|kind| Reason::new(ReasonCode::NotAllowed, kind.name()))

@@ -5,10 +5,10 @@
 
 use super::envsubst::EnvsubstError;
 use super::generator::GenerateError;
-use super::redact::redact_urls;
-use super::references::RefusedReference;
+use super::references::ReferenceError;
 use super::substitute::SubstituteError;
 use crate::flux::kustomize_controller::KustomizeVersions;
+use crate::kubernetes::redact::redact_urls;
 use crate::plan::{Reason, ReasonCode};
 
 /// Reason why a build has no objects.
@@ -31,6 +31,14 @@ impl BuildFailure {
         Self::Unknown(Reason::new(code, detail))
     }
 
+    /// Creates the failure for a field of the spec that the snapshot lacks.
+    pub(super) fn not_recorded(field: &str) -> Self {
+        let detail = format!(
+            "the snapshot has no value of spec.{field}: plan with the cluster, or record it with --with-values"
+        );
+        Self::unknown(ReasonCode::SpecNotRecorded, detail)
+    }
+
     /// Returns the reason of the failure.
     pub fn reason(&self) -> &Reason {
         match self {
@@ -39,14 +47,13 @@ impl BuildFailure {
     }
 }
 
-impl From<RefusedReference> for BuildFailure {
-    fn from(refused: RefusedReference) -> Self {
-        match refused {
-            RefusedReference::Outside(_) => Self::proven(refused.to_string()),
-            // git in the controller may take it for an option and succeed.
-            RefusedReference::OptionAsRevision(_) => {
-                Self::unknown(ReasonCode::ReferenceRefused, redact_urls(&refused.to_string()))
-            }
+impl From<ReferenceError> for BuildFailure {
+    fn from(error: ReferenceError) -> Self {
+        let message = redact_urls(&error.to_string());
+        match error {
+            ReferenceError::Refused(_) => Self::proven(message),
+            ReferenceError::Unsafe(_) => Self::unknown(ReasonCode::ReferenceRefused, message),
+            ReferenceError::Unreadable(_) => Self::unknown(ReasonCode::ManifestUnreadable, message),
         }
     }
 }
@@ -56,9 +63,8 @@ impl From<GenerateError> for BuildFailure {
         let message = error.to_string();
         match error {
             GenerateError::PathMissing(_) => Self::Proven(Reason::new(ReasonCode::PathNotFound, message)),
-            GenerateError::Component(_) => Self::proven(message),
-            // The controller reads YAML with another library, which may accept it.
-            GenerateError::File(..) => Self::unknown(ReasonCode::ManifestUnreadable, message),
+            GenerateError::Component(_) | GenerateError::File(..) => Self::proven(message),
+            GenerateError::Unreadable(..) => Self::unknown(ReasonCode::ManifestUnreadable, message),
         }
     }
 }

@@ -5,8 +5,7 @@ use super::{CollectorReason, PlannedAction};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::index::Index;
 use crate::ownership::{Claim, Strength, protection};
-use crate::plan::grave::AllowedKinds;
-use crate::prune::leaked::PROTECTED_NAMESPACES;
+use crate::plan::grave::{AllowedKinds, is_protected_namespace};
 
 /// Deletions that the user allows in addition.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +31,7 @@ pub(crate) fn reason_to_keep(object: &ObjectMetadata, index: &Index<'_>, allow: 
     if object.deletion_timestamp.is_some() {
         return Some(CollectorReason::Terminating);
     }
-    if object.id.is("", "Namespace") && PROTECTED_NAMESPACES.contains(&&*object.id.name) {
+    if is_protected_namespace(&object.id) {
         return Some(CollectorReason::SystemNamespace);
     }
     if let Some(protection) = protection::find_protection(object) {

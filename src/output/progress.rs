@@ -1,0 +1,64 @@
+//! Progress of deletions on stderr: a bar on a terminal, and plain lines elsewhere.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Time between two plain lines about the same object.
+const REPEAT: Duration = Duration::from_secs(10);
+
+/// A bar, or plain lines.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    /// Line that was printed last, and when.
+    last: Option<(String, Instant)>,
+}
+
+impl Progress {
+    /// Begins with this number of steps. Without a terminal that can move the cursor, there is no bar.
+    pub fn new(steps: usize, is_terminal: bool) -> Self {
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let bar = (is_terminal && !is_dumb).then(|| {
+            let style =
+                ProgressStyle::with_template("{pos}/{len} {elapsed} {wide_msg}").expect("the template is valid");
+            let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr()).with_style(style);
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Self { bar, last: None }
+    }
+
+    /// Shows what is waited for. Returns a plain line to print where there is no bar: when it changes, and from time to time.
+    pub fn waiting(&mut self, text: &str) -> Option<String> {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+            return None;
+        }
+        let is_known = self.last.as_ref().is_some_and(|(last, printed)| last == text && printed.elapsed() < REPEAT);
+        if is_known {
+            return None;
+        }
+        self.last = Some((text.to_owned(), Instant::now()));
+        Some(text.to_owned())
+    }
+
+    /// Counts a step. Runs `print` while the bar is hidden.
+    pub fn step(&mut self, print: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => {
+                bar.suspend(print);
+                bar.inc(1);
+                bar.set_message(String::new());
+            }
+            None => print(),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Journal of an execution: one JSON document per line (`kubectl-gitops/result/v1`), appended and synced before and after
+//! each deletion, so that a run that was killed leaves a true record and a second run continues it.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use gitops_core::kubernetes::snapshot::ClusterIdentity;
+use gitops_core::plan::PinnedObject;
+
+/// Name of the JSON schema; a contract with programs.
+pub const SCHEMA: &str = "kubectl-gitops/result/v1";
+/// Maximum size of a journal that is continued.
+const MAX_SIZE: u64 = 64 << 20;
+
+/// First line: what the journal belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    pub schema: String,
+    pub cluster: ClusterIdentity,
+    /// Digest of the plan file; `null` for a plan that was made and executed at once.
+    pub plan: Option<String>,
+}
+
+/// Every other line: the state of one deletion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub time: String,
+    pub object: PinnedObject,
+    /// `deleting` before the DELETE is sent, then a code of docs/plan-files.md.
+    pub result: String,
+    pub detail: String,
+}
+
+/// A journal that is open for appending.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    /// Last result of each uid in earlier runs.
+    earlier: HashMap<String, String>,
+}
+
+impl Journal {
+    /// Creates a journal, or continues one of the same plan and cluster.
+    ///
+    /// Fails when the file cannot be written, is in use, or belongs to something else. A last line that was cut is removed.
+    pub fn open(path: &Path, header: &Header) -> Result<Self> {
+        let failed = |why: String| Error::failed(format!("cannot use journal {}: {why}", path.display()));
+        let io_failed = |error: std::io::Error| failed(error.to_string());
+        if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(failed("it exists and is not a regular file".to_owned()));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path).map_err(io_failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(failed("another run uses it".to_owned())),
+            Err(TryLockError::Error(error)) => return Err(io_failed(error)),
+        }
+        let mut text = String::new();
+        Read::by_ref(&mut file).take(MAX_SIZE).read_to_string(&mut text).map_err(io_failed)?;
+        if text.len() as u64 == MAX_SIZE {
+            return Err(failed(format!("it is larger than {} MiB", MAX_SIZE >> 20)));
+        }
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let mut lines = text[..whole].lines();
+        let mut journal = Self { file, path: path.to_owned(), earlier: HashMap::new() };
+        match lines.next().map(serde_json::from_str::<Header>) {
+            None => {
+                journal.seek(0)?;
+                journal.append(header)?;
+                return Ok(journal);
+            }
+            Some(Ok(found)) if found == *header => {}
+            Some(_) => {
+                return Err(Error::refused(format!(
+                    "refused, nothing was deleted: journal {} belongs to another plan or cluster, or is no journal",
+                    path.display()
+                ))
+                .hint("name a new file with --journal"));
+            }
+        }
+        for line in lines {
+            let entry: Entry = serde_json::from_str(line).map_err(|error| failed(format!("it was edited: {error}")))?;
+            journal.earlier.insert(entry.object.uid, entry.result);
+        }
+        journal.seek(whole as u64)?;
+        Ok(journal)
+    }
+
+    /// Cuts the file at this length and continues there.
+    fn seek(&mut self, length: u64) -> Result<()> {
+        let moved = self.file.set_len(length).and_then(|()| self.file.seek(SeekFrom::Start(length)));
+        moved.map(|_| ()).map_err(|error| self.failed(&error))
+    }
+
+    /// Appends a line and waits until it is on the disk.
+    fn append<T: Serialize>(&mut self, line: &T) -> Result<()> {
+        let mut text = serde_json::to_vec(line).map_err(|error| self.failed(&error.into()))?;
+        text.push(b'\n');
+        let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
+        written.map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Error {
+        Error::failed(format!("cannot write journal {}: {error}", self.path.display()))
+    }
+
+    /// Records the state of a deletion.
+    ///
+    /// Fails when it is not on the disk.
+    pub fn record(&mut self, object: &PinnedObject, result: &str, detail: &str, now: DateTime<Utc>) -> Result<()> {
+        let time = now.to_rfc3339_opts(SecondsFormat::Millis, true);
+        self.append(&Entry { time, object: object.clone(), result: result.to_owned(), detail: detail.to_owned() })
+    }
+
+    /// Returns true if an earlier run recorded a deletion.
+    pub fn continues(&self) -> bool {
+        !self.earlier.is_empty()
+    }
+
+    /// Returns true if an earlier run has begun to delete this object.
+    pub fn has_begun(&self, object: &PinnedObject) -> bool {
+        self.earlier
+            .get(&object.uid)
+            .is_some_and(|result| ["deleting", "deleted", "terminating", "unknown"].contains(&result.as_str()))
+    }
+}
