@@ -16,8 +16,9 @@ pub struct Target {
 }
 
 /// All targets, by name.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "envsubst", check: targets::envsubst::check },
+    Target { name: "git-listing", check: targets::git_listing::check },
     Target { name: "glob", check: targets::glob::check },
     Target { name: "ignore", check: targets::ignore::check },
     Target { name: "inventory-id", check: targets::inventory_id::check },

@@ -34,6 +34,10 @@ pub const SUBSTITUTION_SIZE: Bound = Bound { name: "substitution-size", limit: 1
 /// Comparisons of the globs in the substitutions of one object: a value of 1 MiB and a pattern with five stars.
 pub const SUBSTITUTION_STEPS: Bound = Bound { name: "substitution-steps", limit: 10_000_000, unit: "comparisons" };
 
+/// Bytes of all ignore rules of a source: each is compared with each path. A line of 64 KiB would be more than
+/// source-controller reads.
+pub const IGNORE_SIZE: Bound = Bound { name: "ignore-size", limit: 48 << 10, unit: "bytes of ignore rules" };
+
 /// Bytes of a Helm release record when it is unpacked. etcd stores 1.5 MiB of it packed, and gzip shrinks by up to 1000.
 pub const HELM_RECORD_SIZE: Bound = Bound { name: "helm-record-size", limit: 64 << 20, unit: "bytes" };
 
@@ -45,13 +49,14 @@ pub const QBEC_RECORD_SIZE: Bound = Bound { name: "qbec-record-size", limit: 4 <
 pub const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
-pub const ALL: [Bound; 9] = [
+pub const ALL: [Bound; 10] = [
     YAML_DEPTH,
     KUSTOMIZATION_DEPTH,
     KUSTOMIZATION_VALUES,
     SUBSTITUTION_DEPTH,
     SUBSTITUTION_SIZE,
     SUBSTITUTION_STEPS,
+    IGNORE_SIZE,
     HELM_RECORD_SIZE,
     QBEC_RECORD_SIZE,
     DIFF_LINES,

@@ -1,6 +1,7 @@
 //! One file per target.
 
 pub(crate) mod envsubst;
+pub(crate) mod git_listing;
 pub(crate) mod glob;
 pub(crate) mod ignore;
 pub(crate) mod inventory_id;

@@ -5,7 +5,7 @@
 
 mod blobs;
 mod changes;
-mod entries;
+pub mod entries;
 mod location;
 mod program;
 mod worktree;

@@ -120,7 +120,7 @@ fn ignore_files_exclude_the_paths_that_source_controller_excludes() {
     for (case, answer) in cases.iter().zip(judge(&questions)) {
         let mut patterns = Patterns::default();
         for (directory, text) in &case.files {
-            patterns.add(directory, text);
+            patterns.add(directory, text).unwrap();
         }
         let ours = patterns.with_defaults().excludes(&case.path, case.is_directory);
         let theirs = answer["matches"] == true;

@@ -12,6 +12,7 @@ use super::ignore::Patterns;
 use super::options::{IgnoreFilter, SourceOptions};
 use super::path;
 use super::tree::{File, Tree};
+use crate::bounds::Exceeded;
 use crate::text::hex;
 
 /// Regular files and directories of a source that its ignore rules keep.
@@ -32,14 +33,17 @@ impl Artifact {
             _ => None,
         });
         let mut files: Vec<(&str, &Arc<[u8]>)> = regular.collect();
-        let patterns = patterns(&files, options);
+        let (patterns, exceeded) = match patterns(&files, options) {
+            Ok(patterns) => (patterns, None),
+            Err(exceeded) => (Patterns::default(), Some(format!("it has {exceeded}"))),
+        };
         // A directory of a link stays, although the link itself is dropped.
         let mut directories = BTreeSet::new();
         let unread = checked_out.iter().filter(|(at, _)| !patterns.excludes(at, false)).filter_map(|(at, file)| {
             let File::Unread(why) = file else { return None };
             Some(format!("{at}: {why}"))
         });
-        let unread = unread.collect();
+        let unread = exceeded.into_iter().chain(unread).collect();
         for (at, file) in checked_out {
             let itself = (*file == File::Submodule).then_some(at);
             let found = path::ancestors(at).chain(itself).filter(|at| !patterns.excludes(at, true));
@@ -88,7 +92,8 @@ impl Artifact {
         self.directories.iter().map(String::as_str)
     }
 
-    /// Returns the files that the artifact has and that could not be read, each with the reason.
+    /// Returns the files that the artifact has and that could not be read, each with the reason; also ignore rules that are
+    /// too large to be applied.
     pub fn unread(&self) -> &[String] {
         &self.unread
     }
@@ -117,9 +122,9 @@ fn is_checked_out(at: &str, sparse: &[String]) -> bool {
     sparse.is_empty() || sparse.iter().any(|prefix| at.starts_with(prefix.trim_start_matches("./")))
 }
 
-fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Patterns {
+fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Result<Patterns, Exceeded> {
     if options.filter == IgnoreFilter::Nothing {
-        return Patterns::default();
+        return Ok(Patterns::default());
     }
     let mut found: Vec<_> = files.iter().filter(|(at, _)| at.rsplit('/').next() == Some(".sourceignore")).collect();
     // In the order of a walk: the file of a directory before those below it.
@@ -129,10 +134,10 @@ fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Patterns {
         found.retain(|(at, _)| path::parent(at).is_empty());
     }
     for (at, content) in found {
-        patterns.add(path::parent(at), &String::from_utf8_lossy(content));
+        patterns.add(path::parent(at), &String::from_utf8_lossy(content))?;
     }
-    patterns.add("", options.ignore.as_deref().unwrap_or_default());
-    if options.filter == IgnoreFilter::Full { patterns.with_defaults() } else { patterns }
+    patterns.add("", options.ignore.as_deref().unwrap_or_default())?;
+    Ok(if options.filter == IgnoreFilter::Full { patterns.with_defaults() } else { patterns })
 }
 
 /// Returns the range of the keys below a directory; `0` is the character after `/`.
@@ -158,6 +163,7 @@ fn hash<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::IGNORE_SIZE;
 
     fn pack(files: &[&str], options: &SourceOptions) -> Vec<String> {
         let tree: Tree = files.iter().map(|file| file.split_once('=').unwrap_or((file, ""))).collect();
@@ -204,6 +210,19 @@ mod tests {
         let artifact = Artifact::pack(&tree, &SourceOptions::default());
         assert_eq!(artifact.file("links/b.yaml"), None);
         assert!(artifact.has_directory("links"));
+    }
+
+    #[test]
+    fn too_large_ignore_rules_are_named_and_not_applied() {
+        let pack = |size: usize| {
+            let rules = format!("*.txt\n{}", "#".repeat(size - 6));
+            let files = [(".sourceignore", rules.as_str()), ("a.txt", "")];
+            Artifact::pack(&files.into_iter().collect(), &SourceOptions::default())
+        };
+        assert_eq!(pack(IGNORE_SIZE.limit).unread(), [""; 0]);
+        let above = pack(IGNORE_SIZE.limit + 1);
+        assert_eq!(above.unread(), ["it has more than 48 KiB of ignore rules (limit ignore-size)"]);
+        assert!(above.file("a.txt").is_some());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! matches every segment of a path. Source: docs/reference/kustomize-controller.md 3.1.
 
 use super::glob::Glob;
+use crate::bounds::{Budget, Exceeded, IGNORE_SIZE};
 
 /// Names that no artifact contains.
 const VCS: [&str; 4] = [".git/", ".gitignore", ".gitmodules", ".gitattributes"];
@@ -51,30 +52,43 @@ struct Segment {
 }
 
 /// The patterns of a source, in order of priority; the last has the highest.
-#[derive(Clone, Debug, Default)]
-pub struct Patterns(Vec<Pattern>);
+#[derive(Clone, Debug)]
+pub struct Patterns {
+    patterns: Vec<Pattern>,
+    size: Budget,
+}
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Self { patterns: vec![], size: Budget::new(IGNORE_SIZE) }
+    }
+}
 
 impl Patterns {
     /// Adds the lines of an ignore file in a directory (empty for the root).
-    pub fn add(&mut self, directory: &str, lines: &str) {
+    ///
+    /// Fails if the ignore rules of the source are too large together.
+    pub fn add(&mut self, directory: &str, lines: &str) -> Result<(), Exceeded> {
+        self.size.spend(lines.len())?;
         let lines = lines.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
         let patterns = lines.filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-        self.0.extend(patterns.map(|line| Pattern::parse(directory, line)));
+        self.patterns.extend(patterns.map(|line| Pattern::parse(directory, line)));
+        Ok(())
     }
 
     /// Adds the patterns of source-controller: always the version-control names, and its other defaults if there is no
     /// pattern in the whole source.
     #[must_use]
     pub fn with_defaults(self) -> Self {
-        let defaults: &[&str] = if self.0.is_empty() { &DEFAULTS } else { &[] };
+        let defaults: &[&str] = if self.patterns.is_empty() { &DEFAULTS } else { &[] };
         let builtin = VCS.iter().chain(defaults).map(|line| Pattern::parse("", line));
-        Self(builtin.chain(self.0).collect())
+        Self { patterns: builtin.chain(self.patterns).collect(), size: self.size }
     }
 
     /// Returns true if the file or directory at this path is excluded.
     pub fn excludes(&self, path: &str, directory: bool) -> bool {
         let segments: Vec<&str> = path.split('/').collect();
-        let last = self.0.iter().rev().find(|pattern| pattern.matches(&segments, directory));
+        let last = self.patterns.iter().rev().find(|pattern| pattern.matches(&segments, directory));
         last.is_some_and(|pattern| !pattern.includes)
     }
 }
@@ -194,7 +208,7 @@ mod tests {
         ];
         for (name, lines, path, directory, expected) in rows {
             let mut patterns = Patterns::default();
-            patterns.add("", lines);
+            patterns.add("", lines).unwrap();
             assert_eq!(patterns.excludes(path, directory), expected, "{name}");
         }
     }
@@ -202,7 +216,7 @@ mod tests {
     #[test]
     fn patterns_apply_below_their_directory() {
         let mut patterns = Patterns::default();
-        patterns.add("apps/dev", "*.yaml");
+        patterns.add("apps/dev", "*.yaml").unwrap();
         assert!(patterns.excludes("apps/dev/x/a.yaml", false));
         assert!(!patterns.excludes("apps/prod/a.yaml", false));
         assert!(!patterns.excludes("apps/dev", true));
@@ -214,7 +228,7 @@ mod tests {
         assert!(none.excludes(".github/workflows/ci.yaml", false));
         assert!(none.excludes("deep/.sops.yaml", false));
         let mut one = Patterns::default();
-        one.add("some/where", "nothing");
+        one.add("some/where", "nothing").unwrap();
         let one = one.with_defaults();
         assert!(!one.excludes(".github/workflows/ci.yaml", false));
         assert!(!one.excludes("deep/.sops.yaml", false));
