@@ -16,13 +16,15 @@ pub struct Target {
 }
 
 /// All targets, by name.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 13] = [
     Target { name: "envsubst", check: targets::envsubst::check },
     Target { name: "glob", check: targets::glob::check },
     Target { name: "ignore", check: targets::ignore::check },
     Target { name: "inventory-id", check: targets::inventory_id::check },
     Target { name: "kustomization", check: targets::kustomization::check },
+    Target { name: "markdown", check: targets::markdown::check },
     Target { name: "plan", check: targets::plan::check },
+    Target { name: "protobuf", check: targets::protobuf::check },
     Target { name: "selector", check: targets::selector::check },
     Target { name: "snapshot", check: targets::snapshot::check },
     Target { name: "terminal", check: targets::terminal::check },

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fuzz::{LARGEST_INPUT, TARGETS, find};
+use test_support::random::Random;
 
 /// Time that one input may take, also in a build without optimisation on a busy machine.
 const SLOWEST: Duration = Duration::from_secs(5);
@@ -39,5 +40,15 @@ fn every_corpus_has_a_target() {
     for folder in files(&corpus()) {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         assert!(find(&name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn random_objects_are_read_alike_in_protobuf_and_json() {
+    let mut random = Random::new(4);
+    let target = find("protobuf").unwrap();
+    for _ in 0..10_000 {
+        let data: Vec<u8> = (0..random.below(400)).map(|_| random.below(256) as u8).collect();
+        (target.check)(&data);
     }
 }

@@ -22,7 +22,7 @@ use config::args::ConnectionArgs;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
-pub use read::{Discovered, Listing, Query, WatchedChange};
+pub use read::{Discovered, Listing, Query, WatchedChange, metadata_from_json, metadata_from_protobuf};
 pub use write::execute::{Execution, Observer};
 pub use write::patch::{DryRun, PatchResult};
 

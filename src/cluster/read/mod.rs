@@ -2,6 +2,7 @@
 
 mod access;
 mod answer;
+mod decode;
 mod discovery;
 mod events;
 pub(crate) mod fetch;
@@ -16,6 +17,7 @@ mod user;
 mod watch;
 mod wire;
 
+pub use decode::{metadata_from_json, metadata_from_protobuf};
 pub use discovery::Discovered;
 pub use list::{Listing, Query};
 pub use watch::WatchedChange;

@@ -17,7 +17,7 @@ const LABEL: usize = 120;
 const BACKTICKS: usize = 8;
 
 /// Returns text as a code span of one line, also for a cell of a table. Empty text has no span.
-pub(crate) fn span(text: &str) -> String {
+pub fn span(text: &str) -> String {
     let line = escape_backticks(&cut(&one_line(text), LENGTH)).replace('|', "\\u007c");
     let line = line.trim();
     if line.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn quote(prose: &Prose) -> String {
 }
 
 /// Returns text as code in a line of HTML, where Markdown does not apply.
-pub(crate) fn html_code(text: &str) -> String {
+pub fn html_code(text: &str) -> String {
     let mut safe = "<code>".to_owned();
     for character in cut(&one_line(text), LENGTH).chars() {
         match character {
@@ -50,7 +50,7 @@ pub(crate) fn html_code(text: &str) -> String {
 }
 
 /// Returns text for the quotes of a Mermaid label; Mermaid writes entities with `#` instead of `&#`.
-pub(crate) fn label(text: &str) -> String {
+pub fn label(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 16);
     for character in cut(&one_line(text), LABEL).chars() {
         match character {
@@ -63,7 +63,7 @@ pub(crate) fn label(text: &str) -> String {
 
 /// Returns a block of code that no text can close. A line in it does not begin with a slash, because forges and bots read
 /// commands such as `/close` from the source of a comment.
-pub(crate) fn fenced(language: &str, content: &str) -> String {
+pub fn fenced(language: &str, content: &str) -> String {
     let content = escape_backticks(&escape(content.trim_end_matches('\n')));
     let lines: Vec<String> = content.split('\n').map(without_command).collect();
     let fence = "`".repeat(3.max(longest_run(&content) + 1));

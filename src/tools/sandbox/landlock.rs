@@ -7,13 +7,19 @@ use std::path::Path;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
-    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
 };
 
 use super::Rules;
 
 /// Newest version whose rights are handled.
 const VERSION: ABI = ABI::V7;
+
+/// Devices that every program may expect: an empty file, and random numbers.
+const DEVICES: [(&str, BitFlags<AccessFs>); 2] = [
+    ("/dev/null", make_bitflags!(AccessFs::{ReadFile | WriteFile})),
+    ("/dev/urandom", make_bitflags!(AccessFs::{ReadFile})),
+];
 
 /// Returns true if the kernel has Landlock.
 pub(super) fn is_supported() -> bool {
@@ -48,9 +54,12 @@ fn enforce(rules: &Rules) -> Result<RestrictionStatus, String> {
             ruleset = ruleset.add_rule(rule(path, access)?).map_err(failed)?;
         }
     }
-    let device = AccessFs::ReadFile | AccessFs::WriteFile;
-    let ruleset = ruleset.add_rule(rule(Path::new("/dev/null"), device)?);
-    ruleset.and_then(RulesetCreated::restrict_self).map_err(failed)
+    for (device, access) in DEVICES {
+        if Path::new(device).exists() {
+            ruleset = ruleset.add_rule(rule(Path::new(device), access)?).map_err(failed)?;
+        }
+    }
+    ruleset.restrict_self().map_err(failed)
 }
 
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Result<PathBeneath<PathFd>, String> {

@@ -4,6 +4,7 @@
 
 mod attempts;
 mod command_line;
+mod fetching;
 mod limits;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ struct Child {
     program: Program,
     arguments: Vec<String>,
     directories: PrivateDirectories,
+    fetches: bool,
     _folder: Folder,
 }
 
@@ -39,15 +41,23 @@ impl Child {
 
     fn new(program: PathBuf, folder: Folder) -> Self {
         let program = Program::find(&program, &[]).unwrap();
-        Self { program, arguments: vec![], directories: PrivateDirectories::new().unwrap(), _folder: folder }
+        let directories = PrivateDirectories::new().unwrap();
+        Self { program, arguments: vec![], directories, fetches: false, _folder: folder }
+    }
+
+    /// The same as a build with remote bases.
+    fn fetching(self) -> Self {
+        Self { fetches: true, ..self }
     }
 
     fn rules(&self) -> Rules {
-        Rules::for_program(&self.program).unwrap().reading(&self.directories.home())
+        let rules = Rules::for_program(&self.program).unwrap().reading(&self.directories.home());
+        if self.fetches { rules.fetching().writing(&self.directories.tmp()) } else { rules }
     }
 
     async fn run(&self, sandbox: &Sandbox, limits: &Limits) -> Result<Output, Failure> {
-        let environment = Environment::empty(&self.directories);
+        let empty = Environment::empty(&self.directories);
+        let environment = if self.fetches { empty.fetching(&[]) } else { empty };
         let arguments = self.arguments.iter().map(Into::into).collect();
         let (program, rules) = (&self.program, &self.rules());
         sandbox.run(Job { program, arguments, environment: &environment, rules, limits }).await

@@ -2,3 +2,4 @@
 
 mod bad_trees;
 mod builds;
+mod remote_bases;
