@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::{Request, header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::error::Result;
 use config::args::ConnectionArgs;
+use http::limits;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
@@ -161,20 +162,38 @@ impl Cluster {
 
     async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
         let (started, line) = (Instant::now(), format!("{} {}{}", request.method(), self.server, request.uri()));
-        let answer = self
-            .client
-            .send(request.map(kube::client::Body::from))
-            .await
-            .map_err(|error| Failure::of_transport(&self.host, &error))?;
+        let send = self.client.send(request.map(kube::client::Body::from));
+        let answer = self.in_time(send).await?.map_err(|error| Failure::of_transport(&self.host, &error))?;
         let (parts, body) = answer.into_parts();
         self.warnings.add(&parts.headers);
-        let body = body.collect().await.map_err(|error| Failure::of_transport(&self.host, &error))?.to_bytes();
+        let body = self.read_body(body).await?;
         tracing::debug!("{line}: {} in {} ms, {} bytes", parts.status, started.elapsed().as_millis(), body.len());
         if !parts.status.is_success() {
             return Err(Failure::of_answer(parts.status, &parts.headers, &body));
         }
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Ok(Response { code: parts.status.as_u16(), content_type: content_type.unwrap_or_default().to_owned(), body })
+    }
+
+    /// Reads the body of an answer. Fails if it is too large, or the server stops sending it.
+    async fn read_body(&self, mut body: kube::client::Body) -> Result<Bytes, Failure> {
+        let mut content = BytesMut::new();
+        while let Some(frame) = self.in_time(body.frame()).await? {
+            let frame = frame.map_err(|error| Failure::of_transport(&self.host, &error))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if content.len() + data.len() > limits::MAX_ANSWER {
+                let limit = limits::MAX_ANSWER >> 20;
+                return Err(Failure::unreadable(format!("it has more than {limit} MiB, the limit for one answer")));
+            }
+            content.extend_from_slice(&data);
+        }
+        Ok(content.freeze())
+    }
+
+    /// Waits for the next part of an answer.
+    async fn in_time<T>(&self, part: impl Future<Output = T>) -> Result<T, Failure> {
+        let limit = limits::MAX_SILENCE;
+        tokio::time::timeout(limit, part).await.map_err(|_| Failure::of_timeout(&self.host, limit))
     }
 
     /// Returns the server's warnings since the last call, without duplicates. Untrusted: escape them before printing.

@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::program::Program;
 use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
 use crate::error::{Error, Result};
-use gitops_core::flux::build::redact::redact_urls;
 use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::kubernetes::redact::redact_urls;
 use gitops_core::plan::ReasonCode;
 
 /// Default time limit of one run; remote bases need the network.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::prune::collectors::collector::manifest;
 use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
@@ -45,32 +46,73 @@ pub fn read(paths: &[String], loader: Loader, stdin: &mut dyn Read) -> Result<Ma
     if paths.iter().filter(|path| *path == "-").count() > 1 {
         return Err(Error::usage("-f - is given twice").hint("standard input can be read once"));
     }
+    let mut budget = Budget { bytes: limits::MAX_MANIFESTS, files: limits::MAX_MANIFEST_FILES };
     for path in paths {
         if path == "-" {
-            let mut text = String::new();
-            stdin.read_to_string(&mut text).map_err(|error| cannot_read(STDIN, &error))?;
-            manifests.add(STDIN, &text, loader)?;
+            let content = files::read_to_limit(&mut *stdin, limits::MAX_MANIFESTS);
+            let content = content.map_err(|error| cannot_read(STDIN, &error))?;
+            manifests.add(STDIN, &budget.text(STDIN, content)?, loader)?;
             continue;
         }
-        let mut files = vec![];
-        manifests.find_files(Path::new(path), loader, &mut files)?;
-        for file in files {
+        let path = Path::new(path);
+        let name = path.display().to_string();
+        if !fs::metadata(path).map_err(|error| cannot_read(&name, &error))?.is_dir() {
+            let content = files::read_named(path, limits::MAX_FILE).map_err(|error| cannot_read(&name, &error))?;
+            manifests.add(&name, &budget.text(&name, content)?, loader)?;
+            continue;
+        }
+        let root = path.canonicalize().map_err(|error| cannot_read(&name, &error))?;
+        let mut found = vec![];
+        manifests.find_files(path, loader, 0, &mut found)?;
+        for file in found {
             let name = file.display().to_string();
-            let text = fs::read_to_string(&file).map_err(|error| cannot_read(&name, &error))?;
-            manifests.add(&name, &text, loader)?;
+            let content = read_below(&file, &root).map_err(|error| cannot_read(&name, &error))?;
+            manifests.add(&name, &budget.text(&name, content)?, loader)?;
         }
     }
     Ok(manifests)
 }
 
+/// Reads a file of a directory. A link must not lead out of the directory: whoever fills it does not choose other files of
+/// this machine.
+fn read_below(file: &Path, root: &Path) -> std::io::Result<Vec<u8>> {
+    let target = file.canonicalize()?;
+    if !target.starts_with(root) {
+        return Err(std::io::Error::other(
+            "it is a symbolic link to a file outside of the directory; name that file with -f",
+        ));
+    }
+    files::read_regular(&target, limits::MAX_FILE)
+}
+
+/// What all manifests together may still have.
+struct Budget {
+    bytes: u64,
+    files: usize,
+}
+
+impl Budget {
+    /// Returns the text of a file. Fails if it is not UTF-8, or a limit is exceeded.
+    fn text(&mut self, name: &str, content: Vec<u8>) -> Result<String> {
+        let exceeded = |limit: String| {
+            Error::failed(format!("cannot read {name}: the manifests of -f exceed the limit of {limit}"))
+        };
+        self.files =
+            self.files.checked_sub(1).ok_or_else(|| exceeded(format!("{} files", limits::MAX_MANIFEST_FILES)))?;
+        let rest = self.bytes.checked_sub(content.len() as u64);
+        self.bytes = rest.ok_or_else(|| exceeded(limits::bytes(limits::MAX_MANIFESTS)))?;
+        String::from_utf8(content)
+            .map_err(|_| Error::failed(format!("cannot read {name}: stream did not contain valid UTF-8")))
+    }
+}
+
 impl Manifests {
-    /// Adds the files of one `-f`, sorted by name.
-    fn find_files(&mut self, path: &Path, loader: Loader, files: &mut Vec<PathBuf>) -> Result<()> {
+    /// Adds the files of a directory, sorted by name.
+    fn find_files(&mut self, path: &Path, loader: Loader, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
         let name = path.display().to_string();
-        let metadata = fs::metadata(path).map_err(|error| cannot_read(&name, &error))?;
-        if !metadata.is_dir() {
-            files.push(path.to_owned());
-            return Ok(());
+        if depth > limits::MAX_DEPTH {
+            let limit = limits::MAX_DEPTH;
+            return Err(Error::failed(format!("{name} has more than {limit} directories above it, the limit")));
         }
         let entries = fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
         let mut entries = entries.map_err(|error| cannot_read(&name, &error))?;
@@ -87,7 +129,7 @@ impl Manifests {
             if path.is_dir() && linked {
                 self.warnings.push(format!("{name} is a symbolic link to a directory: not followed"));
             } else if path.is_dir() && entry.file_name() != ".git" {
-                self.find_files(&path, loader, files)?;
+                self.find_files(&path, loader, depth + 1, files)?;
             } else if is_manifest(&path, loader) {
                 files.push(path);
             }

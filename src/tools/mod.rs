@@ -1,9 +1,11 @@
 //! Programs and files on this machine: git, kustomize, qbec, working trees, manifests, snapshot and plan files.
 
 pub mod backup;
+pub mod files;
 pub mod git;
 pub mod journal;
 pub mod kustomize;
+pub mod limits;
 pub mod manifests;
 pub mod plan_file;
 pub mod program;

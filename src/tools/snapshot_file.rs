@@ -1,35 +1,46 @@
 //! Snapshot files: JSON, gzip-compressed if the name ends in `.gz`.
 
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use flate2::write::GzEncoder;
 use serde::Deserialize;
 use tempfile::NamedTempFile;
 
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::snapshot::{SCHEMA, Snapshot};
+
+/// Expanded size up to which the expansion does not count, in bytes.
+const SMALL: u64 = 16 << 20;
 
 /// Reads a snapshot file. Fails if it is missing, truncated, not JSON, or has another schema.
 pub fn read(path: &Path) -> Result<Snapshot> {
     let shown = path.display();
-    let file = File::open(path).map_err(|error| {
+    let stored = files::read_named(path, limits::MAX_SNAPSHOT).map_err(|error| {
         Error::failed(format!("cannot open snapshot {shown}: {error}"))
             .hint("record one with `kubectl gitops snapshot FILE`")
     })?;
-    let mut bytes = vec![];
-    let read = if is_gzip(path) {
-        flate2::read::MultiGzDecoder::new(BufReader::new(file)).read_to_end(&mut bytes)
-    } else {
-        BufReader::new(file).read_to_end(&mut bytes)
-    };
-    read.map_err(|error| invalid(path, &format!("it is damaged or truncated ({error})")))?;
+    let bytes = if is_gzip(path) { expand(path, &stored)? } else { stored };
     match serde_json::from_slice(&bytes) {
         Ok(Snapshot { schema, .. }) if schema != SCHEMA => Err(other_schema(path, &schema)),
         Ok(snapshot) => Ok(snapshot),
         Err(error) => Err(unreadable(path, &bytes, &error)),
     }
+}
+
+/// Decompresses a snapshot. Fails if it is damaged, or expands to more than a snapshot would.
+fn expand(path: &Path, stored: &[u8]) -> Result<Vec<u8>> {
+    let expansion = limits::MAX_EXPANSION.saturating_mul(stored.len() as u64).max(SMALL);
+    let limit = expansion.min(limits::MAX_SNAPSHOT);
+    files::read_to_limit(flate2::read::MultiGzDecoder::new(stored), limit).map_err(|error| match error.kind() {
+        io::ErrorKind::Other if limit < limits::MAX_SNAPSHOT => {
+            let times = limits::MAX_EXPANSION;
+            invalid(path, &format!("it expands to more than {times} times its size, the limit for snapshots"))
+        }
+        io::ErrorKind::Other => invalid(path, &format!("after decompression {error}")),
+        _ => invalid(path, &format!("it is damaged or truncated ({error})")),
+    })
 }
 
 /// Returns the best reason that the content is not a snapshot. Looks for the schema first: an old one explains the rest.

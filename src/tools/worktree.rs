@@ -2,59 +2,103 @@
 
 use std::path::Path;
 
-use super::git::{Checkout, WorktreeState};
+use super::git::{Checkout, WorktreeState, check_count, check_total};
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::flux::source::tree::{File, Tree};
 
-/// Size limit of one file: larger ones are not manifests and would fill the memory.
-const MAX_FILE_SIZE: u64 = 64 << 20;
-
 /// Returns the files of a directory: in a checkout those that git would commit, unless git ignores the directory.
 ///
-/// Fails when the directory cannot be read, or is not in a checkout and `state` is not the work tree.
+/// Fails when the directory cannot be read, git refuses the checkout, a limit is exceeded, or it is not in a checkout and
+/// `state` is not the work tree. A file that cannot be read is in the tree with the reason.
 pub fn read(directory: &Path, state: &WorktreeState) -> Result<Tree> {
     let directory = directory.canonicalize().map_err(|error| cannot_read(directory, &error))?;
     if !directory.is_dir() {
         return Err(Error::usage(format!("{} is not a directory", directory.display())));
     }
-    let checkout = Checkout::find(&directory).ok().filter(|checkout| !checkout.ignores(&directory));
+    let checkout = Checkout::containing(&directory)?.filter(|checkout| !checkout.ignores(&directory));
     match (checkout, state) {
         (Some(checkout), state) => {
             let prefix = checkout.prefix(&directory);
             Ok(checkout.tree(state)?.below(&prefix))
         }
         (None, WorktreeState::Worktree) => {
-            let mut tree = Tree::default();
-            walk(&directory, "", &mut tree)?;
-            Ok(tree)
+            let mut walk = Walk { root: &directory, tree: Tree::default(), bytes: 0 };
+            walk.add(&directory, "", 0)?;
+            Ok(walk.tree)
         }
         (None, _) => Err(Error::usage(format!("{} is not in a git checkout", directory.display()))),
     }
 }
 
-fn walk(directory: &Path, prefix: &str, tree: &mut Tree) -> Result<()> {
-    for entry in std::fs::read_dir(directory).map_err(|error| cannot_read(directory, &error))? {
-        let entry = entry.map_err(|error| cannot_read(directory, &error))?;
-        let failed = |error| cannot_read(&entry.path(), &error);
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        let kind = entry.file_type().map_err(failed)?;
-        if kind.is_dir() {
-            if entry.file_name() != ".git" {
-                walk(&entry.path(), &format!("{name}/"), tree)?;
-            }
-        } else if kind.is_symlink() {
-            let target = std::fs::read_link(entry.path()).map_err(failed)?;
-            tree.insert(name, File::Symlink(target.to_string_lossy().into_owned()));
-        } else if kind.is_file() {
-            let size = entry.metadata().map_err(failed)?.len();
-            if size > MAX_FILE_SIZE {
-                return Err(Error::failed(format!("{} is too large: {size} bytes", entry.path().display()))
-                    .hint("no manifest is that large; is this the right directory?"));
-            }
-            tree.insert(name, File::Regular(std::fs::read(entry.path()).map_err(failed)?.into()));
+/// The files found so far in a plain directory.
+struct Walk<'a> {
+    root: &'a Path,
+    tree: Tree,
+    bytes: u64,
+}
+
+impl Walk<'_> {
+    /// Adds the files below a directory. As in an artifact, what is no file, directory or link does not count.
+    fn add(&mut self, directory: &Path, prefix: &str, depth: usize) -> Result<()> {
+        if depth > limits::MAX_DEPTH {
+            return Err(Error::failed(format!(
+                "{} has more than {} nested directories, the limit",
+                self.root.display(),
+                limits::MAX_DEPTH
+            )));
         }
+        let entries = match std::fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
+            Ok(entries) => entries,
+            Err(error) if depth > 0 => {
+                return self.insert(prefix.trim_end_matches('/').to_owned(), File::Unread(unread(&error)));
+            }
+            Err(error) => return Err(cannot_read(directory, &error)),
+        };
+        check_count(self.tree.len() + entries.len(), self.root)?;
+        for entry in entries {
+            let name = entry.file_name();
+            let Some(text) = name.to_str() else {
+                let shown = name.as_encoded_bytes().escape_ascii();
+                let why = "its name is not UTF-8".to_owned();
+                self.insert(format!("{prefix}{shown}"), File::Unread(why))?;
+                continue;
+            };
+            let path = format!("{prefix}{text}");
+            let kind = entry.file_type().map_err(|error| cannot_read(&entry.path(), &error))?;
+            if kind.is_dir() {
+                if text != ".git" {
+                    self.add(&entry.path(), &format!("{path}/"), depth + 1)?;
+                }
+            } else if kind.is_symlink() {
+                let target = std::fs::read_link(entry.path());
+                let file = target.map(|target| File::Symlink(target.to_string_lossy().into_owned()));
+                self.insert(path, file.unwrap_or_else(|error| File::Unread(unread(&error))))?;
+            } else if kind.is_file() {
+                let file = match files::read_regular(&entry.path(), limits::MAX_FILE) {
+                    Ok(content) => {
+                        self.bytes += content.len() as u64;
+                        check_total(self.bytes, self.root)?;
+                        File::Regular(content.into())
+                    }
+                    Err(error) => File::Unread(unread(&error)),
+                };
+                self.insert(path, file)?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn insert(&mut self, path: String, file: File) -> Result<()> {
+        self.tree.insert(path, file).map_err(|problem| {
+            Error::failed(format!("{} has a file that cannot be in an artifact: {problem}", self.root.display()))
+                .hint("rename or remove the file")
+        })
+    }
+}
+
+fn unread(error: &std::io::Error) -> String {
+    format!("it cannot be read: {error}")
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> Error {

@@ -12,10 +12,12 @@ use kube::config::{AuthInfo, ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 use super::environment::Environment;
 use super::kubeconfig::{SelectedContext, io_message};
 use super::plugin_policy;
+use crate::cluster::http::limits;
 use crate::error::{Error, Result};
 
 const V1: &str = "client.authentication.k8s.io/v1";
@@ -103,13 +105,23 @@ async fn run(plugin: &ExecConfig, selected: &SelectedContext, environment: &Envi
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
     // The plugin may ask the user to open a page, so its standard error is shown.
     command.stdin(if interactive { Stdio::inherit() } else { Stdio::null() }).stderr(Stdio::inherit());
-    let output = command.output().await.map_err(|error| cannot_start(plugin, name, &error))?;
-    if !output.status.success() {
-        let code = output.status.code().map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(plugin, name, &error))?;
+    let mut output = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        let read = stdout.take(limits::MAX_CREDENTIALS + 1).read_to_end(&mut output).await;
+        read.map_err(|error| cannot_start(plugin, name, &error))?;
+    }
+    if output.len() as u64 > limits::MAX_CREDENTIALS {
+        let limit = limits::MAX_CREDENTIALS >> 20;
+        return Err(invalid_output(&format!("exec plugin printed more than {limit} MiB, the limit")));
+    }
+    let status = child.wait().await.map_err(|error| cannot_start(plugin, name, &error))?;
+    if !status.success() {
+        let code = status.code().map_or_else(|| "a signal".to_owned(), |code| format!("exit code {code}"));
         let error = Error::failed(format!("getting credentials: exec: executable {name} failed with {code}"));
         return Err(error.hint("see its output above; run it by itself, or log in again"));
     }
-    parse(&output.stdout, version)
+    parse(&output, version)
 }
 
 /// Returns true if the plugin may ask the user.

@@ -2,5 +2,6 @@
 
 pub(crate) mod failure;
 mod hint;
+pub(crate) mod limits;
 pub(crate) mod retry;
 pub(crate) mod warnings;

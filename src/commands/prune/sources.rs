@@ -15,6 +15,7 @@ use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::text::pluralize;
 
 /// Returns the directory of each source, and the sources of the same repository that follow another ref.
 /// `repo` is a checkout that is merged into `branch`, or into the branch that is checked out.
@@ -74,7 +75,9 @@ pub(crate) fn missing_history(sources: &BTreeSet<SourceId>, folders: &BTreeMap<S
     let directories: BTreeSet<&PathBuf> = sources.iter().filter_map(|id| folders.get(id)).collect();
     let mut warnings = Vec::new();
     for directory in directories {
-        let Some(checkout) = Checkout::find(directory).ok().filter(|checkout| !checkout.ignores(directory)) else {
+        let Some(checkout) =
+            Checkout::containing(directory).ok().flatten().filter(|checkout| !checkout.ignores(directory))
+        else {
             continue;
         };
         let (why, how) = match checkout.is_shallow() {
@@ -93,8 +96,15 @@ pub(crate) fn pack(snapshot: &Snapshot, id: &SourceId, tree: &Tree) -> Arc<Artif
     Arc::new(Artifact::pack(tree, &options))
 }
 
-/// Returns a gap if the artifact of a source has content that is not in its tree.
-pub(crate) fn missing_content(snapshot: &Snapshot, id: &SourceId, tree: &Tree) -> Option<Gap> {
-    let message = options::missing_content(matching::source(snapshot, id)?, tree)?.to_owned();
-    Some(Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message })
+/// Returns a gap if the artifact of a source has content that is not in its tree, and one for its files that could not be
+/// read.
+pub(crate) fn missing_content(snapshot: &Snapshot, id: &SourceId, tree: &Tree, artifact: &Artifact) -> Vec<Gap> {
+    let elsewhere = matching::source(snapshot, id).and_then(|source| options::missing_content(source, tree));
+    let unread = match artifact.unread() {
+        [] => None,
+        [one] => Some(one.clone()),
+        [first, rest @ ..] => Some(format!("{first}; {} could not be read either", pluralize(rest.len(), "more file"))),
+    };
+    let gap = |message| Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message };
+    elsewhere.map(str::to_owned).into_iter().chain(unread).map(gap).collect()
 }

@@ -92,8 +92,9 @@ pub async fn plan(
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in &folders {
         let tree = worktree::read(folder, &args.state())?;
-        gaps.extend(sources::missing_content(snapshot, id, &tree));
-        trees.insert(id.clone(), sources::pack(snapshot, id, &tree));
+        let artifact = sources::pack(snapshot, id, &tree);
+        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
+        trees.insert(id.clone(), artifact);
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let controller = controller(args, cluster.as_ref(), snapshot).await?;

@@ -11,11 +11,6 @@ use super::object::{GroupKind, ObjectId, ObjectMetadata, Resource, ResourceType}
 /// Schema name of the recorded form.
 pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
 
-/// API groups whose objects only `get` reads (except ResourceSet), and the fields of `spec` that it reads.
-const GET_ONLY_GROUPS: [&str; 3] =
-    ["image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io", "fluxcd.controlplane.io"];
-const GET_FIELDS: [&str; 6] = ["suspend", "timeout", "type", "sourceRef", "imageRepositoryRef", "providerRef"];
-
 /// A served version of a kind, other than the one in which it is read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OtherVersion {
@@ -183,56 +178,5 @@ impl Snapshot {
             (Err(at), Some(newer)) => self.resources.insert(at, newer),
             (Err(_), None) => {}
         }
-    }
-
-    /// Removes content that may hold secrets, before a snapshot leaves the process: Helm values, fields that `get` does not
-    /// read (such as the address of a Provider), and the settings of volume types, except the path of `hostPath`, which
-    /// decides whether the data is deleted.
-    pub fn redact(&mut self) {
-        for full in &mut self.resources {
-            let get_only = GET_ONLY_GROUPS.contains(&&*full.object.id.group) && &*full.object.id.kind != "ResourceSet";
-            if let Some(spec) = full.content.get_mut("spec").and_then(serde_json::Value::as_object_mut) {
-                spec.remove("values");
-                spec.retain(|key, _| !get_only || GET_FIELDS.contains(&&**key));
-            }
-            if full.object.id.is("", "PersistentVolume") {
-                redact_volume(&mut full.content);
-            }
-        }
-    }
-}
-
-/// Removes credentials, share names and volume handles. The name of the volume type remains.
-fn redact_volume(content: &mut serde_json::Value) {
-    let Some(spec) = content.get_mut("spec").and_then(serde_json::Value::as_object_mut) else { return };
-    for (key, value) in spec.iter_mut().filter(|(key, _)| *key != "claimRef") {
-        if let Some(fields) = value.as_object_mut() {
-            fields.retain(|field, _| key == "hostPath" && field == "path");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::testing::flux_object;
-
-    #[test]
-    fn redacting_removes_secrets() {
-        let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
-        let provider =
-            json!({"spec": {"suspend": true, "address": "https://example.invalid/hook/SECRET", "proxy": "SECRET"}});
-        snapshot.resources.push(flux_object("Provider", provider, &[]));
-        snapshot.resources.push(flux_object(
-            "HelmRelease",
-            json!({"spec": {"suspend": true, "values": {"password": "SECRET"}}}),
-            &[],
-        ));
-        snapshot.redact();
-        let text = serde_json::to_string(&snapshot).unwrap();
-        assert!(!text.contains("SECRET"), "{text}");
-        assert!(snapshot.resources.iter().all(|full| full.flag("/spec/suspend")));
     }
 }

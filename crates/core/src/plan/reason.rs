@@ -52,6 +52,7 @@ reason_codes! {
     FetchFailed => "The build with a remote base failed here, so its result is not known.",
     ReferenceRefused => "The build has a reference that is not safe to read here, so its result is not known.",
     ManifestUnreadable => "A kustomization file or manifest cannot be read here, so the result of the build is not known.",
+    SpecNotRecorded => "The snapshot lacks values of the owner's spec, so the result of the build is not known.",
     VariablesUnreadable => "A ConfigMap or Secret with variables cannot be read here, so the result of the build is not known.",
     SecretNotRead => "The tree names a Secret that no live Kustomization uses; it is not read, so the result of the build is not known.",
     SecretInSpec => "The new spec of the owner holds values of a Secret, which are not shown, so its result is not known.",

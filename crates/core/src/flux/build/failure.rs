@@ -5,10 +5,10 @@
 
 use super::envsubst::EnvsubstError;
 use super::generator::GenerateError;
-use super::redact::redact_urls;
 use super::references::RefusedReference;
 use super::substitute::SubstituteError;
 use crate::flux::kustomize_controller::KustomizeVersions;
+use crate::kubernetes::redact::redact_urls;
 use crate::plan::{Reason, ReasonCode};
 
 /// Reason why a build has no objects.
@@ -29,6 +29,14 @@ impl BuildFailure {
     /// Creates a failure of this tool.
     pub fn unknown(code: ReasonCode, detail: impl Into<String>) -> Self {
         Self::Unknown(Reason::new(code, detail))
+    }
+
+    /// Creates the failure for a field of the spec that the snapshot lacks.
+    pub(super) fn not_recorded(field: &str) -> Self {
+        let detail = format!(
+            "the snapshot has no value of spec.{field}: plan with the cluster, or record it with --with-values"
+        );
+        Self::unknown(ReasonCode::SpecNotRecorded, detail)
     }
 
     /// Returns the reason of the failure.

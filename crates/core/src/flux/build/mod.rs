@@ -13,7 +13,6 @@ mod kustomization_file;
 pub mod masked;
 mod needs;
 pub mod objects;
-pub mod redact;
 pub mod references;
 pub(crate) mod resolve_names;
 mod run;

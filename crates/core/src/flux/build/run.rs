@@ -12,13 +12,14 @@ use super::generator::GeneratedFile;
 use super::masked::mask_objects;
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
-use super::redact::redact_urls;
 use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
 use super::yaml::YamlDocument;
 use super::{decryption, generator, objects, references, yaml};
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::recording::missing_value;
+use crate::kubernetes::redact::redact_urls;
 use crate::plan::ReasonCode;
 
 /// Separator of documents in kustomize's output.
@@ -31,6 +32,9 @@ pub fn build(
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
 ) -> Option<Result<Vec<BuiltObject>, BuildFailure>> {
+    if let Some(field) = missing_value(spec.value()) {
+        return Some(Err(BuildFailure::not_recorded(&field)));
+    }
     let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
         Ok(generated) => generated,
         Err(error) => return Some(Err(error.into())),
@@ -66,6 +70,9 @@ fn text_of_build(
     context: &mut BuildContext<'_>,
     is_private: bool,
 ) -> Option<Result<String, BuildFailure>> {
+    if let Some(field) = missing_value(spec.value()) {
+        return Some(Err(BuildFailure::not_recorded(&field)));
+    }
     let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
         Ok(generated) => generated,
         Err(error) => return Some(Err(error.into())),

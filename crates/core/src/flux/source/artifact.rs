@@ -19,6 +19,7 @@ use crate::text::hex;
 pub struct Artifact {
     files: BTreeMap<String, Arc<[u8]>>,
     directories: BTreeSet<String>,
+    unread: Vec<String>,
     digest: String,
 }
 
@@ -34,11 +35,19 @@ impl Artifact {
         let patterns = patterns(&files, options);
         // A directory of a link stays, although the link itself is dropped.
         let mut directories = BTreeSet::new();
-        for (at, _) in checked_out {
-            directories.extend(path::ancestors(at).filter(|at| !patterns.excludes(at, true)).map(str::to_owned));
+        let unread = checked_out.iter().filter(|(at, _)| !patterns.excludes(at, false)).filter_map(|(at, file)| {
+            let File::Unread(why) = file else { return None };
+            Some(format!("{at}: {why}"))
+        });
+        let unread = unread.collect();
+        for (at, file) in checked_out {
+            let itself = (*file == File::Submodule).then_some(at);
+            let found = path::ancestors(at).chain(itself).filter(|at| !patterns.excludes(at, true));
+            directories.extend(found.map(str::to_owned));
         }
         files.retain(|(at, _)| !patterns.excludes(at, false));
-        Self::new(files.into_iter().map(|(at, content)| (at.to_owned(), content.clone())).collect(), directories)
+        let files = files.into_iter().map(|(at, content)| (at.to_owned(), content.clone())).collect();
+        Self { unread, ..Self::new(files, directories) }
     }
 
     fn new(files: BTreeMap<String, Arc<[u8]>>, mut directories: BTreeSet<String>) -> Self {
@@ -48,7 +57,7 @@ impl Artifact {
             directories.extend(path::ancestors(at).map(str::to_owned));
         }
         let digest = hash(&files, &directories);
-        Self { files, directories, digest }
+        Self { files, directories, unread: vec![], digest }
     }
 
     pub(crate) fn of_file(at: &str, content: &[u8]) -> Self {
@@ -77,6 +86,11 @@ impl Artifact {
     /// Returns every directory except the root, in order.
     pub fn directories(&self) -> impl Iterator<Item = &str> {
         self.directories.iter().map(String::as_str)
+    }
+
+    /// Returns the files that the artifact has and that could not be read, each with the reason.
+    pub fn unread(&self) -> &[String] {
+        &self.unread
     }
 
     /// Returns a digest of some files and directories, directories with everything below them.
@@ -186,10 +200,22 @@ mod tests {
     #[test]
     fn symlinks_are_dropped_and_their_directory_is_kept() {
         let mut tree: Tree = [("a.yaml", "")].into_iter().collect();
-        tree.insert("links/b.yaml", File::Symlink("../a.yaml".to_owned()));
+        tree.insert("links/b.yaml", File::Symlink("../a.yaml".to_owned())).unwrap();
         let artifact = Artifact::pack(&tree, &SourceOptions::default());
         assert_eq!(artifact.file("links/b.yaml"), None);
         assert!(artifact.has_directory("links"));
+    }
+
+    #[test]
+    fn a_submodule_is_an_empty_directory_and_unread_files_count_unless_they_are_excluded() {
+        let mut tree: Tree = [(".sourceignore", "*.bin"), ("a.yaml", "")].into_iter().collect();
+        tree.insert("lib/sub", File::Submodule).unwrap();
+        for name in ["big.bin", "big.yaml"] {
+            tree.insert(name, File::Unread("too large".to_owned())).unwrap();
+        }
+        let artifact = Artifact::pack(&tree, &SourceOptions::default());
+        assert!(artifact.has_directory("lib/sub"));
+        assert_eq!(artifact.unread(), ["big.yaml: too large"]);
     }
 
     #[test]

@@ -5,5 +5,5 @@ pub mod glob;
 pub mod ignore;
 pub mod matching;
 pub mod options;
-pub(crate) mod path;
+pub mod path;
 pub mod tree;

@@ -97,7 +97,7 @@ mod tests {
     fn includes_and_recursed_submodules_are_not_in_the_tree() {
         let plain: Tree = [("a.yaml", "")].into_iter().collect();
         let mut nested = plain.clone();
-        nested.insert("lib", File::Submodule);
+        nested.insert("lib", File::Submodule).unwrap();
         let rows = [
             (json!({}), &nested, None),
             (json!({"recurseSubmodules": true}), &plain, None),

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::path;
+use super::path::PathProblem;
+
 /// An entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
@@ -10,19 +13,33 @@ pub enum File {
     Regular(Arc<[u8]>),
     /// A symbolic link and its target; source-controller drops it (docs/reference/kustomize-controller.md 3.1).
     Symlink(String),
-    /// A submodule; its content is not part of this tree.
+    /// A submodule; its content is not part of this tree. source-controller leaves an empty directory in its place.
     Submodule,
+    /// A file or directory whose content is not known, with the reason as a sentence.
+    Unread(String),
 }
 
-/// Files by their path below the root, `/`-separated, never starting with `/`.
+/// Files by their path below the root. Every path passed [`path::check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     files: BTreeMap<String, File>,
 }
 
 impl Tree {
-    pub fn insert(&mut self, path: impl Into<String>, file: File) {
-        self.files.insert(path.into(), file);
+    /// Adds a file.
+    ///
+    /// Fails if the path cannot be that of a file below the root, or if the tree has a file at it, above it or below it.
+    pub fn insert(&mut self, path: impl Into<String>, file: File) -> Result<(), PathProblem> {
+        let path = path.into();
+        path::check(&path)?;
+        let above = path::ancestors(&path).find(|above| self.files.contains_key(*above));
+        let below = format!("{path}/");
+        let taken = self.files.range(below.clone()..).next().is_some_and(|(next, _)| next.starts_with(&below));
+        if above.is_some() || taken || self.files.contains_key(&path) {
+            return Err(PathProblem { reason: "the tree has another file at the same place", path });
+        }
+        self.files.insert(path, file);
+        Ok(())
     }
 
     /// Returns paths and files in order of the paths.
@@ -51,8 +68,31 @@ impl Tree {
 }
 
 impl<P: Into<String>, C: AsRef<[u8]>> FromIterator<(P, C)> for Tree {
+    /// Collects regular files. Panics if [`Tree::insert`] fails.
     fn from_iter<I: IntoIterator<Item = (P, C)>>(files: I) -> Self {
-        let files = files.into_iter();
-        Self { files: files.map(|(path, content)| (path.into(), File::Regular(content.as_ref().into()))).collect() }
+        let mut tree = Self::default();
+        for (path, content) in files {
+            tree.insert(path, File::Regular(content.as_ref().into())).expect("a path of its own");
+        }
+        tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_file_or_a_directory_and_is_there_once() {
+        let refused = |paths: [&str; 2]| {
+            let mut tree = Tree::default();
+            paths.map(|path| tree.insert(path, File::Submodule).is_err())
+        };
+        for second in ["a/b", "a/b/c", "a"] {
+            assert_eq!(refused(["a/b", second]), [false, true], "{second}");
+        }
+        for second in ["a/b.yaml", "a/bc", "a-b", "b"] {
+            assert_eq!(refused(["a/b", second]), [false, false], "{second}");
+        }
     }
 }

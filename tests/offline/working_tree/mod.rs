@@ -1,5 +1,11 @@
 //! A working tree as Flux would see it: what git would commit.
 
+mod foreign_checkout;
+mod odd_files;
+mod paths;
+mod repository;
+mod staging;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -14,11 +20,13 @@ fn read(folder: &Folder, state: &WorktreeState) -> BTreeMap<String, String> {
     shown(&worktree::read(folder.path(), state).unwrap())
 }
 
+/// Shows the content of each file by its path.
 fn shown(tree: &Tree) -> BTreeMap<String, String> {
     let file = |file: &File| match file {
         File::Regular(content) => String::from_utf8_lossy(content).into_owned(),
         File::Symlink(target) => format!("-> {target}"),
         File::Submodule => "submodule".to_owned(),
+        File::Unread(why) => format!("unread: {why}"),
     };
     tree.iter().map(|(path, content)| (path.to_owned(), file(content))).collect()
 }
@@ -86,25 +94,4 @@ async fn a_program_that_is_not_there_is_named() {
     let failure = Kustomize::new(Some(Path::new("/nowhere/kustomize"))).version().await.unwrap_err();
     assert_snapshot!(failure.message, @"cannot run /nowhere/kustomize: No such file or directory (os error 2)");
     assert_snapshot!(failure.hint.unwrap(), @"install kubectl, or name a kustomize program with --kustomize");
-}
-
-#[test]
-fn a_checkout_names_no_program_that_git_runs() {
-    let folder = Folder::outside_checkouts("foreign-checkout");
-    folder.git(&["init", "-q", "-b", "main"]);
-    folder.write("a.yaml", "committed");
-    folder.git(&["add", "-A"]);
-    folder.git(&["commit", "-q", "-m", "one"]);
-    let marker = folder.path().with_extension("marker");
-    let program = folder.script("monitor", &format!("touch {}", marker.display()));
-    folder.git(&["config", "core.fsmonitor", program.to_str().unwrap()]);
-    folder.write("a.yaml", "edited");
-    for state in [WorktreeState::Worktree, WorktreeState::Index, WorktreeState::Revision("HEAD".to_owned())] {
-        read(&folder, &state);
-        assert!(!marker.exists(), "{state:?} ran the program of core.fsmonitor");
-    }
-    // git itself, without our options, runs it.
-    folder.git(&["status", "--short"]);
-    assert!(marker.exists());
-    std::fs::remove_file(marker).unwrap();
 }

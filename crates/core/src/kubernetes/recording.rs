@@ -1,0 +1,210 @@
+//! Removal of content that may hold secrets, before a snapshot leaves the process.
+//!
+//! What a build needs is replaced by a mark, so that a plan from the snapshot knows what it does not know.
+
+use serde_json::{Map, Value, json};
+
+use super::redact::redact_urls;
+use super::snapshot::Snapshot;
+
+/// API groups whose objects only `get` reads, and the fields of `spec` that it reads.
+const GET_ONLY_GROUPS: [&str; 3] =
+    ["image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io", "fluxcd.controlplane.io"];
+const GET_FIELDS: [&str; 6] = ["suspend", "timeout", "type", "sourceRef", "imageRepositoryRef", "providerRef"];
+
+/// Fields of a Helm release that hold values or patches. No plan reads them.
+const HELM_RELEASE_FIELDS: [&str; 2] = ["values", "postRenderers"];
+
+/// Fields of an Argo CD source that are no parameters of its build.
+const SOURCE_FIELDS: [&str; 5] = ["repoURL", "path", "targetRevision", "chart", "ref"];
+
+/// Fields of a container that may hold secrets. No plan reads them.
+const CONTAINER_FIELDS: [&str; 4] = ["env", "envFrom", "lifecycle", "livenessProbe"];
+
+/// Fields of a Kustomization with patches as text.
+const PATCH_FIELDS: [&str; 2] = ["patchesStrategicMerge", "patchesJson6902"];
+
+/// Key of the mark in the place of a value that is not recorded.
+const MARK: &str = "notRecorded";
+
+impl Snapshot {
+    /// Removes content that may hold secrets: variables and patches of Kustomizations unless `keep_values` is set, Helm
+    /// values, parameters of Argo CD sources, environments of containers, settings of volume types, passwords in URLs, and
+    /// fields of Flux objects that only `get` reads.
+    pub fn redact(&mut self, keep_values: bool) {
+        for full in &mut self.resources {
+            let id = &full.object.id;
+            let get_only = GET_ONLY_GROUPS.contains(&&*id.group);
+            let (is_volume, is_release) = (id.is("", "PersistentVolume"), &*id.kind == "HelmRelease");
+            let is_kustomization = id.is("kustomize.toolkit.fluxcd.io", "Kustomization");
+            let is_argo = &*id.group == "argoproj.io";
+            if let Some(spec) = full.content.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.retain(|key, _| !get_only || GET_FIELDS.contains(&&**key));
+                spec.retain(|key, _| !is_release || !HELM_RELEASE_FIELDS.contains(&&**key));
+                if is_volume {
+                    redact_volume(spec);
+                }
+                if is_kustomization && !keep_values {
+                    hide_values(spec);
+                }
+            }
+            redact_nested(&mut full.content, is_argo);
+        }
+        for gap in &mut self.gaps {
+            gap.message = redact_urls(&gap.message);
+        }
+    }
+}
+
+/// Returns the field of a Kustomization's spec that a snapshot does not have, if there is one.
+pub fn missing_value(spec: &Value) -> Option<String> {
+    let is_missing = |value: &Value| value.get(MARK).is_some();
+    let variables = spec.pointer("/postBuild/substitute").and_then(Value::as_object).into_iter().flatten();
+    let variable =
+        variables.filter(|(_, value)| is_missing(value)).map(|(key, _)| format!("postBuild.substitute.{key}"));
+    let patches = spec.get("patches").and_then(Value::as_array).into_iter().flatten();
+    let patch = patches.filter(|patch| patch.get("patch").is_some_and(is_missing)).map(|_| "patches".to_owned());
+    let text =
+        PATCH_FIELDS.iter().filter(|field| spec.get(**field).is_some_and(is_missing)).map(|field| (*field).to_owned());
+    variable.chain(patch).chain(text).next()
+}
+
+/// Replaces variables and patches by the mark.
+fn hide_values(spec: &mut Map<String, Value>) {
+    let mark = || json!({ MARK: true });
+    let variables =
+        spec.get_mut("postBuild").and_then(|build| build.get_mut("substitute")).and_then(Value::as_object_mut);
+    variables.into_iter().flat_map(Map::values_mut).for_each(|value| *value = mark());
+    let patches = spec.get_mut("patches").and_then(Value::as_array_mut).into_iter().flatten();
+    patches.filter_map(|patch| patch.get_mut("patch")).for_each(|text| *text = mark());
+    for field in PATCH_FIELDS {
+        if let Some(value) = spec.get_mut(field) {
+            *value = mark();
+        }
+    }
+}
+
+/// Removes parameters of sources, environments of containers, and passwords in URLs, at any depth.
+fn redact_nested(value: &mut Value, is_argo: bool) {
+    match value {
+        Value::String(text) => *text = redact_urls(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact_nested(item, is_argo)),
+        Value::Object(fields) => {
+            for (key, value) in fields.iter_mut() {
+                match key.as_str() {
+                    "containers" | "initContainers" => redact_each(value, |key| !CONTAINER_FIELDS.contains(&key)),
+                    "source" | "sources" if is_argo => redact_each(value, |key| SOURCE_FIELDS.contains(&key)),
+                    _ => {}
+                }
+                redact_nested(value, is_argo);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Keeps some fields of an object, or of each object of a list.
+fn redact_each(value: &mut Value, keep: fn(&str) -> bool) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| redact_each(item, keep)),
+        Value::Object(fields) => fields.retain(|key, _| keep(key)),
+        _ => {}
+    }
+}
+
+/// Removes credentials, share names and volume handles. The name of the volume type remains, and the path of `hostPath`,
+/// which decides whether the data is deleted.
+fn redact_volume(spec: &mut Map<String, Value>) {
+    for (key, value) in spec.iter_mut().filter(|(key, _)| *key != "claimRef") {
+        if let Some(fields) = value.as_object_mut() {
+            fields.retain(|field, _| key == "hostPath" && field == "path");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::snapshot::ClusterIdentity;
+    use crate::testing::{Build, flux_object, object};
+    use chrono::DateTime;
+
+    fn recorded(keep_values: bool) -> Snapshot {
+        let source = json!({"repoURL": "https://u:SECRET@e.com/r", "path": "apps", "helm": {"values": "SECRET",
+            "valuesObject": {"a": "SECRET"}, "parameters": [{"name": "p", "value": "SECRET"}]},
+            "kustomize": {"patches": [{"patch": "SECRET"}]}, "plugin": {"env": [{"name": "e", "value": "SECRET"}]}});
+        let container = json!({"name": "c", "args": ["--git-url=https://u:SECRET@e.com/r"],
+            "env": [{"name": "PASSWORD", "value": "SECRET"}]});
+        let flux = |kind: &str, spec: Value| flux_object(kind, json!({ "spec": spec }), &[]);
+        let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        snapshot.resources = vec![
+            flux(
+                "Provider",
+                json!({"suspend": true, "address": "https://example.invalid/hook/SECRET", "proxy": "SECRET"}),
+            ),
+            flux(
+                "ResourceSet",
+                json!({"suspend": true, "inputs": [{"password": "SECRET"}], "resourcesTemplate": "SECRET",
+                "resources": [{"kind": "Secret", "stringData": {"a": "SECRET"}}]}),
+            ),
+            flux(
+                "HelmRelease",
+                json!({"suspend": true, "values": {"password": "SECRET"}, "releaseName": "kept",
+                "postRenderers": [{"kustomize": {"patches": [{"patch": "SECRET"}]}}]}),
+            ),
+            flux("GitRepository", json!({"suspend": true, "url": "https://user:SECRET@e.com/repo?token=SECRET"})),
+            flux("Bucket", json!({"suspend": true, "endpoint": "http://u:SECRET@minio:9000"})),
+            flux("HelmRepository", json!({"suspend": true, "url": "https://SECRET@charts.e.com"})),
+            flux_object(
+                "GitRepository",
+                json!({"spec": {"suspend": true}, "status": {"conditions": [
+                {"message": "unable to clone 'https://u:SECRET@e.com/r': denied"}]}}),
+                &[],
+            ),
+            object("argoproj.io", "Application", "argocd", "shop").with_content(json!({
+                "spec": {"suspend": true, "source": source, "sources": [source]},
+                "operation": {"sync": {"source": source}},
+                "status": {"history": [{"source": source}], "sync": {"comparedTo": {"source": source}},
+                    "operationState": {"operation": {"sync": {"sources": [source]}}}}})),
+            object("apps", "Deployment", "flux", "flux").with_content(json!({"spec": {"suspend": true,
+                "template": {"spec": {"containers": [container], "initContainers": [container]}}}})),
+        ];
+        snapshot.resources.push(flux(
+            "Kustomization",
+            json!({"suspend": true, "path": "./apps",
+            "patches": [{"patch": "VALUE", "target": {"kind": "Secret"}}], "patchesJson6902": [{"patch": "VALUE"}],
+            "postBuild": {"substitute": {"password": "VALUE"}, "substituteFrom": [{"kind": "Secret", "name": "s"}]}}),
+        ));
+        snapshot.redact(keep_values);
+        snapshot
+    }
+
+    #[test]
+    fn redacting_removes_secrets() {
+        let snapshot = recorded(false);
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert!(!text.contains("SECRET") && !text.contains("VALUE"), "{text}");
+        assert!(snapshot.resources.iter().all(|full| full.flag("/spec/suspend")));
+        for kept in ["releaseName", "https://REDACTED@e.com/r", "--git-url=", "substituteFrom", "./apps", "minio:9000"]
+        {
+            assert!(text.contains(kept), "{kept}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_a_build_needs_is_marked_as_missing_or_kept_on_request() {
+        let missing = |keep_values| missing_value(recorded(keep_values).resources.last().unwrap().spec());
+        assert_eq!(missing(false).as_deref(), Some("postBuild.substitute.password"));
+        assert_eq!(missing(true), None);
+        let rows = [
+            (json!({"patches": [{"patch": {"notRecorded": true}}]}), Some("patches")),
+            (json!({"patchesJson6902": {"notRecorded": true}}), Some("patchesJson6902")),
+            (json!({"patches": [{"patch": "text"}], "postBuild": {"substitute": {"a": "b"}}}), None),
+        ];
+        for (spec, expected) in rows {
+            assert_eq!(missing_value(&spec).as_deref(), expected, "{spec}");
+        }
+        let kept = serde_json::to_string(&recorded(true)).unwrap();
+        assert!(kept.contains("VALUE") && !kept.contains("SECRET"), "{kept}");
+    }
+}

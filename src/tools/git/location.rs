@@ -1,0 +1,134 @@
+//! Finds the checkout that contains a directory, and checks that it is one: that its repository is its own, and belongs to
+//! this user.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::Checkout;
+use super::program::Git;
+use crate::error::{Error, Result};
+use crate::tools::limits;
+
+impl Checkout {
+    /// Finds the checkout that contains a directory.
+    ///
+    /// Fails when no checkout contains it, `git` cannot be run, or git refuses the repository.
+    pub fn find(directory: &Path) -> Result<Self> {
+        Self::containing(directory)?.ok_or_else(|| {
+            Error::failed(format!("{} is not in a git checkout", directory.display()))
+                .hint("--repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory")
+        })
+    }
+
+    /// Returns the checkout that contains a directory, or `None` if there is none.
+    ///
+    /// Fails when the directory does not exist, `git` cannot be run, or git refuses the repository.
+    pub fn containing(directory: &Path) -> Result<Option<Self>> {
+        let directory = directory
+            .canonicalize()
+            .map_err(|error| Error::failed(format!("cannot read {}: {error}", directory.display())))?;
+        // Git runs only in a directory with `.git`: below it could find a bare repository that is part of the tree.
+        for top in directory.ancestors().filter(|above| above.join(".git").symlink_metadata().is_ok()) {
+            if let Some(checkout) = Self::at(top)? {
+                return Ok(Some(checkout));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the checkout with this top directory, or `None` if its `.git` is not a repository.
+    fn at(top: &Path) -> Result<Option<Self>> {
+        let git = Git { directory: top, options: &[], variables: &[], time: limits::GIT_TIME };
+        let located = match git.output(&["rev-parse", "--show-toplevel", "--absolute-git-dir"], None) {
+            Ok(located) => String::from_utf8_lossy(&located).into_owned(),
+            Err(error) if error.message.contains("not a git repository") => return Ok(None),
+            Err(error) => return Err(refused(top, error)),
+        };
+        let mut lines = located.lines().map(|line| Path::new(line).canonicalize());
+        let (Some(Ok(found)), Some(Ok(repository)), None) = (lines.next(), lines.next(), lines.next()) else {
+            return Err(Error::failed(format!("git does not name the repository of {}", top.display())));
+        };
+        if found != top {
+            let found = found.display();
+            return Err(Error::failed(format!("the repository of {} has its files in {found}", top.display()))
+                .hint("core.worktree of its configuration names another directory; name that one"));
+        }
+        if !is_own(&git, top, &repository) {
+            let (top, repository) = (top.display(), repository.display());
+            return Err(Error::failed(format!(
+                "{top}/.git points to the repository {repository}, which does not point back to it"
+            ))
+            .hint(format!("if both are yours, run `git -C {top} config core.worktree {top}`")));
+        }
+        let (filters, options) = filters(&git)?;
+        let promisor = r"^(extensions\.partialclone|remote\..*\.promisor)$";
+        let is_partial = !configuration(&git, promisor)?.is_empty();
+        Ok(Some(Self { directory: top.to_path_buf(), filters, options, is_partial }))
+    }
+}
+
+/// Returns true if a repository is in its checkout, or names it: a `.git` file or link can point to any repository of this
+/// user, whose content would then be that of the tree.
+fn is_own(git: &Git<'_>, top: &Path, repository: &Path) -> bool {
+    let here = top.join(".git");
+    if here.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return repository == here;
+    }
+    // `git worktree add` writes the path of the `.git` file, and submodules have `core.worktree`.
+    let back = std::fs::read_to_string(repository.join("gitdir")).unwrap_or_default();
+    let back: PathBuf = repository.join(back.trim_end_matches('\n'));
+    if back.parent().and_then(|back| back.canonicalize().ok()).as_deref() == Some(top) {
+        return true;
+    }
+    git.output(&["config", "--get", "core.worktree"], None).is_ok_and(|found| !found.is_empty())
+}
+
+/// Adds the reason and the way out to git's refusal of a repository of another user.
+fn refused(top: &Path, error: Error) -> Error {
+    let foreign = ["dubious ownership", "is owned by someone else"].iter().any(|text| error.message.contains(text));
+    if !foreign {
+        return error;
+    }
+    let top = top.display();
+    Error::failed(format!("git refuses the checkout {top}: it belongs to another user"))
+        .hint(format!("if you trust it, run `git config --global --add safe.directory {top}`"))
+}
+
+/// Returns the filters that the configuration defines, and the options that turn them off.
+fn filters(git: &Git<'_>) -> Result<(BTreeSet<String>, Vec<String>)> {
+    let (mut names, mut defined) = (BTreeSet::new(), BTreeSet::new());
+    for (key, value) in configuration(git, r"^filter\..*\.(clean|smudge|process|required)$")? {
+        let Some((name, field)) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else { continue };
+        // Git takes the key of an option up to the first `=`.
+        if name.contains('=') {
+            return Err(Error::failed(format!("the filter {name:?} of git's configuration cannot be turned off"))
+                .hint("rename the filter"));
+        }
+        names.insert(name.to_owned());
+        if field != "smudge" && !value.is_empty() {
+            defined.insert(name.to_owned());
+        }
+    }
+    let off = [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")];
+    let options = names.iter().flat_map(|name| {
+        off.iter().flat_map(move |(field, value)| ["-c".to_owned(), format!("filter.{name}.{field}={value}")])
+    });
+    Ok((defined, options.collect()))
+}
+
+/// Returns the keys and values of the configuration whose key matches.
+pub(super) fn configuration(git: &Git<'_>, pattern: &str) -> Result<Vec<(String, String)>> {
+    let listing = match git.output(&["config", "-z", "--get-regexp", pattern], None) {
+        Ok(listing) => listing,
+        // Git fails without a message when no key matches.
+        Err(error) if error.message.ends_with(": ") => return Ok(vec![]),
+        Err(error) => return Err(error),
+    };
+    let records = String::from_utf8_lossy(&listing).into_owned();
+    let records = records.split('\0').filter(|record| !record.is_empty());
+    Ok(records.map(|record| record.split_once('\n').unwrap_or((record, "true"))).map(own).collect())
+}
+
+fn own((key, value): (&str, &str)) -> (String, String) {
+    (key.to_owned(), value.to_owned())
+}

@@ -1,0 +1,136 @@
+//! Reads a checkout with the `git` program: the content that git would commit, without ignored files.
+//!
+//! Source: docs/reference/kustomize-controller.md 3.1 (last paragraph): blobs without smudge filters or conversion, and no
+//! submodules. A checkout may be foreign: docs/safety.md says what git may do with it.
+
+mod blobs;
+mod changes;
+mod entries;
+mod location;
+mod program;
+mod worktree;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::tools::limits;
+use entries::{Entry, index_entry, records, tree_entry};
+use gitops_core::flux::source::tree::Tree;
+use program::Git;
+
+pub(in crate::tools) use blobs::{check_count, check_total};
+
+/// A state of a checkout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorktreeState {
+    /// Tracked and untracked files as they are in the directory, without ignored ones.
+    Worktree,
+    /// The files in git's index.
+    Index,
+    /// A commit, branch or tag.
+    Revision(String),
+}
+
+/// A git work tree.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    /// Top directory, absolute and without symbolic links.
+    directory: PathBuf,
+    /// Filters that the configuration defines.
+    filters: BTreeSet<String>,
+    /// Options that turn these filters off.
+    options: Vec<String>,
+    /// True if objects may be missing, to be fetched from a remote when they are needed.
+    is_partial: bool,
+}
+
+impl Checkout {
+    /// Returns the top directory of the checkout.
+    pub fn top(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns the path of a directory relative to the top, with `/`; empty for the top itself.
+    pub fn prefix(&self, directory: &Path) -> String {
+        let below = directory.strip_prefix(&self.directory).map(|below| below.to_string_lossy().replace('\\', "/"));
+        below.unwrap_or_default()
+    }
+
+    /// Returns true if git ignores the directory.
+    pub fn ignores(&self, directory: &Path) -> bool {
+        self.run(&[], &["check-ignore", "-q", "--", &directory.to_string_lossy()], None).is_ok()
+    }
+
+    /// Returns the fetch and push URLs of all remotes.
+    ///
+    /// Fails when `git` fails.
+    pub fn remotes(&self) -> Result<Vec<String>> {
+        let urls = self.configuration(r"^remote\..*\.(url|pushurl)$")?;
+        Ok(urls.into_iter().map(|(_, url)| url).collect())
+    }
+
+    /// Returns the branch that is checked out.
+    ///
+    /// Fails when the head is detached.
+    pub fn branch(&self) -> Result<String> {
+        self.text(&["symbolic-ref", "--short", "HEAD"]).map_err(|_| {
+            Error::usage("no branch is checked out").hint("name the branch that Flux deploys with --branch")
+        })
+    }
+
+    /// Returns true for a shallow clone, in which older revisions may be missing.
+    pub fn is_shallow(&self) -> bool {
+        self.text(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|text| text == "true")
+    }
+
+    /// Returns the files of a state.
+    ///
+    /// Fails when `git` fails, the index has a merge conflict, or a limit is exceeded. A file that cannot be read is in the
+    /// tree with the reason.
+    pub fn tree(&self, state: &WorktreeState) -> Result<Tree> {
+        match state {
+            WorktreeState::Index => self.tree_of(self.index()?),
+            WorktreeState::Revision(revision) => {
+                if revision.starts_with('-') {
+                    return Err(Error::usage(format!("{revision:?} is not a revision")));
+                }
+                let listing = self.run(&[], &["ls-tree", "-r", "-z", "--full-tree", revision], None)?;
+                self.tree_of(records(&listing).filter_map(tree_entry).collect())
+            }
+            WorktreeState::Worktree => self.worktree(),
+        }
+    }
+
+    /// Returns the entries of the index. Fails if one is in a merge conflict.
+    fn index(&self) -> Result<Vec<Entry>> {
+        let entries = self.staged()?;
+        match entries.iter().find(|entry| entry.stage != "0") {
+            Some(conflict) => Err(Error::failed(format!("{} has a merge conflict in the index", conflict.path.text))
+                .hint("resolve it and run `git add` on the file")),
+            None => Ok(entries),
+        }
+    }
+
+    fn staged(&self) -> Result<Vec<Entry>> {
+        let listing = self.run(&[], &["ls-files", "-z", "--stage", "-v"], None)?;
+        Ok(records(&listing).filter_map(index_entry).collect())
+    }
+
+    fn text(&self, arguments: &[&str]) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.run(&[], arguments, None)?).trim().to_owned())
+    }
+
+    /// Returns the keys and values of the configuration whose key matches.
+    fn configuration(&self, pattern: &str) -> Result<Vec<(String, String)>> {
+        location::configuration(&self.git(&[]), pattern)
+    }
+
+    fn run(&self, variables: &[(&str, &Path)], arguments: &[&str], input: Option<Vec<u8>>) -> Result<Vec<u8>> {
+        self.git(variables).output(arguments, input)
+    }
+
+    fn git<'a>(&'a self, variables: &'a [(&'a str, &'a Path)]) -> Git<'a> {
+        Git { directory: &self.directory, options: &self.options, variables, time: limits::GIT_TIME }
+    }
+}

@@ -1,0 +1,171 @@
+//! Runs `git` so that a foreign checkout can name no program that runs, no address that is contacted, and no other
+//! repository.
+//!
+//! The configuration of a checkout, or of a repository inside of it, can name programs: a file system monitor, hooks,
+//! filters, transports, and remotes from which git fetches missing objects.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::tools::program::Program;
+use crate::tools::{files, limits};
+
+/// Options of every call. `safecrlf` would make git refuse conversions that it only previews here.
+const SAFE_OPTIONS: [&str; 8] = [
+    "-c",
+    "safe.bareRepository=explicit",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.safecrlf=false",
+];
+
+/// Environment of every call. An empty list of protocols forbids all: the configuration cannot allow one again.
+const SAFE_VARIABLES: [(&str, &str); 6] = [
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("LC_ALL", "C"),
+];
+
+/// Variables that would make git read another repository than that of the directory. `GIT_INDEX_FILE` stays: git sets it
+/// for hooks, and it names the files that are about to be committed.
+const REMOVED_VARIABLES: [&str; 12] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_ATTR_SOURCE",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_IMPLICIT_WORK_TREE",
+];
+
+/// Maximum length of git's messages that are kept.
+const MAX_MESSAGE: u64 = 64 << 10;
+
+/// One git command.
+pub(super) struct Git<'a> {
+    pub(super) directory: &'a Path,
+    /// Options before the command.
+    pub(super) options: &'a [String],
+    pub(super) variables: &'a [(&'a str, &'a Path)],
+    pub(super) time: Duration,
+}
+
+impl Git<'_> {
+    /// Returns the output of a command, up to the limit for listings.
+    pub(super) fn output(&self, arguments: &[&str], input: Option<Vec<u8>>) -> Result<Vec<u8>> {
+        self.read(arguments, input, |output| {
+            files::read_to_limit(output, limits::MAX_GIT_LISTING)
+                .map_err(|error| self.failed(arguments, &format!("its output cannot be read: {error}")))
+        })
+    }
+
+    /// Runs a command, and lets `read` read its output.
+    ///
+    /// Fails when git fails or does not end in time, or `read` fails.
+    pub(super) fn read<T>(
+        &self,
+        arguments: &[&str],
+        input: Option<Vec<u8>>,
+        read: impl FnOnce(&mut dyn Read) -> Result<T>,
+    ) -> Result<T> {
+        let mut child = self.command(arguments, input.is_some())?.spawn().map_err(cannot_run)?;
+        // Separate threads write and read messages: git answers before it has read everything.
+        let writer = input.zip(child.stdin.take()).map(|(input, mut stdin)| {
+            std::thread::spawn(move || {
+                // A failure means that git ended early, and its status tells why.
+                let _ = stdin.write_all(&input);
+            })
+        });
+        let messages = child.stderr.take().map(|stderr| std::thread::spawn(move || read_messages(stderr)));
+        let stdout = child.stdout.take();
+        let child = Arc::new(Mutex::new(child));
+        let (done, is_done) = channel::<()>();
+        let watched = child.clone();
+        let time = self.time;
+        let watchdog = std::thread::spawn(move || {
+            let late = is_done.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+            if late {
+                kill(&watched);
+            }
+            late
+        });
+        let result = match stdout {
+            Some(mut stdout) => read(&mut stdout),
+            None => Err(self.failed(arguments, "it has no output")),
+        };
+        if result.is_err() {
+            kill(&child);
+        }
+        let status = wait(&child).map_err(cannot_run)?;
+        drop(done);
+        let late = watchdog.join().unwrap_or(false);
+        writer.map(std::thread::JoinHandle::join);
+        let messages = messages.and_then(|reader| reader.join().ok()).unwrap_or_default();
+        if late {
+            let seconds = self.time.as_secs();
+            return Err(self.failed(arguments, &format!("it did not end within {seconds} s, the limit")));
+        }
+        let result = result?;
+        if status.success() { Ok(result) } else { Err(self.failed(arguments, &messages)) }
+    }
+
+    fn command(&self, arguments: &[&str], has_input: bool) -> Result<Command> {
+        let program = Program::find(Path::new("git"), &[self.directory]).map_err(cannot_run)?;
+        let mut command = Command::new(program.path);
+        command.args(SAFE_OPTIONS).args(self.options).arg("-C").arg(self.directory).args(arguments);
+        for variable in REMOVED_VARIABLES {
+            command.env_remove(variable);
+        }
+        command.envs(SAFE_VARIABLES).envs(self.variables.iter().copied());
+        command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(command)
+    }
+
+    fn failed(&self, arguments: &[&str], message: &str) -> Error {
+        let message = message.trim().trim_start_matches("fatal: ");
+        Error::failed(format!("git {} in {}: {message}", arguments[0], self.directory.display()))
+    }
+}
+
+/// Waits for the end of a program. The watchdog can kill it between two looks at it.
+fn wait(child: &Mutex<Child>) -> std::io::Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn kill(child: &Mutex<Child>) {
+    // It fails only if the child has ended.
+    let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+}
+
+fn read_messages(mut stderr: impl Read) -> String {
+    let mut kept = Vec::new();
+    let _ = stderr.by_ref().take(MAX_MESSAGE).read_to_end(&mut kept);
+    let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+fn cannot_run(error: std::io::Error) -> Error {
+    Error::failed(format!("cannot run git: {error}")).hint("--repo needs the git program on PATH")
+}
