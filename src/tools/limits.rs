@@ -27,7 +27,7 @@ pub const MAX_SNAPSHOT: u64 = 512 << 20;
 /// their size.
 pub const MAX_EXPANSION: u64 = 200;
 
-/// Maximum size of a plan file, in bytes.
+/// Maximum size of a plan file, in bytes. A row takes about 1 kB.
 pub const MAX_PLAN: u64 = 64 << 20;
 
 /// Maximum size of all manifests of `-f`, in bytes.

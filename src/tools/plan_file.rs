@@ -1,6 +1,6 @@
 //! Plan files on disk: readable by this user only, written whole, and read up to a limit.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use super::{files, limits};
@@ -21,10 +21,12 @@ pub fn write(path: &Path, file: &PlanFile) -> Result<String> {
 ///
 /// Fails when the file cannot be read. Refuses it when it is too large, or when its content is not what this program wrote.
 pub fn read(path: &Path) -> Result<(PlanFile, String)> {
-    let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| match error.kind() {
-        io::ErrorKind::Other => refused(path, &error.to_string()),
-        _ => Error::failed(format!("cannot read plan {}: {error}", path.display())),
-    })?;
+    let failed = |why: &str| Error::failed(format!("cannot read plan {}: {why}", path.display()));
+    let size = std::fs::metadata(path).map_err(|error| failed(&error.to_string()))?.len();
+    if size > limits::MAX_PLAN {
+        return Err(refused(path, &format!("it is larger than {}", limits::bytes(limits::MAX_PLAN))));
+    }
+    let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| failed(&error.to_string()))?;
     PlanFile::read(&text).map_err(|why| refused(path, &why))
 }
 

@@ -52,6 +52,8 @@ spec:
 struct Mutator {
     client: kube::Client,
     random: Mutex<Random>,
+    /// One of so many lists is changed.
+    list_rate: usize,
     /// Set while answers are changed.
     is_on: AtomicBool,
     /// Set while answers may be withheld for longer than any timeout.
@@ -76,9 +78,12 @@ impl Mutator {
     async fn answer(&self, mut request: Request<Body>) -> Answer {
         // Small pages, so that there are some to lose.
         let is_page = request.uri().query().is_some_and(|query| query.contains("continue="));
-        let target = request.uri().to_string().replace("limit=1000", "limit=5");
+        let target = request.uri().to_string().replace("limit=1000", "limit=20");
         *request.uri_mut() = target.parse().expect("a target");
-        if !self.is_on.load(Ordering::SeqCst) || self.roll(14) != 0 {
+        // A reading has many lists and a deletion few requests: both are to be hit, and not every reading.
+        let is_list = target.contains("limit=") || ["/api", "/apis"].contains(&target.as_str());
+        let rate = if is_list { self.list_rate } else { 6 };
+        if !self.is_on.load(Ordering::SeqCst) || self.roll(rate) != 0 {
             return self.forward(request).await;
         }
         self.mutations.fetch_add(1, Ordering::SeqCst);
@@ -261,6 +266,7 @@ async fn run(client: kube::Client, seed: u64) -> (Vec<String>, usize, Vec<&'stat
     let mutator = Arc::new(Mutator {
         client: client.clone(),
         random: Mutex::new(random),
+        list_rate: [60, 300, 2000][seed as usize % 3],
         is_on: AtomicBool::new(false),
         may_hang: AtomicBool::new(false),
         mutations: AtomicUsize::new(0),

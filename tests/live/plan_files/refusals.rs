@@ -42,7 +42,7 @@ fn a_plan_file_that_is_no_contract_is_refused_and_nothing_is_read() {
     let cases = [
         (written("empty", ""), "it is empty"),
         (written("text", "hello"), "it is no JSON document: "),
-        (large.to_str().unwrap().to_owned(), "it has 524288000 bytes, and the limit for one file is "),
+        (large.to_str().unwrap().to_owned(), "it is larger than 64 MiB"),
         (written("byte", &text.replacen("cm-0", "cm-9", 1)), "it was edited or damaged: its content has the digest "),
         (edited("newer", &|document| document["schema"] = json!("kubectl-gitops/plan/v2")), "its schema is "),
         (edited("unknown", &|document| document["force"] = json!(true)), "it was edited or damaged"),

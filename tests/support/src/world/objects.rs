@@ -67,7 +67,7 @@ impl State {
                 self.create("configmaps", namespace, &format!("in-{number}"), Some(claimed));
             }
         }
-        for number in 0..3 {
+        for number in 0..2 {
             let claimed = owner(self);
             self.create("configmaps", "shop", &format!("leaked-{number}"), Some(claimed));
         }
