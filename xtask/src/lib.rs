@@ -16,6 +16,7 @@ pub mod fuzz;
 pub mod git;
 mod lock;
 pub mod man;
+pub mod mutants;
 pub mod oracle;
 pub mod python;
 pub mod record;

@@ -294,7 +294,7 @@ fn a_claim_that_is_made_again_has_lost_its_data() {
     write(&tree, "ledger.yaml", &claim("ledger", force, "1Mi"));
     let run = plan(cluster, namespace, &tree, &["--diff"]);
     let found = rows(&run);
-    let why = &found["recreate PersistentVolumeClaim/ledger"];
+    let why = found.get("recreate PersistentVolumeClaim/ledger").unwrap_or_else(|| panic!("{run:?}"));
     assert!(why.starts_with("forced: "), "{why}");
     assert!(why.ends_with("the new claim is empty: the data in persistentvolume/again-ledger is lost"), "{why}");
     assert!(found.contains_key("delete PersistentVolume/again-ledger"), "{found:?}");

@@ -6,6 +6,8 @@ mod check;
 mod read;
 mod select;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
