@@ -189,13 +189,13 @@ impl Kustomize {
         loop {
             let next = queue.lock().ok().and_then(|mut queue| queue.pop());
             let Some(run) = next else { return Ok(answers) };
-            let output = match run.remote.first().filter(|_| !self.allows_remote_bases) {
+            let output = match run.inputs.remote.first().filter(|_| !self.allows_remote_bases) {
                 Some(url) => Err(remote_base_refused(url)),
                 None => self.run_one(versions, &copy, artifact, &run).await?,
             };
             // The content behind a URL can change, and the key of the cache does not cover it. Values of Secrets are never
             // written to the cache.
-            if run.remote.is_empty()
+            if run.inputs.remote.is_empty()
                 && !run.is_private
                 && let Ok(output) = &output
             {
@@ -212,10 +212,12 @@ impl Kustomize {
         artifact: &Artifact,
         run: &Run,
     ) -> Result<BuildOutput> {
-        copy.write(&run.generated.file, run.generated.content.to_string().as_bytes())?;
+        for (file, text) in &run.inputs.written {
+            copy.write(file, text.as_bytes())?;
+        }
         let directory = copy.root.join(&run.generated.directory);
         let build = if self.standalone { "build" } else { "kustomize" };
-        let access = if run.remote.is_empty() { &copy.offline } else { &copy.fetching };
+        let access = if run.inputs.remote.is_empty() { &copy.offline } else { &copy.fetching };
         let job = Job {
             program: &copy.program,
             arguments: vec![build.into(), directory.into(), "--load-restrictor".into(), "LoadRestrictionsNone".into()],
@@ -224,13 +226,15 @@ impl Kustomize {
             limits: &Limits::of_build(self.limit),
         };
         let output = self.sandbox.run(job).await;
-        match artifact.file(&run.generated.file) {
-            Some(original) => copy.write(&run.generated.file, original)?,
-            None => copy.remove(&run.generated.file)?,
+        for file in run.inputs.written.keys() {
+            match artifact.file(file) {
+                Some(original) => copy.write(file, original)?,
+                None => copy.remove(file)?,
+            }
         }
         let output = match output {
             Ok(output) => output,
-            Err(failure) => return Ok(Err(self.interrupted(failure, &run.remote))),
+            Err(failure) => return Ok(Err(self.interrupted(failure, &run.inputs.remote))),
         };
         if output.status.success() {
             return Ok(String::from_utf8(output.stdout).map_err(|_| {
@@ -239,7 +243,7 @@ impl Kustomize {
         }
         let message = String::from_utf8_lossy(&output.stderr).replace(&*copy.root.to_string_lossy(), "");
         let message = message.trim().trim_start_matches("error: ").trim_start_matches("Error: ");
-        let exit = KustomizeExit { code: output.status.code(), message, fetches: !run.remote.is_empty() };
+        let exit = KustomizeExit { code: output.status.code(), message, fetches: !run.inputs.remote.is_empty() };
         Ok(Err(exit.failure(versions)))
     }
 

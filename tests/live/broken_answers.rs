@@ -313,7 +313,8 @@ fn broken_answers_delete_nothing_else_and_are_reported_truthfully() {
     let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default());
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options);
     let client = kube::Client::try_from(runtime.block_on(config).unwrap()).unwrap();
     let seeds = 0..std::env::var("BROKEN_ANSWERS").map_or(RUNS, |runs| runs.parse().expect("a number"));
     let runs = stream::iter(seeds).map(|seed| run(client.clone(), seed)).buffer_unordered(AT_ONCE);

@@ -18,6 +18,13 @@ pub struct Bound {
 /// Nested lists and maps of a YAML document. The parser reads no more, but its time grows with the square of the depth.
 pub const YAML_DEPTH: Bound = Bound { name: "yaml-depth", limit: 128, unit: "nested lists and maps" };
 
+/// Nested lists and maps of a kustomization file. Go reads 10,000.
+pub const KUSTOMIZATION_DEPTH: Bound =
+    Bound { name: "kustomization-depth", limit: 1000, unit: "nested lists and maps" };
+
+/// Values of a kustomization file, with those that aliases repeat. Go reads more only if few come from aliases.
+pub const KUSTOMIZATION_VALUES: Bound = Bound { name: "kustomization-values", limit: 1_000_000, unit: "values" };
+
 /// Nested `${…}` in one text: each level uses the stack.
 pub const SUBSTITUTION_DEPTH: Bound = Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
 
@@ -38,8 +45,10 @@ pub const QBEC_RECORD_SIZE: Bound = Bound { name: "qbec-record-size", limit: 4 <
 pub const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
-pub const ALL: [Bound; 7] = [
+pub const ALL: [Bound; 9] = [
     YAML_DEPTH,
+    KUSTOMIZATION_DEPTH,
+    KUSTOMIZATION_VALUES,
     SUBSTITUTION_DEPTH,
     SUBSTITUTION_SIZE,
     SUBSTITUTION_STEPS,

@@ -306,12 +306,12 @@ fn a_remote_base_that_cannot_be_fetched_is_a_gap_in_bounded_time() {
 
 #[tokio::test]
 async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
-    use gitops_core::flux::build::{BuildFailure, Run, generator};
+    use gitops_core::flux::build::{BuildFailure, Run, generator, references};
     use gitops_core::flux::kustomize_controller::KustomizeVersions;
     use gitops_core::flux::source::artifact::Artifact;
     use gitops_core::flux::source::options::SourceOptions;
     use gitops_core::plan::ReasonCode;
-    let files = [("apps/kustomization.yaml", "resources: ['https://example.invalid/base.yaml']")];
+    let files = [("apps/kustomization.yaml", "resources: ['https://u:p@example.invalid/base.yaml']")];
     let artifact = std::sync::Arc::new(Artifact::pack(&files.into_iter().collect(), &SourceOptions::default()));
     let generated = generator::generate(&artifact, &json!({"path": "apps"}), false).unwrap();
     let folder = Folder::new("tree-input");
@@ -319,8 +319,8 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let sandbox = kubectl_gitops::tools::sandbox::Sandbox::launched_by(test_support::gitops::binary());
     let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
     let kustomize = kustomize.with_sandbox(sandbox).with_limit(Duration::from_secs(1)).with_remote_bases(true);
-    let remote = vec!["https://u:p@example.invalid/base.yaml".to_owned()];
-    let run = Run { key: "k".to_owned(), artifact, generated, remote, is_private: false };
+    let inputs = references::check(&artifact, &generated).unwrap();
+    let run = Run { key: "k".to_owned(), artifact, generated, inputs, is_private: false };
     let versions = KustomizeVersions { program: "v5.8.1".to_owned(), linked: Some("5.8") };
     let start = Instant::now();
     let answers = kustomize.run_all(&versions, [run], 1).await.unwrap();

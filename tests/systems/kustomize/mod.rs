@@ -2,4 +2,8 @@
 
 mod bad_trees;
 mod builds;
+mod corpus;
+mod hostile_trees;
+mod judge;
+mod reading;
 mod remote_bases;

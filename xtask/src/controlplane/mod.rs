@@ -55,6 +55,7 @@ const BINARIES: &[Binary] = &[
     binary("kapp", "kapp", "carvel.dev/kapp/cmd/kapp"),
     binary("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
     binary("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2"),
+    binary("kustomize-judge", "kustomize-judge", "."),
     binary("text-judge", "text-judge", "."),
 ];
 

@@ -5,7 +5,7 @@
 
 use super::envsubst::EnvsubstError;
 use super::generator::GenerateError;
-use super::references::RefusedReference;
+use super::references::ReferenceError;
 use super::substitute::SubstituteError;
 use crate::flux::kustomize_controller::KustomizeVersions;
 use crate::kubernetes::redact::redact_urls;
@@ -47,14 +47,13 @@ impl BuildFailure {
     }
 }
 
-impl From<RefusedReference> for BuildFailure {
-    fn from(refused: RefusedReference) -> Self {
-        match refused {
-            RefusedReference::Outside(_) => Self::proven(refused.to_string()),
-            // git in the controller may take it for an option and succeed.
-            RefusedReference::OptionAsRevision(_) => {
-                Self::unknown(ReasonCode::ReferenceRefused, redact_urls(&refused.to_string()))
-            }
+impl From<ReferenceError> for BuildFailure {
+    fn from(error: ReferenceError) -> Self {
+        let message = redact_urls(&error.to_string());
+        match error {
+            ReferenceError::Refused(_) => Self::proven(message),
+            ReferenceError::Unsafe(_) => Self::unknown(ReasonCode::ReferenceRefused, message),
+            ReferenceError::Unreadable(_) => Self::unknown(ReasonCode::ManifestUnreadable, message),
         }
     }
 }
@@ -64,9 +63,8 @@ impl From<GenerateError> for BuildFailure {
         let message = error.to_string();
         match error {
             GenerateError::PathMissing(_) => Self::Proven(Reason::new(ReasonCode::PathNotFound, message)),
-            GenerateError::Component(_) => Self::proven(message),
-            // The controller reads YAML with another library, which may accept it.
-            GenerateError::File(..) => Self::unknown(ReasonCode::ManifestUnreadable, message),
+            GenerateError::Component(_) | GenerateError::File(..) => Self::proven(message),
+            GenerateError::Unreadable(..) => Self::unknown(ReasonCode::ManifestUnreadable, message),
         }
     }
 }

@@ -8,7 +8,7 @@ mod decryption;
 pub mod envsubst;
 pub mod failure;
 pub mod fidelity;
-pub mod generator;
+mod go_yaml;
 mod kustomization_file;
 pub mod masked;
 mod needs;
@@ -22,6 +22,7 @@ pub mod undecrypted;
 mod yaml;
 
 pub use failure::{BuildFailure, KustomizeExit};
+pub use kustomization_file::generator;
 pub use needs::{Answers, BuildContext, DataOverrides, Needs, Run};
 pub use run::{build, build_text};
 pub use substitute::secrets_in_use;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::data::{DataRef, Lookup};
 use super::failure::BuildFailure;
 use super::generator::GeneratedFile;
+use super::references::Inputs;
 use super::yaml;
 use super::yaml::YamlDocument;
 use crate::flux::kustomize_controller::Features;
@@ -19,10 +20,10 @@ pub struct Run {
     pub key: String,
     /// Files that the build may read.
     pub artifact: Arc<Artifact>,
-    /// The kustomization file to write before the run, and the directory to run in.
+    /// The kustomization file of the directory to run in.
     pub generated: GeneratedFile,
-    /// References that kustomize fetches from the network.
-    pub remote: Vec<String>,
+    /// What the run reads, and the files to write before it.
+    pub inputs: Inputs,
     /// The artifact holds values of Secrets, so that the output must not be kept.
     pub is_private: bool,
 }

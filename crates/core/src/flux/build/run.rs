@@ -12,6 +12,7 @@ use super::generator::GeneratedFile;
 use super::masked::mask_objects;
 use super::needs::{BuildContext, Run};
 use super::objects::{BuiltObject, manifest_has};
+use super::references::Inputs;
 use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
 use super::yaml::YamlDocument;
 use super::{decryption, generator, objects, references, yaml};
@@ -131,19 +132,17 @@ fn kustomize_output<'a>(
     context: &mut BuildContext<'a>,
     is_private: bool,
 ) -> Option<Result<KustomizeOutput<'a>, BuildFailure>> {
-    let key = run_key(artifact, &generated);
+    let inputs = match inputs(artifact, &generated, context.features) {
+        Ok(inputs) => inputs,
+        Err(failure) => return Some(Err(failure)),
+    };
+    let key = run_key(artifact, &generated, &inputs);
     let documents = match context.answers.run(&key) {
         Some(Ok(documents)) => documents.as_slice(),
         Some(Err(failure)) => return Some(Err(failure.clone())),
         None => {
-            let remote = match remote_bases(artifact, &generated, context.features) {
-                Ok(remote) => remote,
-                Err(failure) => return Some(Err(failure)),
-            };
-            context
-                .needs
-                .runs
-                .insert(key.clone(), Run { key, artifact: artifact.clone(), generated, remote, is_private });
+            let run = Run { key: key.clone(), artifact: artifact.clone(), generated, inputs, is_private };
+            context.needs.runs.insert(key, run);
             return None;
         }
     };
@@ -170,30 +169,24 @@ fn kustomize_output<'a>(
     Some(variables.map(|variables| KustomizeOutput { documents, variables }).map_err(BuildFailure::from))
 }
 
-/// Returns the references that kustomize fetches. Fails if kustomize must not run, or if the controller refuses them.
-fn remote_bases(
-    artifact: &Artifact,
-    generated: &GeneratedFile,
-    features: Features,
-) -> Result<Vec<String>, BuildFailure> {
-    let remote = references::remote_references(artifact, generated)?;
-    match remote.first().filter(|_| features.no_remote_bases) {
+/// Returns what kustomize reads. Fails if kustomize must not run, or if the controller refuses to fetch it.
+fn inputs(artifact: &Artifact, generated: &GeneratedFile, features: Features) -> Result<Inputs, BuildFailure> {
+    let inputs = references::check(artifact, generated)?;
+    match inputs.repository().filter(|_| features.no_remote_bases) {
         Some(url) => {
             let url = redact_urls(url);
             Err(BuildFailure::proven(format!("{url} is a remote base, and the controller runs with --no-remote-bases")))
         }
-        None => Ok(remote),
+        None => Ok(inputs),
     }
 }
 
 /// Returns a hash of the files that a run reads, so that a change elsewhere in the tree does not repeat the run.
-fn run_key(artifact: &Artifact, generated: &GeneratedFile) -> String {
-    let digest = match references::input_paths(artifact, generated) {
-        Some(paths) => artifact.digest_below(&paths),
-        None => artifact.digest().to_owned(),
-    };
+fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &Inputs) -> String {
     let mut hash = Sha256::new();
-    for part in [&digest, &generated.directory, &generated.file, &generated.content.to_string()] {
+    let digest = inputs.digest(artifact);
+    let written = inputs.written.iter().flat_map(|(file, text)| [file, text]);
+    for part in [&digest, &generated.directory].into_iter().chain(written) {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
@@ -225,9 +218,15 @@ fn read_objects(
         built.extend(objects);
     }
     let mut seen = BTreeSet::new();
-    if let Some(twice) = built.iter().find(|object| !seen.insert(&object.id)) {
+    let version = |object: &BuiltObject| object.manifest.get("apiVersion").and_then(Value::as_str).map(str::to_owned);
+    if let Some(twice) = built.iter().find(|object| !seen.insert((object.id.clone(), version(object)))) {
         return Err(BuildFailure::proven(format!("{} is built twice", twice.shown_id())));
     }
+    // Two API versions are one object of the cluster, and the last one is applied last.
+    let mut later = BTreeSet::new();
+    built.reverse();
+    built.retain(|object| later.insert(object.id.clone()));
+    built.reverse();
     match built.iter().find(|object| decryption::is_rejected(object, spec.decrypts())) {
         Some(secret) => {
             Err(BuildFailure::proven(format!("{} is encrypted and spec.decryption is not set", secret.shown_id())))
@@ -291,6 +290,17 @@ mod tests {
     fn an_object_can_opt_out_of_substitution_by_exact_value() {
         assert_eq!(name_with_substitute("disabled"), "${name}");
         assert_eq!(name_with_substitute("Disabled"), "web");
+    }
+
+    #[test]
+    fn two_api_versions_of_one_object_are_no_error() {
+        let scaler = |version: &str| {
+            format!("apiVersion: autoscaling/{version}\nkind: HorizontalPodAutoscaler\nmetadata:\n  name: h\n")
+        };
+        let text = format!("{}---\n{}", scaler("v1"), scaler("v2"));
+        let built = builds(&json!({}), &text, &Lookup::Missing).unwrap();
+        let versions: Vec<_> = built.iter().map(|object| &object.manifest["apiVersion"]).collect();
+        assert_eq!(versions, ["autoscaling/v2"]);
     }
 
     #[test]

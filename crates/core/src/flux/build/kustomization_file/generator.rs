@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::kustomization_file;
-use super::kustomization_file::{items, texts};
+use super::{items, texts};
+use crate::flux::build::go_yaml::ReadError;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
@@ -15,9 +15,12 @@ pub enum GenerateError {
     /// `spec.path` is not a directory of the artifact.
     #[error("path {0:?} is not in the artifact")]
     PathMissing(String),
-    /// Path of a kustomization file that cannot be read, and the error.
+    /// Path of a kustomization file that the controller cannot read, and the error.
     #[error("{0}: {1}")]
     File(String, String),
+    /// Path of a kustomization file that only this tool cannot read, and the error.
+    #[error("{0} cannot be read here: {1}")]
+    Unreadable(String, String),
     /// A component that is a URL or an absolute path.
     #[error("component {0:?} must be local and relative")]
     Component(String),
@@ -40,12 +43,19 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
     if !artifact.has_directory(&directory) {
         return Err(GenerateError::PathMissing(directory));
     }
-    let (file, mut content) = match kustomization_file::find(artifact, &directory) {
-        Some((file, text)) => match kustomization_file::read(text) {
+    let (file, mut content) = match super::find(artifact, &directory) {
+        Some((file, text)) => match super::read_root(text) {
             Ok(content) => (file, content),
-            Err(error) => return Err(GenerateError::File(file, error)),
+            Err(ReadError::Invalid(error)) => return Err(GenerateError::File(file, error)),
+            Err(ReadError::Unsupported(error)) => return Err(GenerateError::Unreadable(file, error)),
         },
-        None => (path::join(&directory, kustomization_file::FILE_NAMES[0]), list_manifests(artifact, &directory)),
+        None => {
+            let file = path::join(&directory, super::FILE_NAMES[0]);
+            if artifact.has_directory(&file) {
+                return Err(GenerateError::File(file, "is a directory".to_owned()));
+            }
+            (file, list_manifests(artifact, &directory))
+        }
     };
     if list(&content, "resources").is_empty() && artifact.file(&file).is_some() {
         content.insert("buildMetadata".to_owned(), json!(["originAnnotations"]));
@@ -71,7 +81,7 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
 /// Returns the content of a new file: every manifest below a directory, and every directory that has its own file.
 fn list_manifests(artifact: &Artifact, directory: &str) -> Map<String, Value> {
     let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-    let below = artifact.directories().filter(|at| kustomization_file::find(artifact, at).is_some());
+    let below = artifact.directories().filter(|at| super::find(artifact, at).is_some());
     let mut resources: Vec<&str> = Vec::new();
     for at in below.filter_map(|at| at.strip_prefix(&prefix)) {
         if !is_below_any(at, &resources) {
@@ -112,7 +122,7 @@ fn merge_components(
 ) -> Result<(), GenerateError> {
     let ignore_missing = spec.get("ignoreMissingComponents").and_then(Value::as_bool).unwrap_or_default();
     for component in texts(spec, "components") {
-        if component.contains("://") || component.starts_with('/') || component.is_empty() {
+        if !is_local_relative_path(component) {
             return Err(GenerateError::Component(component.to_owned()));
         }
         let exists = path::resolve(directory, component)
@@ -122,6 +132,14 @@ fn merge_components(
         }
     }
     Ok(())
+}
+
+/// Returns true for a component that the controller accepts. It knows these forms of a URL only; kustomize knows more.
+fn is_local_relative_path(component: &str) -> bool {
+    const REMOTE: [&str; 8] = ["git::", "gh:", "ssh://", "https://", "http://", "git@", "github.com:", "github.com/"];
+    let lower = component.to_ascii_lowercase();
+    let is_remote = REMOTE.iter().any(|prefix| lower.len() > prefix.len() && lower.starts_with(prefix));
+    !is_remote && !lower.strip_prefix("file://").unwrap_or(&lower).starts_with('/')
 }
 
 fn text_or_json(item: &Value) -> Value {
@@ -263,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_component_must_be_local() {
-        for component in ["https://example.com/x", "/abs"] {
+        for component in ["https://example.com/x", "/abs", "GIT@host:x", "file:///x", "github.com/org/repo"] {
             let made = generate(&artifact(&[("a.yaml", "")]), &json!({"components": [component]}), false);
             assert_eq!(made, Err(GenerateError::Component(component.to_owned())));
         }

@@ -1,0 +1,195 @@
+//! Nodes of a YAML document: the events of a parser that has the same origin as Go's, without what the two read
+//! differently.
+
+use std::collections::HashMap;
+
+use libyaml_safer::{ErrorKind, EventData, MappingStyle, Parser, ScalarStyle, SequenceStyle};
+
+use super::ReadError;
+use crate::bounds::KUSTOMIZATION_DEPTH;
+
+/// Errors of the parser that are none in Go: `a:` before a bracket in a flow collection, and the escape `\'`.
+const ACCEPTED_BY_GO: [&str; 2] = ["found unexpected ':'", "found unknown escape character"];
+
+/// Index of a node in its document.
+pub(super) type NodeId = usize;
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Scalar {
+        value: String,
+        tag: Option<String>,
+        /// The scalar is plain, or has the tag `!`: its text decides on its type.
+        is_plain: bool,
+    },
+    Sequence(Vec<NodeId>),
+    /// Keys and values.
+    Mapping(Vec<(NodeId, NodeId)>),
+    Alias(NodeId),
+}
+
+/// A document; its root is the first node.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub(super) nodes: Vec<Node>,
+}
+
+/// Returns a text as UTF-8 without its byte order mark. It must contain no character that Go and this parser treat
+/// differently.
+pub(super) fn decode_text(text: &[u8]) -> Result<&str, ReadError> {
+    let text = std::str::from_utf8(text).map_err(|_| ReadError::unsupported("the text is not UTF-8"))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let is_odd = |c: char| {
+        c.is_control() && !matches!(c, '\t' | '\n' | '\r')
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
+        return Err(ReadError::unsupported(format!("the text has the character {}", odd.escape_unicode())));
+    }
+    match has_odd_tag(text) {
+        true => Err(ReadError::unsupported("a tag touches a comma or a bracket")),
+        false => Ok(text),
+    }
+}
+
+/// Returns true if a word that may be a tag contains a character that ends a tag for one parser and not for the other.
+fn has_odd_tag(text: &str) -> bool {
+    text.match_indices('!').any(|(at, _)| {
+        let may_begin = text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || ",[]{}:?-".contains(c));
+        let word = text[at..].split(char::is_whitespace).next().unwrap_or_default();
+        may_begin && word.contains([',', '[', ']', '{', '}'])
+    })
+}
+
+/// The documents of a text, one after the other.
+pub(super) struct Documents<'a> {
+    parser: Parser<&'a [u8]>,
+}
+
+impl<'a> Documents<'a> {
+    /// Starts to read a text that [`decode_text`] accepted.
+    pub(super) fn of(text: &'a str) -> Self {
+        let mut parser = Parser::new();
+        parser.set_input(text.as_bytes());
+        Self { parser }
+    }
+
+    /// Reads the next document; `None` at the end of the text. What follows the document is not read.
+    pub(super) fn next(&mut self) -> Result<Option<Document>, ReadError> {
+        let mut builder = Builder::default();
+        loop {
+            match self.event()? {
+                EventData::StreamStart { .. } => {}
+                EventData::StreamEnd => return Ok(None),
+                EventData::DocumentStart { version_directive, tag_directives, .. } => {
+                    if version_directive.is_some_and(|version| (version.major, version.minor) != (1, 1)) {
+                        return Err(ReadError::invalid("found incompatible YAML document"));
+                    }
+                    if !tag_directives.is_empty() {
+                        return Err(ReadError::unsupported("the text has a %TAG directive"));
+                    }
+                }
+                EventData::DocumentEnd { .. } => return Ok(Some(builder.document)),
+                event => builder.add(event)?,
+            }
+        }
+    }
+
+    fn event(&mut self) -> Result<EventData, ReadError> {
+        self.parser.parse().map(|event| event.data).map_err(|error| {
+            let line = error.problem_mark().map_or(0, |mark| mark.line + 1);
+            let message = format!("line {line}: {}", error.problem());
+            let is_certain = matches!(error.kind(), ErrorKind::Scanner | ErrorKind::Parser);
+            match is_certain && !ACCEPTED_BY_GO.contains(&error.problem()) {
+                true => ReadError::Invalid(message),
+                false => ReadError::Unsupported(message),
+            }
+        })
+    }
+}
+
+/// A collection that is not complete.
+struct Open {
+    id: NodeId,
+    is_flow: bool,
+    /// Key of a mapping whose value is not read.
+    key: Option<NodeId>,
+}
+
+/// Builds a document from events without recursion.
+#[derive(Default)]
+struct Builder {
+    document: Document,
+    anchors: HashMap<String, NodeId>,
+    open: Vec<Open>,
+}
+
+impl Builder {
+    fn add(&mut self, event: EventData) -> Result<(), ReadError> {
+        match event {
+            EventData::SequenceStart { anchor, style, .. } => {
+                let id = self.push(Node::Sequence(Vec::new()), anchor);
+                self.open(id, style == SequenceStyle::Flow)
+            }
+            EventData::MappingStart { anchor, style, .. } => {
+                let id = self.push(Node::Mapping(Vec::new()), anchor);
+                self.open(id, style == MappingStyle::Flow)
+            }
+            EventData::SequenceEnd | EventData::MappingEnd => {
+                if let Some(closed) = self.open.pop() {
+                    self.attach(closed.id);
+                }
+                Ok(())
+            }
+            EventData::Alias { anchor } => {
+                let unknown = || ReadError::invalid(format!("unknown anchor '{anchor}' referenced"));
+                let target = *self.anchors.get(&anchor).ok_or_else(unknown)?;
+                let id = self.push(Node::Alias(target), None);
+                self.attach(id);
+                Ok(())
+            }
+            EventData::Scalar { anchor, tag, value, plain_implicit, style, .. } => {
+                // Go ends the scalar there, and then misses a comma.
+                let in_flow = self.open.last().is_some_and(|open| open.is_flow);
+                if in_flow && style == ScalarStyle::Plain && value.contains('?') {
+                    return Err(ReadError::invalid("found ? in a plain scalar of a flow collection"));
+                }
+                let id = self.push(Node::Scalar { value, tag, is_plain: plain_implicit }, anchor);
+                self.attach(id);
+                Ok(())
+            }
+            EventData::StreamStart { .. }
+            | EventData::StreamEnd
+            | EventData::DocumentStart { .. }
+            | EventData::DocumentEnd { .. } => Ok(()),
+        }
+    }
+
+    fn push(&mut self, node: Node, anchor: Option<String>) -> NodeId {
+        let id = self.document.nodes.len();
+        self.document.nodes.push(node);
+        if let Some(anchor) = anchor {
+            self.anchors.insert(anchor, id);
+        }
+        id
+    }
+
+    fn open(&mut self, id: NodeId, is_flow: bool) -> Result<(), ReadError> {
+        KUSTOMIZATION_DEPTH.check(self.open.len() + 1).map_err(ReadError::exceeded)?;
+        self.open.push(Open { id, is_flow, key: None });
+        Ok(())
+    }
+
+    /// Adds a complete node to the collection that contains it.
+    fn attach(&mut self, child: NodeId) {
+        let Some(parent) = self.open.last_mut() else { return };
+        match &mut self.document.nodes[parent.id] {
+            Node::Sequence(items) => items.push(child),
+            Node::Mapping(entries) => match parent.key.take() {
+                Some(key) => entries.push((key, child)),
+                None => parent.key = Some(child),
+            },
+            Node::Scalar { .. } | Node::Alias(_) => {}
+        }
+    }
+}
