@@ -323,7 +323,7 @@ fn broken_answers_delete_nothing_else_and_are_reported_truthfully() {
     let codes: Vec<&str> = all.iter().flat_map(|(.., codes)| codes.clone()).collect();
     let count = |code: &str| codes.iter().filter(|known| **known == code).count();
     let counts = ["deleted", "gone", "terminating", "skipped", "failed", "unknown"].map(|code| (code, count(code)));
-    println!("{} runs, {mutations} changed answers, results {counts:?}", all.len());
+    xtask::say(format!("{} runs, {mutations} changed answers, results {counts:?}", all.len()));
     let problems: Vec<String> = all.into_iter().flat_map(|(problems, ..)| problems).collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(count("deleted") > 0 && count("skipped") > 0 && mutations > 0, "{counts:?}");

@@ -89,8 +89,7 @@ fn a_snapshot_is_written_to_regular_files_only_and_whole() {
     let [link, pipe] = ["link", "pipe"].map(|name| folder.path().join(name));
     symlink(&kept, &link).unwrap();
     fifo(&pipe);
-    for target in [&link, &pipe, &folder.path().to_path_buf(), Path::new("/dev/null"), &folder.path().join("none/file")]
-    {
+    for target in [&link, &pipe, folder.path(), Path::new("/dev/null"), &folder.path().join("none/file")] {
         snapshot_file::write(target, &snapshot).unwrap_err();
     }
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");

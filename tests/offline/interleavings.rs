@@ -111,10 +111,10 @@ fn nothing_is_deleted_that_changed_before_its_last_reading() {
         }
         found.extend(problems(&world, &result).into_iter().map(|problem| format!("seed {seed}: {problem}")));
         if number("INTERLEAVINGS_SEED").is_some() {
-            println!("{result:#?}");
+            xtask::say(format!("{result:#?}"));
         }
     }
-    println!("{runs} runs, {deletions} deletions, results {codes:#?}");
+    xtask::say(format!("{runs} runs, {deletions} deletions, results {codes:#?}"));
     found.truncate(20);
     assert!(found.is_empty(), "{}", found.join("\n"));
     if number("INTERLEAVINGS_SEED").is_none() {

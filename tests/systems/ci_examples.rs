@@ -180,7 +180,7 @@ fn check_posting(
     let expected = format!("{MARKER}{PLAN}\nCommit: c0ffee\n");
     let first = post(script, folder, PLAN, variables);
     assert!(first.status.success(), "{}", printed(&first));
-    assert_eq!(body(create), [expected.clone()], "no comment of this job exists: it creates one");
+    assert_eq!(body(create), std::slice::from_ref(&expected), "no comment of this job exists: it creates one");
     let second = post(script, folder, PLAN, variables);
     assert!(second.status.success(), "{}", printed(&second));
     assert_eq!((body(create).len(), body(update)), (1, vec![expected]), "it updates its own comment");

@@ -146,17 +146,17 @@ async fn no_tree_succeeds_reads_or_connects_where_the_controller_refuses_it() {
     assert_snapshot!(tables[0]);
     let count = |word: &str| verdicts.iter().filter(|verdict| verdict_in_words(verdict) == word).count();
     let checked = |check: Check| checks.iter().filter(|other| **other == check).count();
-    println!(
+    xtask::say(format!(
         "{} trees; the controller builds {}, refuses {}, contacts {}",
         cases.len(),
         count("builds"),
         count("refuses"),
         count("contacts")
-    );
+    ));
     let of = [Check::Runs, Check::Refused, Check::Fetches, Check::Unsafe, Check::Unreadable];
-    println!("{}", of.map(|check| format!("{check:?} {}", checked(check))).join(", "));
+    xtask::say(of.map(|check| format!("{check:?} {}", checked(check))).join(", "));
     let ours = |word: &str| tables[0].lines().filter(|line| line.ends_with(word)).count();
-    println!("builds {}, blocked {}, gaps {}", ours("builds"), ours("blocked"), ours("gap"));
+    xtask::say(format!("builds {}, blocked {}, gaps {}", ours("builds"), ours("blocked"), ours("gap")));
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn a_remote_base_is_fetched_only_with_its_flag() {
     let base = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: from-the-base, namespace: default}\n";
     server.write("repo/base/kustomization.yaml", "resources: [a.yaml]\n");
     server.write("repo/base/a.yaml", base);
-    let in_repo = |words: &[&str]| xtask::git::run(&server.path().join("repo"), words).unwrap();
+    let in_repo = |words: &[&str]| xtask::git::run(server.path().join("repo"), words).unwrap();
     in_repo(&["init", "-q", "-b", "main"]);
     in_repo(&["add", "-A"]);
     in_repo(&["commit", "-q", "-m", "one"]);
