@@ -35,6 +35,11 @@ pub fn check_depth(text: &str) -> Result<(), Exceeded> {
     if YAML_DEPTH.check(openings).is_ok() {
         return Ok(());
     }
+    // The parser panics at these tags, and at a block scalar without a line end.
+    if has_tag_beside_comma(text) {
+        return Err(Exceeded(YAML_DEPTH));
+    }
+    let text = format!("{text}\n");
     let mut parser = Parser::new();
     parser.set_input(text.as_bytes());
     let mut depth = 0;
@@ -50,6 +55,15 @@ pub fn check_depth(text: &str) -> Result<(), Exceeded> {
         }
     }
     Ok(())
+}
+
+/// Returns true if a word that may be a tag contains a comma or a bracket. Parsers end such a tag at different characters.
+pub(crate) fn has_tag_beside_comma(text: &str) -> bool {
+    text.match_indices('!').any(|(at, _)| {
+        let may_begin = text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || ",[]{}:?-".contains(c));
+        let word = text[at..].split(char::is_whitespace).next().unwrap_or_default();
+        may_begin && word.contains([',', '[', ']', '{', '}'])
+    })
 }
 
 /// Reads the documents of a text.

@@ -143,20 +143,22 @@ async fn no_tree_succeeds_reads_or_connects_where_the_controller_refuses_it() {
         tables.push(table);
     }
     assert_eq!(tables[0], tables[1], "the sandbox changes no result");
-    assert_snapshot!(tables[0]);
-    let count = |word: &str| verdicts.iter().filter(|verdict| verdict_in_words(verdict) == word).count();
-    let checked = |check: Check| checks.iter().filter(|other| **other == check).count();
-    xtask::say(format!(
-        "{} trees; the controller builds {}, refuses {}, contacts {}",
-        cases.len(),
-        count("builds"),
-        count("refuses"),
-        count("contacts")
-    ));
-    let of = [Check::Runs, Check::Refused, Check::Fetches, Check::Unsafe, Check::Unreadable];
-    xtask::say(of.map(|check| format!("{check:?} {}", checked(check))).join(", "));
+    let judged = |word: &str| verdicts.iter().filter(|verdict| verdict_in_words(verdict) == word).count();
     let ours = |word: &str| tables[0].lines().filter(|line| line.ends_with(word)).count();
-    xtask::say(format!("builds {}, blocked {}, gaps {}", ours("builds"), ours("blocked"), ours("gap")));
+    let checked = [Check::Runs, Check::Refused, Check::Fetches, Check::Unsafe, Check::Unreadable]
+        .map(|check| format!("{check:?} {}", checks.iter().filter(|other| **other == check).count()));
+    let counts = [
+        format!("{} trees", cases.len()),
+        format!(
+            "the controller: builds {}, refuses {}, contacts {}",
+            judged("builds"),
+            judged("refuses"),
+            judged("contacts")
+        ),
+        format!("before kustomize: {}", checked.join(", ")),
+        format!("here: builds {}, blocked {}, gap {}", ours("builds"), ours("blocked"), ours("gap")),
+    ];
+    assert_snapshot!(format!("{}\n{}", counts.join("\n"), tables[0]));
 }
 
 #[test]

@@ -270,7 +270,8 @@ fn generated_texts_are_read_as_go_reads_them() {
         let value = verdict.value;
         found.extend(contradiction(&nested(text), value).map(|found| format!("nested file {text:?}\n{found}")));
     }
-    xtask::say(format!("{} texts: {} values, {} invalid, {} unknown", texts.len(), counts[0], counts[1], counts[2]));
+    let [values, invalid, unknown] = counts;
+    xtask::say(format!("{} texts: {values} values, {invalid} invalid, {unknown} unknown", texts.len()));
     assert!(found.is_empty(), "{} contradictions, such as\n{}", found.len(), found[..found.len().min(12)].join("\n\n"));
     assert!(counts[2] * 4 < texts.len(), "most texts are known: {counts:?}");
 }

@@ -92,6 +92,10 @@ mod tests {
             ("<<: [{k: 1}, {k: 2, l: 3}]\nm: 4\n", json!({"k": 1, "l": 3, "m": 4})),
             ("a: !!str 5\nb: !!binary aGk=\nc: !x 1\n", json!({"a": "5", "b": "hi", "c": "1"})),
             ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", json!({"a": "x\ny\n", "b": "x y"})),
+            ("a: |\n  x", json!({"a": "x"})),
+            ("a: |+\n  x\n\n  y", json!({"a": "x\n\ny"})),
+            ("a: >\n  x\n  y", json!({"a": "x y"})),
+            ("a: |", json!({"a": ""})),
         ];
         for (text, expected) in rows {
             assert_eq!(read(text.as_bytes()).unwrap().to_json().unwrap(), expected, "{text:?}");

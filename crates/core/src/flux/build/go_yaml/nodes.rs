@@ -2,11 +2,13 @@
 //! differently.
 
 use std::collections::HashMap;
+use std::io::{Chain, Read};
 
-use libyaml_safer::{ErrorKind, EventData, MappingStyle, Parser, ScalarStyle, SequenceStyle};
+use libyaml_safer::{ErrorKind, Event, EventData, MappingStyle, Parser, ScalarStyle, SequenceStyle};
 
 use super::ReadError;
 use crate::bounds::KUSTOMIZATION_DEPTH;
+use crate::yaml::has_tag_beside_comma;
 
 /// Errors of the parser that are none in Go: `a:` before a bracket in a flow collection, and the escape `\'`.
 const ACCEPTED_BY_GO: [&str; 2] = ["found unexpected ':'", "found unknown escape character"];
@@ -46,39 +48,35 @@ pub(super) fn decode_text(text: &[u8]) -> Result<&str, ReadError> {
     if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
         return Err(ReadError::unsupported(format!("the text has the character {}", odd.escape_unicode())));
     }
-    match has_odd_tag(text) {
+    match has_tag_beside_comma(text) {
         true => Err(ReadError::unsupported("a tag touches a comma or a bracket")),
         false => Ok(text),
     }
 }
 
-/// Returns true if a word that may be a tag contains a character that ends a tag for one parser and not for the other.
-fn has_odd_tag(text: &str) -> bool {
-    text.match_indices('!').any(|(at, _)| {
-        let may_begin = text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || ",[]{}:?-".contains(c));
-        let word = text[at..].split(char::is_whitespace).next().unwrap_or_default();
-        may_begin && word.contains([',', '[', ']', '{', '}'])
-    })
-}
-
 /// The documents of a text, one after the other.
 pub(super) struct Documents<'a> {
-    parser: Parser<&'a [u8]>,
+    parser: Parser<Chain<&'a [u8], &'static [u8]>>,
+    text: &'a str,
 }
 
 impl<'a> Documents<'a> {
     /// Starts to read a text that [`decode_text`] accepted.
     pub(super) fn of(text: &'a str) -> Self {
+        // The parser panics at a block scalar without a line end.
+        let end: &[u8] = if text.ends_with(['\n', '\r']) { b"" } else { b"\n" };
         let mut parser = Parser::new();
-        parser.set_input(text.as_bytes());
-        Self { parser }
+        parser.set_input(text.as_bytes().chain(end));
+        Self { parser, text }
     }
 
     /// Reads the next document; `None` at the end of the text. What follows the document is not read.
     pub(super) fn next(&mut self) -> Result<Option<Document>, ReadError> {
         let mut builder = Builder::default();
         loop {
-            match self.event()? {
+            let event = self.event()?;
+            let ends_at = event.end_mark.index;
+            match event.data {
                 EventData::StreamStart { .. } => {}
                 EventData::StreamEnd => return Ok(None),
                 EventData::DocumentStart { version_directive, tag_directives, .. } => {
@@ -90,13 +88,32 @@ impl<'a> Documents<'a> {
                     }
                 }
                 EventData::DocumentEnd { .. } => return Ok(Some(builder.document)),
+                EventData::Scalar { anchor, tag, value, plain_implicit, quoted_implicit, style } => {
+                    let value = self.without_added_break(value, style, ends_at)?;
+                    builder.add(EventData::Scalar { anchor, tag, value, plain_implicit, quoted_implicit, style })?;
+                }
                 event => builder.add(event)?,
             }
         }
     }
 
-    fn event(&mut self) -> Result<EventData, ReadError> {
-        self.parser.parse().map(|event| event.data).map_err(|error| {
+    /// Removes the line end that was added to the text from a block scalar at its end.
+    fn without_added_break(&self, mut value: String, style: ScalarStyle, ends_at: u64) -> Result<String, ReadError> {
+        let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        if !is_block || ends_at <= self.text.len() as u64 {
+            return Ok(value);
+        }
+        if self.text.lines().next_back().is_none_or(|line| line.trim().is_empty()) {
+            return Err(ReadError::unsupported("the text ends with an empty line of a block scalar"));
+        }
+        if value.ends_with('\n') {
+            value.pop();
+        }
+        Ok(value)
+    }
+
+    fn event(&mut self) -> Result<Event, ReadError> {
+        self.parser.parse().map_err(|error| {
             let line = error.problem_mark().map_or(0, |mark| mark.line + 1);
             let message = format!("line {line}: {}", error.problem());
             let is_certain = matches!(error.kind(), ErrorKind::Scanner | ErrorKind::Parser);

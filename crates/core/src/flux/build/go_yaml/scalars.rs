@@ -1,9 +1,14 @@
 //! Types of scalars in go-yaml v2, which follows YAML 1.1 in part.
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::{GoValue, ReadError};
+
+/// Go ignores bits that are left over at the end.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
 const PREFIX: &str = "tag:yaml.org,2002:";
 
@@ -32,8 +37,7 @@ pub(super) fn resolve(value: &str, tag: Option<&str>, is_plain: bool) -> Result<
 
 fn binary(value: &str) -> Result<GoValue, ReadError> {
     let data: String = value.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    let decoded =
-        STANDARD.decode(data).map_err(|_| ReadError::invalid("!!binary value contains invalid base64 data"))?;
+    let decoded = BASE64.decode(data).map_err(|_| ReadError::invalid("!!binary value contains invalid base64 data"))?;
     let text = String::from_utf8(decoded).map_err(|_| ReadError::unsupported("a !!binary value is not UTF-8"))?;
     Ok(GoValue::Text(text))
 }
