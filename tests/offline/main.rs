@@ -6,6 +6,7 @@ mod command_line;
 mod comments;
 mod connection;
 mod documents;
+mod file_limits;
 mod garbage_collection;
 mod interleavings;
 mod inventory;

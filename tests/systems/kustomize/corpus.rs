@@ -77,7 +77,7 @@ fn case(group: &str, text: &str) -> Case {
     }
     let mut tree = Tree::default();
     for (path, file) in files {
-        tree.insert(&path, file);
+        tree.insert(&path, file).expect("a path of its own");
     }
     let artifact = Artifact::pack(&tree, &SourceOptions::default());
     Case { name: format!("{group}: {name}"), artifact, spec }
