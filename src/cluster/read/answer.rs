@@ -127,6 +127,11 @@ pub(crate) fn check_object(
     if object.name != *id.name || object.namespace != *id.namespace {
         return Err(format!("it is {:?} in namespace {:?}, not {id}", object.name, object.namespace));
     }
+    Ok(())
+}
+
+/// Checks that an object was stored: one that a dry-run would create has no resourceVersion.
+pub(crate) fn check_stored(object: &RawMetadata<'_>, id: &ObjectId) -> Result<(), String> {
     if object.uid.is_empty() || object.resource_version.is_empty() {
         return Err(format!("{id} has no uid or no resourceVersion"));
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::answer::{PageEnd, Pages, check_item, check_item_type, check_list, check_object};
+use super::answer::{PageEnd, Pages, check_item, check_item_type, check_list, check_object, check_stored};
 use super::metadata::{Interner, RawMetadata, trim};
 use super::protobuf::PartialList;
 use crate::cluster::{Cluster, Failure, FailureKind, Response};
@@ -185,7 +185,14 @@ fn read_full(
 pub(crate) fn full_object(json: &str, kind: &ResourceType, id: &ObjectId) -> Result<Resource, String> {
     let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     check_object(&partial.kind, &partial.api_version, &partial.metadata, kind, id, false)?;
+    check_stored(&partial.metadata, id)?;
     with_content(json, &partial, kind, &mut Interner::default())
+}
+
+/// Checks the answer to a dry-run. Fails if it is another object than `id`.
+pub(crate) fn check_dry_run(json: &str, kind: &ResourceType, id: &ObjectId) -> Result<(), String> {
+    let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    check_object(&partial.kind, &partial.api_version, &partial.metadata, kind, id, false)
 }
 
 /// Reads one object with its content from a watch of its type.
@@ -199,6 +206,7 @@ pub(crate) fn watched_object(json: &str, kind: &ResourceType) -> Result<Resource
 pub(crate) fn object_metadata(json: &str, kind: &ResourceType, id: &ObjectId) -> Result<ObjectMetadata, String> {
     let partial: Partial<'_> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     check_object(&partial.kind, &partial.api_version, &partial.metadata, kind, id, true)?;
+    check_stored(&partial.metadata, id)?;
     Ok(trim(&partial.metadata, kind, &mut Interner::default()))
 }
 

@@ -4,7 +4,7 @@ use http::{Request, header};
 use serde_json::Value;
 
 use crate::cluster::read::fetch::object_path;
-use crate::cluster::read::list::full_object;
+use crate::cluster::read::list::check_dry_run;
 use crate::cluster::{Cluster, Failure};
 use gitops_core::flux::kustomize_controller::NAME;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
@@ -20,7 +20,7 @@ impl Cluster {
             .map_err(Failure::of_request)?;
         let response = self.send(request).await?;
         let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
-        full_object(text, kind, id).map_err(Failure::unreadable)?;
+        check_dry_run(text, kind, id).map_err(Failure::unreadable)?;
         serde_json::from_slice(&response.body).map_err(Failure::unreadable)
     }
 }
