@@ -177,14 +177,10 @@ fn this_tool_prunes_in_kubectls_place_and_kubectl_finds_nothing_left() {
     assert!(set.apply(&[]).status.success());
     set.write(&cm("done", "a"));
     let verb = ["prune", "applyset", "--applyset", "my-set", "-n", "done", "-f", &set.file(), "--yes"];
-    let refused = gitops(&cluster(), &verb);
+    let refused = gitops(&cluster(), &[&verb[..], &["--max-delete=1"]].concat());
     assert_eq!(refused.code, 6, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("this deletes 66 % of secret/my-set -n done: 2 of 3 objects"),
-        "{}",
-        refused.stderr
-    );
-    let run = gitops(&cluster(), &[&verb[..], &["--max-percent=67"]].concat());
+    assert!(refused.stderr.contains("this deletes 2 objects, more than 1"), "{}", refused.stderr);
+    let run = gitops(&cluster(), &verb);
     assert_eq!((run.code, run.stderr.contains("2 of 2 objects deleted")), (0, true), "{run:?}");
     let theirs = set.apply(&[]);
     assert!(!String::from_utf8_lossy(&theirs.stdout).contains("pruned"), "{theirs:?}");

@@ -140,8 +140,7 @@ fn a_directory_that_is_not_there_is_an_error() {
     assert_snapshot!(recording.run(&bin("kustomize"), &["--repo", "/nowhere/at/all"]), @"
     exit code 1
     --- stderr
-    error: git rev-parse in /nowhere/at/all: cannot change to '/nowhere/at/all': No such file or directory
-    hint: --repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory
+    error: cannot read /nowhere/at/all: No such file or directory (os error 2)
     ");
 }
 
@@ -152,7 +151,7 @@ fn an_empty_directory_is_no_checkout_and_as_a_source_has_no_path() {
     assert_snapshot!(run.with("TREE", tree.path().display()), @"
     exit code 1
     --- stderr
-    error: git rev-parse in TREE: not a git repository (or any of the parent directories): .git
+    error: TREE is not in a git checkout
     hint: --repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory
     ");
     let (outcome, reason, going) = recording.plan(tree.path());
@@ -373,10 +372,14 @@ fn a_file_of_fifty_megabytes_is_carried_and_a_larger_one_is_named() {
     std::fs::File::create(tree.path().join("huge.bin")).unwrap().set_len(65 << 20).unwrap();
     let huge = Recording::new().source(tree.path(), &[]);
     assert_snapshot!(huge.with("TREE", tree.path().display()), @"
-    exit code 1
+    exit code 5
+    --- stdout
+    ACTION   NAMESPACE     KIND        NAME                             OWNER                            REASON
+    delete   flux-system   ConfigMap   b                                flux-system/kustomization/apps   not-in-build
+    gap                                GitRepository/flux-system/repo                                    huge.bin: it cannot be read: it has 68157440 bytes, and the limit for one file is 64 MiB
     --- stderr
-    error: TREE/huge.bin is too large: 68157440 bytes
-    hint: no manifest is that large; is this the right directory?
+    1 to delete; the plan is incomplete
+    warning: GitRepository/flux-system/repo could not be read: huge.bin: it cannot be read: it has 68157440 bytes, and the limit for one file is 64 MiB
     ");
 }
 
