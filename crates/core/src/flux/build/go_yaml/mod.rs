@@ -96,6 +96,7 @@ mod tests {
             ("a: |+\n  x\n\n  y", json!({"a": "x\n\ny"})),
             ("a: >\n  x\n  y", json!({"a": "x y"})),
             ("a: |", json!({"a": ""})),
+            ("a: [.5_1, .5_, ._5]", json!({"a": [0.51, ".5_", "._5"]})),
         ];
         for (text, expected) in rows {
             assert_eq!(read(text.as_bytes()).unwrap().to_json().unwrap(), expected, "{text:?}");
@@ -125,8 +126,15 @@ mod tests {
             );
         }
         let deep = format!("{}1", "a: {".repeat(1500));
-        let unsupported: [&[u8]; 6] =
-            [b"a: \0", b"\xff\xfea\0", b"1: a\n\"1\": b\n", b"a: !!timestamp x", b"a: [!x,y]", deep.as_bytes()];
+        let unsupported: [&[u8]; 7] = [
+            b"{}\"a\": [b], c",
+            b"a: \0",
+            b"\xff\xfea\0",
+            b"1: a\n\"1\": b\n",
+            b"a: !!timestamp x",
+            b"a: [!x,y]",
+            deep.as_bytes(),
+        ];
         for text in unsupported {
             assert!(matches!(read(text), Err(ReadError::Unsupported(_))), "{text:?}: {:?}", read(text));
         }

@@ -54,6 +54,14 @@ pub(super) fn decode_text(text: &[u8]) -> Result<&str, ReadError> {
     }
 }
 
+/// Returns true if text stands behind a bracket: Go may end the document there, and does not read on.
+fn has_text_after_flow(text: &str) -> bool {
+    text.match_indices([']', '}']).any(|(at, _)| {
+        let rest = text[at + 1..].trim_start_matches([' ', '\t']);
+        rest.starts_with(|c: char| !",]}#\r\n".contains(c))
+    })
+}
+
 /// The documents of a text, one after the other.
 pub(super) struct Documents<'a> {
     parser: Parser<Chain<&'a [u8], &'static [u8]>>,
@@ -117,7 +125,8 @@ impl<'a> Documents<'a> {
             let line = error.problem_mark().map_or(0, |mark| mark.line + 1);
             let message = format!("line {line}: {}", error.problem());
             let is_certain = matches!(error.kind(), ErrorKind::Scanner | ErrorKind::Parser);
-            match is_certain && !ACCEPTED_BY_GO.contains(&error.problem()) {
+            let is_odd = ACCEPTED_BY_GO.contains(&error.problem()) || has_text_after_flow(self.text);
+            match is_certain && !is_odd {
                 true => ReadError::Invalid(message),
                 false => ReadError::Unsupported(message),
             }

@@ -56,7 +56,7 @@ fn resolve_plain(value: &str) -> GoValue {
         _ => None,
     };
     let number = || match value.as_bytes().first() {
-        Some(b'.') => float(value),
+        Some(b'.') if has_digits_around_underscores(value) => float(&value.replace('_', "")),
         Some(b'0'..=b'9' | b'+' | b'-') => {
             let digits = value.replace('_', "");
             integer(&digits).or_else(|| float(&digits))
@@ -92,6 +92,12 @@ fn integer(text: &str) -> Option<GoValue> {
         None if text.starts_with(['-', '+']) => None,
         None => Some(GoValue::Uint(magnitude)),
     }
+}
+
+fn has_digits_around_underscores(text: &str) -> bool {
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let bytes = text.as_bytes();
+    text.match_indices('_').all(|(at, _)| at > 0 && is_digit(bytes.get(at - 1)) && is_digit(bytes.get(at + 1)))
 }
 
 /// Reads a decimal number. One that is too large is text.
