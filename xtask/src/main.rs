@@ -22,7 +22,7 @@ usage: cargo xtask TASK
   oracle [--dir D] [NAME…]                   compare plans with kustomize-controller, in all scenarios or in those named
   oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
   oracle … --races N                         repeat scenarios with races N times, to see both results
-  mutants [FILE…]                            look for rules of deletions that no test checks
+  mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
   record                                     run the story of the demo on a real cluster, and record it again";
 

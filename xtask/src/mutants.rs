@@ -24,8 +24,13 @@ const FILES: [&str; 9] = [
 /// Seconds that the tests of one mutant may take.
 const TEST_SECONDS: &str = "120";
 
-/// `cargo xtask mutants [FILE…]`: tries the mutants of these files, or of all.
-pub fn command(files: &[&str]) -> Result<()> {
+/// `cargo xtask mutants [--shard K/N] [FILE…]`: tries the mutants of these files, or of all; with a shard, every Nth of
+/// them, which bounds the time.
+pub fn command(arguments: &[&str]) -> Result<()> {
+    let (shard, files) = match arguments {
+        ["--shard", shard, files @ ..] => (Some(*shard), files),
+        files => (None, files),
+    };
     let tool = target_dir().join("tools/bin/cargo-mutants");
     if !tool.is_file() {
         say("installing cargo-mutants");
@@ -41,6 +46,9 @@ pub fn command(files: &[&str]) -> Result<()> {
     mutants.args(["--timeout", TEST_SECONDS, "--output"]).arg(target_dir().join("mutants"));
     for file in if files.is_empty() { &FILES[..] } else { files } {
         mutants.args(["--file", file]);
+    }
+    if let Some(shard) = shard {
+        mutants.args(["--shard", shard]);
     }
     let status = mutants.args(["--", "--lib"]).status().context("cannot run cargo-mutants")?;
     if !status.success() {
