@@ -117,6 +117,7 @@ mod tests {
             "a: [b?c]",
             "%YAML 1.2\n---\na: b",
             "<<: 1",
+            r#"a: "b\/c""#,
         ];
         for text in invalid {
             assert!(

@@ -83,7 +83,7 @@ impl<'a> Documents<'a> {
         let mut builder = Builder::default();
         loop {
             let event = self.event()?;
-            let ends_at = event.end_mark.index;
+            let (begins_at, ends_at) = (event.start_mark.index, event.end_mark.index);
             match event.data {
                 EventData::StreamStart { .. } => {}
                 EventData::StreamEnd => return Ok(None),
@@ -97,12 +97,29 @@ impl<'a> Documents<'a> {
                 }
                 EventData::DocumentEnd { .. } => return Ok(Some(builder.document)),
                 EventData::Scalar { anchor, tag, value, plain_implicit, quoted_implicit, style } => {
+                    if style == ScalarStyle::DoubleQuoted {
+                        self.check_escapes(begins_at, ends_at)?;
+                    }
                     let value = self.without_added_break(value, style, ends_at)?;
                     builder.add(EventData::Scalar { anchor, tag, value, plain_implicit, quoted_implicit, style })?;
                 }
                 event => builder.add(event)?,
             }
         }
+    }
+
+    /// Fails for the escape `\/`, which Go does not know, in a quoted scalar.
+    fn check_escapes(&self, begins_at: u64, ends_at: u64) -> Result<(), ReadError> {
+        let range = usize::try_from(begins_at).ok().zip(usize::try_from(ends_at).ok());
+        let text = range.and_then(|(from, to)| self.text.get(from..to));
+        let Some(text) = text else { return Err(ReadError::unsupported("the escapes of a text are not known")) };
+        let mut escapes = text.chars();
+        while let Some(c) = escapes.next() {
+            if c == '\\' && escapes.next() == Some('/') {
+                return Err(ReadError::invalid("found unknown escape character"));
+            }
+        }
+        Ok(())
     }
 
     /// Removes the line end that was added to the text from a block scalar at its end.
