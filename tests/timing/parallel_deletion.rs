@@ -103,6 +103,7 @@ fn one_after_another_unless_told_otherwise() {
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(names(&run), in_order());
     assert_eq!((api.peak_of("DELETE *"), api.peak_of("GET /api/v1/namespaces/*")), (1, 1));
+    assert_eq!(api.requests_to("GET /api").len(), 3, "the plan and each of the two waves read the cluster");
 }
 
 #[test]

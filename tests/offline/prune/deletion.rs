@@ -312,3 +312,37 @@ async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
         assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
     }
 }
+
+/// The evaluation of a whole wave is not used after one of its deletions failed.
+#[tokio::test]
+async fn a_failed_deletion_keeps_an_object_of_the_same_wave_that_would_delete_it_too() {
+    let api = cluster();
+    let config_map = |name: &str, references: Value| {
+        let metadata = json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1",
+            "ownerReferences": references});
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    };
+    let reference = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "a"}]);
+    let objects = [config_map("a", json!([])), config_map("b", reference)];
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", objects.to_vec())]);
+    api.on("GET /api/v1/namespaces/shop/configmaps", [Answer::list("v1", "ConfigMap", objects.to_vec())]);
+    for (name, object) in ["a", "b"].iter().zip(objects) {
+        let path = format!("/api/v1/namespaces/shop/configmaps/{name}");
+        api.on(&format!("GET {path}"), [Answer::json(object)]);
+        api.on(&format!("DELETE {path}"), [Answer::status(403, "Forbidden", "a webhook denied the request")]);
+    }
+    let folder = Folder::new("deleting");
+    let cluster = connect(&api, &folder, &[]).await;
+    let snapshot = cluster.snapshot(chrono::Utc::now()).await.unwrap();
+    let mut plan = Plan::new(ClusterIdentity::default());
+    let config_maps = snapshot.objects.iter().filter(|object| &*object.id.kind == "ConfigMap");
+    let row = |object| Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked);
+    plan.add_changes(config_maps.map(row));
+    let reevaluate = |_: &Index<'_>, changes: &[&Change]| vec![None; changes.len()];
+    let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
+    let result = cluster.execute(&plan, &reevaluate, &execution, &mut ()).await;
+    let steps: Vec<String> = result.steps.iter().map(|row| format!("{:?}", row.step)).collect();
+    assert!(steps[0].contains("a webhook denied the request"), "{steps:?}");
+    assert!(steps[1].contains("configmap/b -n shop, which was not deleted before"), "{steps:?}");
+    assert_eq!(api.requests_to("DELETE *").len(), 1);
+}

@@ -163,3 +163,98 @@ pub(crate) fn no_longer_claimed(index: &Index<'_>, id: &ObjectId) -> Reason {
         None => Reason::new(ReasonCode::Unclaimed, "no owner claims it any more"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::gap::GapKind;
+    use crate::kubernetes::snapshot::ClusterIdentity;
+    use crate::plan::{Action, Actor};
+    use crate::testing::{Build, object, resource_type, snapshot};
+
+    /// A definition with a resource, and a ConfigMap with a dependent that is a root of its own.
+    fn cluster() -> Snapshot {
+        let parent = object("", "ConfigMap", "n", "parent");
+        let mut dependent = object("", "Secret", "n", "dependent").referring_to(&parent.uid);
+        dependent.owner_references[0].group = "".into();
+        let definition = object("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com");
+        let mut read = snapshot(vec![parent, dependent, definition], vec![]);
+        read.types = vec![
+            resource_type("", "ConfigMap", "configmaps", true),
+            resource_type("", "Secret", "secrets", true),
+            resource_type("example.com", "Widget", "widgets", true),
+        ];
+        read
+    }
+
+    fn plan(read: &Snapshot) -> Plan {
+        let mut plan = Plan::new(ClusterIdentity::default());
+        let row = |object| Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked);
+        plan.add_changes(read.objects.iter().map(row));
+        plan
+    }
+
+    /// Returns the reason to keep the root of this name on a newer reading, after `before` happened. `keeps` is the object
+    /// that its own rules keep.
+    fn reason(newer: &Snapshot, name: &str, keeps: &str, before: &[(&str, DeletionResult)]) -> String {
+        let planned = plan(&cluster());
+        let evaluate = |_: &Index<'_>, changes: &[&Change]| -> Vec<Option<Reason>> {
+            let own = |change: &&Change| (&*change.object.id.name == keeps).then(|| ReasonCode::Protected.into());
+            changes.iter().map(own).collect()
+        };
+        let mut judge = Reevaluation::new(&planned, &evaluate);
+        let root = |name: &str| planned.roots().find(|change| &*change.object.id.name == name).unwrap();
+        for (name, result) in before {
+            judge.end(root(name), result);
+        }
+        judge.reasons_to_keep(newer, &[root(name)]).remove(0).map(|reason| reason.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_unchanged_object_is_deleted_and_its_own_reason_keeps_it() {
+        assert_eq!(reason(&cluster(), "parent", "", &[]), "");
+        assert_eq!(reason(&cluster(), "parent", "parent", &[]), "protected");
+    }
+
+    #[test]
+    fn another_object_of_the_name_and_a_new_gap_keep_it() {
+        let mut newer = cluster();
+        newer.objects.iter_mut().for_each(|object| object.uid = format!("{}-new", object.uid).into());
+        assert!(reason(&newer, "parent", "", &[]).starts_with("replaced"));
+        let mut newer = cluster();
+        let message = "forbidden".to_owned();
+        newer.gaps = vec![Gap { kind: GapKind::Forbidden, subject: "nodes".to_owned(), namespace: None, message }];
+        assert_eq!(reason(&newer, "parent", "", &[]), "not-read: nodes: forbidden");
+    }
+
+    #[test]
+    fn a_cascade_with_an_object_that_stays_keeps_the_root() {
+        let stays = "cascade: it would also delete secret/dependent -n n, which";
+        assert_eq!(reason(&cluster(), "parent", "dependent", &[]), format!("{stays} stays: protected"));
+        for kept in
+            [DeletionResult::Failed(String::new()), DeletionResult::Unknown(String::new()), DeletionResult::NotTried]
+        {
+            assert_eq!(
+                reason(&cluster(), "parent", "", &[("dependent", kept)]),
+                format!("{stays} was not deleted before")
+            );
+        }
+        assert_eq!(reason(&cluster(), "parent", "", &[("dependent", DeletionResult::Terminating(vec![]))]), "");
+        let mut newer = cluster();
+        let new = newer.objects.iter_mut().find(|object| &*object.id.name == "dependent").unwrap();
+        new.uid = "new".into();
+        assert_eq!(reason(&newer, "parent", "", &[]), format!("{stays} the plan does not delete"));
+        let mut newer = cluster();
+        let listed = newer.objects.iter_mut().find(|object| &*object.id.name == "dependent").unwrap();
+        *listed = listed.clone().annotation("helm.sh/resource-policy", "keep");
+        assert_eq!(reason(&newer, "parent", "", &[]), format!("{stays} helm.sh/resource-policy=keep protects"));
+    }
+
+    #[test]
+    fn a_definition_is_kept_unless_its_resources_can_be_listed() {
+        assert_eq!(reason(&cluster(), "widgets.example.com", "", &[]), "");
+        let mut newer = cluster();
+        newer.types.retain(|kind| &*kind.kind != "Widget");
+        assert!(reason(&newer, "widgets.example.com", "", &[]).starts_with("cascade: no version"));
+    }
+}
