@@ -144,6 +144,7 @@ fn one_failure_among_many_is_reported_and_stops_nothing() {
     let api = cluster();
     let refused = || Answer::status(403, "Forbidden", "a policy says no").after(DELAY);
     api.on(&format!("DELETE {}", path("secrets", 8)), [accepted(), refused()]);
+    api.on(&format!("GET {}", path("secrets", 8)), [Answer::json(leaked("secrets", 8))]);
     let mut held = leaked("secrets", 6);
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     held["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -165,6 +166,7 @@ fn one_failure_among_many_is_reported_and_stops_nothing() {
     assert_eq!(told, expected);
     assert_snapshot!(run.stderr, @"
     20 to delete
+    waiting for secret/x6 -n shop, held by example.com/hold
     17 of 20 objects deleted
     ");
 }
@@ -235,6 +237,7 @@ fn an_interrupt_begins_nothing_more() {
     let api = cluster();
     for number in 0..EACH {
         api.on(&format!("DELETE {}", path("secrets", number)), [accepted(), Answer::hang()]);
+        api.on(&format!("GET {}", path("secrets", number)), [Answer::json(leaked("secrets", number))]);
     }
     let folder = Folder::new("parallel");
     let child = Command::new(binary())

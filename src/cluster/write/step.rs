@@ -63,9 +63,8 @@ impl Run<'_, '_> {
                 Err(failure) => failure,
             };
             match self.settle(&kind, &fresh, &failure).await {
-                Settled::Gone if failure.kind == FailureKind::NotFound && failed.is_none() => {
-                    return DeletionResult::Gone;
-                }
+                // A refused DELETE deleted nothing: somebody else did.
+                Settled::Gone if !is_temporary(&failure) && failed.is_none() => return DeletionResult::Gone,
                 Settled::Gone => return DeletionResult::Deleted,
                 Settled::Terminating => return self.finish(&kind, change, &fresh, end).await,
                 Settled::Unreadable(read) => {
