@@ -11,6 +11,7 @@ mod full_disk;
 mod garbage_collection;
 mod interleavings;
 mod inventory;
+mod limits;
 mod man_pages;
 mod manifest_files;
 mod plan_document;
