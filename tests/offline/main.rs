@@ -17,5 +17,6 @@ mod manifest_files;
 mod plan_document;
 mod prune;
 mod sandbox;
+mod snapshot_values;
 mod suspension;
 mod working_tree;
