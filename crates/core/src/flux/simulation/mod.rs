@@ -15,6 +15,7 @@ mod explore;
 mod helm_uninstall;
 mod live_spec;
 mod model;
+mod orders;
 mod owners;
 mod passes;
 mod protection;

@@ -5,6 +5,7 @@
 mod cluster;
 mod conditions;
 mod refusals;
+mod shared_objects;
 mod unknown_builds;
 mod variables;
 
