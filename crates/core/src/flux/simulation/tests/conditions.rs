@@ -156,8 +156,8 @@ fn objects_that_the_api_server_refuses_stop_the_apply() {
         (variables(json!(5)), true),
         (variables(json!("5")), false),
     ] {
-        let expected = if is_refused { set(&[]) } else { set(&["delete a"]) };
-        assert_eq!(cluster.rows(&child(json!({}), vec![manifest.clone()])), expected, "{manifest}");
+        let rows = cluster.rows(&child(json!({}), vec![manifest.clone()]));
+        assert_eq!(rows.contains("delete a"), !is_refused, "{manifest}: {rows:?}");
     }
 }
 
