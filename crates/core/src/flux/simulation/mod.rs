@@ -13,6 +13,7 @@ mod encrypted;
 mod event_order;
 mod explore;
 mod helm_uninstall;
+mod live_spec;
 mod model;
 mod orders;
 mod owners;
@@ -168,7 +169,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let order = EventOrder::new(&self.nodes);
+        let order = EventOrder::new(&self.nodes, self.input.features);
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.nodes_by_object() {
             let explored = explore(id, self.live_object(id), &nodes, &order, self.input.features);

@@ -120,9 +120,9 @@ fn node_outcome(node: &Node) -> (Outcome, Reason) {
                 let detail = format!("its inventory is unreadable: {error}; it is replaced, and nothing is deleted");
                 (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
             }
-            None if pass.is_optional => {
-                let detail = "race: it depends on an owner that this change deletes";
-                (Outcome::Applies, Reason::new(ReasonCode::DependencyDeleted, detail))
+            None if pass.condition.is_some() => {
+                let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
+                (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
             }
             None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
         },

@@ -165,7 +165,9 @@ impl TestCluster {
         }
         let content = json!({"spec": manifest["spec"], "status": {"inventory": {"entries": entries},
             "conditions": [{"type": "Ready", "status": "True"}]}});
-        let object = self.snapshot.objects.iter().find(|object| object.id == id).cloned().unwrap();
+        let object = self.snapshot.objects.iter_mut().find(|object| object.id == id).unwrap();
+        object.finalizers = vec!["finalizers.fluxcd.io".into()];
+        let object = object.clone();
         self.snapshot.resources.push(Resource { object, content });
     }
 

@@ -3,6 +3,7 @@
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
 mod cluster;
+mod conditions;
 mod refusals;
 mod shared_objects;
 mod unknown_builds;
