@@ -14,6 +14,7 @@ mod man_pages;
 mod manifest_files;
 mod plan_document;
 mod prune;
+mod rehearsal;
 mod sandbox;
 mod suspension;
 mod working_tree;

@@ -101,13 +101,15 @@ impl ObjectState {
     }
 }
 
-/// Explores every order of the events of one object. `live` is its metadata if it exists.
+/// Explores every order of the events of one object. `live` is its metadata if it exists, and `refused` are the
+/// Kustomizations that the server does not let delete it.
 pub(super) fn explore(
     id: &ObjectId,
     live: Option<&ObjectMetadata>,
     nodes: &[&Node],
     order: &EventOrder,
     features: Features,
+    refused: &BTreeSet<&NamespacedName>,
 ) -> PossibleOutcomes {
     let mut outcomes = PossibleOutcomes::default();
     let branches = Branch::collect(id, nodes);
@@ -125,6 +127,7 @@ pub(super) fn explore(
         let mut explorer = Explorer {
             order,
             schedule: &schedule,
+            refused,
             keeps_protection,
             existed: live.is_some(),
             seen: HashSet::new(),
@@ -138,6 +141,7 @@ pub(super) fn explore(
 struct Explorer<'a> {
     order: &'a EventOrder,
     schedule: &'a Schedule,
+    refused: &'a BTreeSet<&'a NamespacedName>,
     /// The protection of the live object belongs to another field manager, so that it survives an apply.
     keeps_protection: bool,
     existed: bool,
@@ -177,7 +181,8 @@ impl Explorer<'_> {
             Effect::Apply(apply) => self.apply(apply, &mut state),
             Effect::Delete(_) if !state.exists => {}
             Effect::Delete(owner) => {
-                let is_prevented = state.owner.as_ref() != Some(owner) || state.is_protected;
+                let is_prevented =
+                    state.owner.as_ref() != Some(owner) || state.is_protected || self.refused.contains(owner);
                 if !state.is_deleted {
                     let events = match is_prevented {
                         true => &mut self.outcomes.prevented_deletions,
