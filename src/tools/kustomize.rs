@@ -340,7 +340,7 @@ struct ArtifactCopy {
     _directories: PrivateDirectories,
 }
 
-/// What a build may use.
+/// Permissions of a build.
 struct Access {
     environment: Environment,
     rules: Rules,

@@ -64,8 +64,7 @@ impl Fleet {
         }
         values.remove(&(count - 1));
         folder.write("tree/apps/objects.yaml", manifests(&values));
-        let mut spec =
-            json!({"path": "./apps", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+        let mut spec = json!({"path": "./apps", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "repo"}});
         if let Some(account) = service_account {
             spec["serviceAccountName"] = account.into();
         }
@@ -133,9 +132,8 @@ fn document(run: &Run) -> Value {
 /// Returns `ACTION NAME: CODE` of each row.
 fn rows(plan: &Value) -> Vec<String> {
     let text = |row: &Value, pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let row = |row: &Value| {
-        format!("{} {}: {}", text(row, "/action"), text(row, "/object/name"), text(row, "/reason/code"))
-    };
+    let row =
+        |row: &Value| format!("{} {}: {}", text(row, "/action"), text(row, "/object/name"), text(row, "/reason/code"));
     plan["changes"].as_array().unwrap().iter().map(row).collect()
 }
 
@@ -220,7 +218,11 @@ fn a_missing_answer_is_a_gap() {
         fleet.api.on("PATCH *", [answer]);
         let run = fleet.plan(&["--request-timeout=1s"]);
         let plan = document(&run);
-        assert_eq!((run.code, &plan["rehearsed"], &plan["complete"]), (5, &json!(false), &json!(false)), "{name}: {run}");
+        assert_eq!(
+            (run.code, &plan["rehearsed"], &plan["complete"]),
+            (5, &json!(false), &json!(false)),
+            "{name}: {run}"
+        );
         assert_eq!(plan["gaps"][0]["subject"], "answers to dry-runs of configmaps", "{name}: {run}");
         let open: Vec<&Value> = plan["unrehearsed"].as_array().unwrap().iter().map(|id| &id["name"]).collect();
         assert!(open.contains(&&json!("cm-0")) && open.contains(&&json!("cm-1")), "{name}: {open:?}");
@@ -241,7 +243,8 @@ fn a_server_that_hangs_is_asked_only_once_more_for_each_connection() {
 #[test]
 fn the_service_account_is_impersonated_where_that_is_permitted() {
     let fleet = Fleet::new(12, 2, Some("team"));
-    let review = |allowed: bool| Answer::json(json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}}));
+    let review =
+        |allowed: bool| Answer::json(json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}}));
     fleet.api.on(&format!("{REVIEWS}/selfsubjectaccessreviews"), [review(true)]);
     let denied = "configmaps \"cm-11\" is forbidden: User \"system:serviceaccount:flux-system:team\" cannot delete resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
     fleet.api.on("DELETE *", [Answer::status(403, "Forbidden", denied)]);
@@ -278,6 +281,9 @@ fn without_impersonation_access_reviews_decide_and_without_those_the_plan_is_inc
     assert_eq!((run.code, &plan["rehearsed"]), (6, &json!(true)), "{run}");
     assert_eq!(plan["owners"][0]["outcome"], "blocked", "{run}");
     let detail = plan["owners"][0]["reason"]["detail"].as_str().unwrap();
-    assert!(detail.contains("system:serviceaccount:flux-system:team may not patch configmaps in namespace shop"), "{detail}");
+    assert!(
+        detail.contains("system:serviceaccount:flux-system:team may not patch configmaps in namespace shop"),
+        "{detail}"
+    );
     assert_eq!(fleet.api.requests_to("PATCH *").len(), before, "nothing is sent that the service account may not do");
 }

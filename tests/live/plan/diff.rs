@@ -256,7 +256,7 @@ fn with_force_immutable_objects_are_recreated_and_invalid_ones_are_lost() {
     assert!(found["recreate Deployment/web"].starts_with("forced: "), "{found:?}");
     assert!(
         found.keys().any(|row| row.starts_with("delete ReplicaSet/web-")),
-        "what depends on it goes along: {found:?}"
+        "its dependents are deleted too: {found:?}"
     );
     publish(cluster, namespace, &tree);
     let after = uid(cluster, namespace, "deployment");
@@ -322,8 +322,16 @@ fn only_dry_runs_are_sent_and_with_offline_nothing_that_writes() {
     let (denied, refused) = writes("bob", &[]);
     assert!(!refused.is_empty() && refused.iter().all(|request| request.code == 403), "{refused:?}");
     assert_eq!(denied.code, 5, "{denied:?}");
-    assert!(denied.stderr.contains("warning: answers to dry-runs of configmaps could not be read"), "{}", denied.stderr);
-    assert!(denied.stderr.contains("hint: dry-runs need the rights of docs/rbac.md, or plan without them: --offline"), "{}", denied.stderr);
+    assert!(
+        denied.stderr.contains("warning: answers to dry-runs of configmaps could not be read"),
+        "{}",
+        denied.stderr
+    );
+    assert!(
+        denied.stderr.contains("hint: dry-runs need the rights of docs/rbac.md, or plan without them: --offline"),
+        "{}",
+        denied.stderr
+    );
     assert!(denied.stderr.contains("kubectl auth can-i patch configmaps"), "{}", denied.stderr);
     assert_eq!(rows(&denied), rows(&without));
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use assert_cmd::Command;
 use xtask::cluster::Cluster;
 
-/// How long one run may take. Some tests delete hundreds of objects on a slow machine.
+/// Limit of one run. Some tests delete hundreds of objects on a slow machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What a run of the binary left behind.
+/// Output and exit code of a run of the binary.
 #[derive(Debug)]
 pub struct Run {
     /// Exit code.

@@ -14,6 +14,7 @@ mod event_order;
 mod explore;
 mod helm_uninstall;
 mod model;
+mod orders;
 mod owners;
 mod passes;
 mod protection;

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod refusals;
+mod shared_objects;
 mod unknown_builds;
 mod variables;
 
