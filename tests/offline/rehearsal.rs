@@ -7,7 +7,9 @@ use std::time::Duration;
 use gitops_core::flux::build::{Answers, BuildContext, Needs, build_text};
 use gitops_core::flux::kustomize_controller::Features;
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
+use gitops_core::text::sha256;
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
@@ -97,14 +99,15 @@ impl Fleet {
 
     /// Returns the digest that the controller records for the build.
     fn digest(&self, before: &str) -> String {
-        let artifact = Arc::new(Artifact::of_file("apps/objects.yaml", before.as_bytes()));
+        let tree = [("apps/objects.yaml", before.to_owned())].into_iter().collect();
+        let artifact = Arc::new(Artifact::pack(&tree, &SourceOptions::default()));
         let owner = NamespacedName { namespace: "flux-system".to_owned(), name: "one".to_owned() };
         let (spec, mut answers) = (KustomizationSpec::new(&self.spec), Answers::default());
         for _ in 0..2 {
             let mut needs = Needs::default();
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
             if let Some(text) = build_text(&artifact, &owner, &spec, &mut context) {
-                return Artifact::digest_of(text.unwrap().as_bytes());
+                return sha256(text.unwrap().as_bytes());
             }
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(before.to_owned())));
         }

@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
+use futures::{StreamExt, stream};
 
 pub(super) use actors::ControllerUser;
 use actors::{Actors, Subject};
@@ -35,6 +34,9 @@ use gitops_core::plan::Plan;
 
 /// Maximum number of times that the plan is made again with new answers.
 const MAX_ROUNDS: usize = 8;
+
+/// Maximum number of dry-runs that wait for an answer. After the first time-out, no further one begins.
+const PARALLEL: usize = 32;
 
 /// Time limit of one dry-run. The API server ends its own requests after 60 s.
 const REQUEST_LIMIT: Duration = Duration::from_secs(75);
@@ -107,12 +109,10 @@ impl<'a> Rehearsal<'a> {
         let deleting = deletions.iter().map(|deletion| (&deletion.owner, &deletion.spec));
         self.actors.prepare(applying.chain(deleting)).await;
         let this = &*self;
-        let applies: FuturesUnordered<_> =
-            objects.into_iter().map(|object| async move { (this.apply(&object).await, object) }).collect();
-        let applies: Vec<_> = applies.collect().await;
-        let deletes: FuturesUnordered<_> =
-            deletions.into_iter().map(|deletion| async move { (this.delete(&deletion).await, deletion) }).collect();
-        let deletes: Vec<_> = deletes.collect().await;
+        let applies = objects.into_iter().map(|object| async move { (this.apply(&object).await, object) });
+        let applies: Vec<_> = stream::iter(applies).buffer_unordered(PARALLEL).collect().await;
+        let deletes = deletions.into_iter().map(|deletion| async move { (this.delete(&deletion).await, deletion) });
+        let deletes: Vec<_> = stream::iter(deletes).buffer_unordered(PARALLEL).collect().await;
         for (result, object) in applies {
             self.answers.add_apply(self.snapshot, object, result);
         }

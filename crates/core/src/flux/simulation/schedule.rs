@@ -72,7 +72,6 @@ pub(super) enum Effect {
     RefusedDeletion,
 }
 
-
 impl Effect {
     /// Returns the application, if the event applies the object.
     pub(super) fn application(&self) -> Option<&ObjectApply> {
