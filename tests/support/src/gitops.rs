@@ -95,6 +95,23 @@ pub fn command(args: &[&str]) -> Command {
     command
 }
 
+/// A command of the built binary that cannot write more than this many KiB to a file, as on a full disk.
+pub fn command_on_full_disk(kibibytes: u32, args: &[&str]) -> std::process::Command {
+    limited("trap '' XFSZ; ", kibibytes, args)
+}
+
+/// A command of the built binary that the kernel kills when it writes more than this many KiB to a file.
+pub fn command_killed_in_a_write(kibibytes: u32, args: &[&str]) -> std::process::Command {
+    limited("", kibibytes, args)
+}
+
+fn limited(before: &str, kibibytes: u32, args: &[&str]) -> std::process::Command {
+    let script = format!("{before}ulimit -c 0; ulimit -f {kibibytes}; exec \"$0\" \"$@\"");
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &script]).arg(binary()).args(args);
+    command
+}
+
 /// Runs the binary against a cluster as its admin, without a terminal.
 pub fn gitops(cluster: &Cluster, args: &[&str]) -> Run {
     gitops_as(&cluster.kubeconfig(), args)
