@@ -51,6 +51,17 @@ spec:
   interval: 1m
   sourceRef: {kind: GitRepository, name: repo}
   postBuild: {substituteFrom: [{kind: ConfigMap, name: vars}]}
+  serviceAccountName: team
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: team, namespace: shop}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: team, namespace: shop}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: team, namespace: shop}]
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -274,7 +285,8 @@ fn tree(folder: &Folder) -> [String; 4] {
 fn preview_of_a_tree() {
     let folder = Folder::outside_checkouts("rbac-preview");
     let words = tree(&folder);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    words.push("--offline");
     let variables = "configmaps \"vars\" is forbidden: USER cannot get resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
     check("preview", &words, &[(1, NOTHING), (5, variables)]);
 }
@@ -283,11 +295,11 @@ fn preview_of_a_tree() {
 fn preview_of_a_tree_with_dry_runs() {
     let folder = Folder::outside_checkouts("rbac-preview-dry-run");
     let words = tree(&folder);
-    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    words.push("--diff");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let variables = "configmaps \"vars\" is forbidden: USER cannot get resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
     let patch = "configmaps \"web\" is forbidden: USER cannot patch resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
-    check("preview-dry-run", &words, &[(1, NOTHING), (5, variables), (5, patch)]);
+    let reviews = "subjectaccessreviews.authorization.k8s.io is forbidden: USER cannot create resource \"subjectaccessreviews\" in API group \"authorization.k8s.io\" at the cluster scope";
+    check("preview-dry-run", &words, &[(1, NOTHING), (5, variables), (5, patch), (5, reviews)]);
 }
 
 #[test]

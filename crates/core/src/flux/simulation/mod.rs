@@ -19,6 +19,7 @@ mod orders;
 mod owners;
 mod passes;
 mod protection;
+pub mod rehearsal;
 mod rows;
 mod schedule;
 mod scope;
@@ -43,6 +44,7 @@ use event_order::EventOrder;
 use explore::{FinalState, PossibleOutcomes, explore};
 use model::{Node, NodeId, Pass};
 use passes::Derivation;
+use rehearsal::DeletionRefusal;
 use scope::Scopes;
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
@@ -80,6 +82,7 @@ pub struct Preview<'a> {
     live: BTreeMap<NamespacedName, &'a Resource>,
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
+    deletion_refusals: Vec<DeletionRefusal>,
 }
 
 /// A refusal of the server to apply an object of a Kustomization.
@@ -137,12 +140,19 @@ impl<'a> Preview<'a> {
         let snapshot = input.snapshot;
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        Self { cascade: Cascade::new(snapshot), input, live, nodes: Vec::new(), refusals: Vec::new() }
+        Self {
+            cascade: Cascade::new(snapshot),
+            input,
+            live,
+            nodes: Vec::new(),
+            refusals: vec![],
+            deletion_refusals: vec![],
+        }
     }
 
     /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them.
-    pub fn set_refusals(&mut self, refusals: Vec<Refusal>) {
-        self.refusals = refusals;
+    pub fn set_refusals(&mut self, refusals: Vec<Refusal>, deletions: Vec<DeletionRefusal>) {
+        (self.refusals, self.deletion_refusals) = (refusals, deletions);
     }
 
     /// Continues with the answers so far.
@@ -172,7 +182,8 @@ impl<'a> Preview<'a> {
         let order = EventOrder::new(&self.nodes, self.input.features);
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.nodes_by_object() {
-            let explored = explore(id, self.live_object(id), &nodes, &order, self.input.features);
+            let refused = self.refused_owners(id);
+            let explored = explore(id, self.live_object(id), &nodes, &order, self.input.features, &refused);
             outcomes.insert(id.clone(), explored);
         }
         let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());

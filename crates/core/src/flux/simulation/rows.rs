@@ -9,6 +9,7 @@ use super::explore::{FinalState, PossibleOutcomes};
 use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
 use super::owners::owner_id;
 use super::protection::{live_owner, prune_protection};
+use super::rehearsal::unrehearsed;
 use super::{Consequences, Preview};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
@@ -53,6 +54,7 @@ impl Preview<'_> {
         plan.add_owners(self.owner_outcomes());
         plan.add_changes(changes);
         plan.add_contested(self.contested());
+        plan.set_unrehearsed(unrehearsed(&plan));
         plan
     }
 
@@ -141,6 +143,9 @@ impl Preview<'_> {
     fn keep_reason(&self, owner: &Node, live: &ObjectMetadata, outcomes: &PossibleOutcomes) -> Option<Reason> {
         let key = &owner.id.key;
         let last = owner.last_pass();
+        if let Some(refusal) = self.deletion_refusal(key, &live.id) {
+            return Some(Reason::new(ReasonCode::DeletionRefused, refusal));
+        }
         if outcomes.is_desired {
             if let Some(other) = outcomes.appliers.iter().find(|other| *other != key) {
                 let detail = format!("{} applies it first", owner_id(other));

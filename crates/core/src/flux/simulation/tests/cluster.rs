@@ -83,6 +83,7 @@ pub(crate) struct TestCluster {
     /// Live manifests by name.
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
+    pub(crate) deletion_refusals: Vec<DeletionRefusal>,
 }
 
 impl TestCluster {
@@ -94,6 +95,7 @@ impl TestCluster {
             pinned: false,
             data: BTreeMap::new(),
             refusals: vec![],
+            deletion_refusals: vec![],
         };
         let types = [
             ("", "Namespace", "namespaces", false),
@@ -198,7 +200,7 @@ impl TestCluster {
             last_applied: BTreeMap::new(),
         };
         let (mut preview, mut answers) = (Preview::new(input), Answers::default());
-        preview.set_refusals(self.refusals.clone());
+        preview.set_refusals(self.refusals.clone(), self.deletion_refusals.clone());
         for _ in 0..50 {
             match preview.step(&answers) {
                 Progress::Done(plan) => return *plan,
