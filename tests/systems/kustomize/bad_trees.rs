@@ -391,7 +391,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     assert_snapshot!(run, @"
     exit code 1
     --- stderr
-    error: no Kustomization of this cluster uses GitRepository/flux-system/other
+    error: nothing in this cluster uses GitRepository/flux-system/other
     hint: `kubectl gitops get kustomizations -A -o wide` shows the sources in use
     ");
     let both = recording.source(tree.path(), &[&other]);
@@ -401,7 +401,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     ACTION   NAMESPACE     KIND        NAME   OWNER                            REASON
     delete   flux-system   ConfigMap   b      flux-system/kustomization/apps   not-in-build
     --- stderr
-    warning: no Kustomization of this cluster uses GitRepository/flux-system/other
+    warning: nothing in this cluster uses GitRepository/flux-system/other
     1 to delete
     ");
     let none = format!("--source=GitRepository/flux-system/none={}", tree.path().display());

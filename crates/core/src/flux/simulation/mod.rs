@@ -12,6 +12,7 @@ pub mod dry_run;
 mod encrypted;
 mod event_order;
 mod explore;
+mod finalizers;
 mod helm_uninstall;
 mod model;
 mod owners;
@@ -23,6 +24,7 @@ mod scope;
 mod secrets;
 #[cfg(test)]
 mod tests;
+mod unfollowed;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +44,7 @@ use explore::{FinalState, PossibleOutcomes, explore};
 use model::{Node, NodeId, Pass};
 use passes::Derivation;
 use scope::Scopes;
+use unfollowed::Unfollowed;
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
 const MAX_ROUNDS: usize = 24;
@@ -61,6 +64,8 @@ pub struct PreviewInput<'a> {
     pub fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// Artifacts that the Kustomizations applied last, where git has them.
     pub last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    /// Artifacts that the sources of the trees have now, where git has them.
+    pub deployed: BTreeMap<SourceId, Arc<Artifact>>,
 }
 
 /// Result of a step.
@@ -78,6 +83,8 @@ pub struct Preview<'a> {
     live: BTreeMap<NamespacedName, &'a Resource>,
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
+    /// Affected owners whose effect is not computed.
+    unfollowed: Vec<Unfollowed>,
 }
 
 /// A refusal of the server to apply an object of a Kustomization.
@@ -135,7 +142,7 @@ impl<'a> Preview<'a> {
         let snapshot = input.snapshot;
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        Self { cascade: Cascade::new(snapshot), input, live, nodes: Vec::new(), refusals: Vec::new() }
+        Self { cascade: Cascade::new(snapshot), input, live, nodes: Vec::new(), refusals: vec![], unfollowed: vec![] }
     }
 
     /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them.
@@ -154,6 +161,11 @@ impl<'a> Preview<'a> {
                 return Progress::Needs(needs);
             }
             if is_stable {
+                let (unfollowed, needs) = self.find_unfollowed(&consequences, answers);
+                if !needs.is_empty() {
+                    return Progress::Needs(needs);
+                }
+                self.unfollowed = unfollowed;
                 return Progress::Done(Box::new(self.plan(&consequences, true)));
             }
         }
@@ -177,13 +189,17 @@ impl<'a> Preview<'a> {
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.live_object(id)).collect();
         let cascaded = self.cascade_of(&roots);
         let mut consequences = Consequences { outcomes, cascaded };
-        let uninstalled = self.uninstalled_objects(&consequences);
-        if !uninstalled.is_empty() {
-            roots.extend(uninstalled.values().map(|cascaded| cascaded.object));
+        let mut finalized = BTreeMap::new();
+        loop {
+            let more = self.finalized_objects(&consequences);
+            if more.is_empty() {
+                return consequences;
+            }
+            roots.extend(more.values().map(|cascaded| cascaded.object));
+            finalized.extend(more);
             consequences.cascaded = self.cascade_of(&roots);
-            consequences.cascaded.extend(uninstalled);
+            consequences.cascaded.extend(finalized.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
         }
-        consequences
     }
 
     /// Returns the Kustomizations that list or apply each object.

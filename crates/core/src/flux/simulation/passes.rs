@@ -285,7 +285,7 @@ fn live_specs(live: &Resource, changes: &[PassSpec]) -> Vec<PassSpec> {
 }
 
 /// Returns true if a field manager whose fields the controller does not take over set `spec.suspend`.
-fn has_foreign_suspend(object: &ObjectMetadata) -> bool {
+pub(super) fn has_foreign_suspend(object: &ObjectMetadata) -> bool {
     object.managed_fields.iter().any(|entry| {
         entry.suspend && &*entry.manager != kustomize_controller::NAME && !entry.manager.starts_with("kubectl")
     })

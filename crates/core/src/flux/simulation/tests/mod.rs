@@ -3,7 +3,9 @@
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
 mod cluster;
+mod finalizers;
 mod refusals;
+mod unfollowed;
 mod unknown_builds;
 mod variables;
 
