@@ -1,7 +1,8 @@
-//! Reads files whose content, name or kind others control: with a size limit, and without waiting for a FIFO or a device.
+//! Files whose content, name or kind others control: reads them with a size limit and without waiting for a FIFO or a
+//! device, and writes them without replacing anything.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,13 @@ pub fn read_to_limit(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     reader.take(limit + 1).read_to_end(&mut content)?;
     if content.len() as u64 > limit { Err(too_large(limit)) } else { Ok(content) }
+}
+
+/// Writes a file that must not exist yet. Follows no symbolic link.
+///
+/// Fails if the name is taken, for example by a name that the file system does not distinguish from it.
+pub fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    File::create_new(path)?.write_all(content)
 }
 
 fn read_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
@@ -117,4 +125,22 @@ fn is_fifo(metadata: &std::fs::Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_fifo(_: &std::fs::Metadata) -> bool {
     false
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_replaced_and_no_link_is_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let [file, link, target] = ["file", "link", "target"].map(|name| directory.path().join(name));
+        write_new(&file, b"first").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for path in [&file, &link, directory.path()] {
+            assert_eq!(write_new(path, b"second").unwrap_err().kind(), io::ErrorKind::AlreadyExists, "{path:?}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"first");
+        assert!(!target.exists());
+    }
 }

@@ -60,7 +60,7 @@ impl Journal {
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path).map_err(io_failed)?;
+        let mut file = options.open(path).map_err(|error| super::cannot_write("journal", path, &error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(failed("another run uses it".to_owned())),
@@ -112,7 +112,7 @@ impl Journal {
     }
 
     fn failed(&self, error: &std::io::Error) -> Error {
-        Error::failed(format!("cannot write journal {}: {error}", self.path.display()))
+        super::cannot_write("journal", &self.path, error)
     }
 
     /// Records the state of a deletion.

@@ -123,7 +123,7 @@ impl QbecRow {
 fn kubeconfig_files() -> Vec<PathBuf> {
     match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
         Some(list) => std::env::split_paths(&list).filter_map(|file| std::path::absolute(file).ok()).collect(),
-        None => std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect(),
+        None => super::home_directory().map(|home| home.join(".kube").join("config")).into_iter().collect(),
     }
 }
 

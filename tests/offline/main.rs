@@ -7,6 +7,7 @@ mod comments;
 mod connection;
 mod documents;
 mod file_limits;
+mod full_disk;
 mod garbage_collection;
 mod interleavings;
 mod inventory;

@@ -34,6 +34,10 @@ fn leaked(plural: &str, number: usize) -> Value {
 
 /// A cluster with a settled Kustomization, ten leaked Secrets and ten leaked ConfigMaps; deletions take their time.
 fn cluster() -> FakeApi {
+    cluster_of(EACH, DELAY)
+}
+
+fn cluster_of(each: usize, delay: Duration) -> FakeApi {
     let api = FakeApi::start();
     let resource = |plural: &str, kind: &str| {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
@@ -55,13 +59,13 @@ fn cluster() -> FakeApi {
     );
     api.on(&format!("GET /apis/{FLUX}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner)]);
     for plural in ["configmaps", "secrets"] {
-        let all = (0..EACH).map(|number| leaked(plural, number)).collect();
+        let all = (0..each).map(|number| leaked(plural, number)).collect();
         api.on(&format!("GET /api/v1/{plural}"), [Answer::list("v1", kind_of(plural), all)]);
-        for number in 0..EACH {
+        for number in 0..each {
             let path = path(plural, number);
             let gone = Answer::missing(&format!("x{number}"));
-            api.on(&format!("GET {path}"), [Answer::json(leaked(plural, number)).after(DELAY), gone]);
-            api.on(&format!("DELETE {path}"), [accepted()]);
+            api.on(&format!("GET {path}"), [Answer::json(leaked(plural, number)).after(delay), gone]);
+            api.on(&format!("DELETE {path}"), [accepted().after(delay)]);
         }
     }
     api
@@ -77,7 +81,7 @@ fn prune(api: &FakeApi, parallel: &str) -> Run {
     gitops_as(&api.kubeconfig(&folder), &["prune", "--yes", "--timeout=2s", &parallel])
 }
 
-/// What came after the rehearsal.
+/// Requests after the dry-runs.
 fn executed(api: &FakeApi) -> Vec<Recorded> {
     let requests = api.requests();
     let rehearsal = |request: &Recorded| request.method == "DELETE" && request.body.windows(6).any(|w| w == b"dryRun");
@@ -112,7 +116,7 @@ fn as_many_at_once_as_asked_and_kind_after_kind() {
     let api = cluster();
     let run = prune(&api, "4");
     assert_eq!(run.code, 0, "{run:?}");
-    assert_eq!(names(&run), in_order(), "told in the order of the plan");
+    assert_eq!(names(&run), in_order(), "printed in the order of the plan");
     assert_eq!((api.peak_of("DELETE *"), api.peak_of("/api/v1/namespaces/*")), (4, 4));
     let requests = executed(&api);
     let is = |plural: &'static str| move |request: &Recorded| request.target.contains(plural);
@@ -126,6 +130,24 @@ fn as_many_at_once_as_asked_and_kind_after_kind() {
         let uid = format!("{}-{number}", plural.rsplit('/').next().unwrap());
         assert_eq!(body["preconditions"], json!({"uid": uid, "resourceVersion": "1"}));
     }
+}
+
+/// `cargo xtask bench --prune 200` measures the same on a real API server.
+#[test]
+fn eight_at_once_are_at_least_four_times_as_fast_as_one() {
+    let _alone = crate::alone();
+    let took = |parallel: &str| {
+        let api = cluster_of(40, Duration::from_millis(40));
+        let folder = Folder::new("parallel");
+        let limit = "--max-delete=80";
+        let start = Instant::now();
+        let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--yes", "--parallel", parallel, limit]);
+        assert_eq!((run.code, names(&run).len()), (0, 80), "{run}");
+        start.elapsed()
+    };
+    let (one, eight) = (took("1"), took("8"));
+    xtask::say(format!("80 objects: {one:.1?} one after another, {eight:.1?} eight at a time"));
+    assert!(one >= eight * 4, "{one:?} one after another, {eight:?} eight at a time");
 }
 
 #[test]

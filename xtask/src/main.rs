@@ -19,6 +19,7 @@ usage: cargo xtask TASK
   bench [--objects N] [--pairs N] [--keep]   fill a cluster and measure how fast it is read (default: 13000 objects, 15 pairs)
   bench --tree                               measure the plan of a commit: 50 Kustomizations with 2000 objects
   bench --kustomizations N                   measure get, suspend and resume of N Kustomizations
+  bench --prune N                            measure the deletion of N objects, one after another and eight at a time
   oracle [--dir D] [NAME…]                   compare plans with kustomize-controller, in all scenarios or in those named
   oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
   oracle … --races N                         repeat scenarios with races N times, to see both results

@@ -61,9 +61,9 @@ fn a_signal_ends_the_run_between_two_objects_with_the_result_and_code_130() {
     }
 }
 
-/// Number of kills; 50 in the run for the record.
+/// Number of kills. `KILLS=50 cargo test --test live killed_at_a_random_moment` runs more than the usual number.
 fn kills() -> usize {
-    std::env::var("KUBECTL_GITOPS_KILLS").ok().and_then(|number| number.parse().ok()).unwrap_or(10)
+    std::env::var("KILLS").map_or(10, |number| number.parse().expect("a number"))
 }
 
 #[test]
@@ -84,10 +84,15 @@ fn a_run_that_is_killed_at_a_random_moment_is_finished_by_the_next_one() {
         let words = [&["prune", "--apply", &file, "--journal", path], &limits[..]].concat();
         while killed < kills() && remaining(cluster, namespace).len() > 20 {
             let mut child = spawn(cluster, &words);
-            std::thread::sleep(Duration::from_millis(random.below(2500) as u64));
+            let moment = random.below(2500) as u64;
+            std::thread::sleep(Duration::from_millis(moment));
             if child.try_wait().unwrap().is_none() {
                 kill(&child, "-KILL");
                 killed += 1;
+                let left = remaining(cluster, namespace).len();
+                xtask::say(format!(
+                    "kill {killed} after {moment} ms of run in {namespace}: {left} of 200 objects left"
+                ));
             }
             child.wait_with_output().unwrap();
             check_journal(cluster, namespace, &journal);
@@ -96,6 +101,7 @@ fn a_run_that_is_killed_at_a_random_moment_is_finished_by_the_next_one() {
         assert_eq!((run.code, remaining(cluster, namespace)), (0, vec![]), "{run}");
         check_journal(cluster, namespace, &journal);
         assert_eq!(others(state(cluster, namespace)), others(before), "nothing else was touched");
+        xtask::say(format!("{namespace}: the last run ends with code 0, nothing is left, nothing else was touched"));
         if killed >= kills() {
             return;
         }

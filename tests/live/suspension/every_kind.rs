@@ -5,7 +5,7 @@ use test_support::gitops::gitops;
 use test_support::suspension::{annotation, generation, item, ok, read, receiver};
 use xtask::cluster::{Cluster, Flux, Options};
 
-/// A CRD for ArtifactGenerator, which no module of the control plane brings along.
+/// A CRD for ArtifactGenerator, which no module of the control plane has.
 const ARTIFACT_GENERATOR: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -5,6 +5,7 @@
 //! so that a slow minute affects all of them; medians are compared.
 
 mod curl;
+mod deletion;
 mod measure;
 mod objects;
 mod report;
@@ -39,6 +40,9 @@ pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
     let (mut objects, mut pairs, mut keep) = (13_000, 15, false);
     if let ["--kustomizations", count] = words {
         return Some(suspension::run(count.parse().ok()?));
+    }
+    if let ["--prune", count] = words {
+        return Some(deletion::run(count.parse().ok()?));
     }
     if words == ["--tree"] {
         return Some(tree::run());

@@ -75,7 +75,8 @@ pub(crate) fn targets(stages: &[Stage]) {
     }
 }
 
-fn target(what: &str, target: &str, reached: f64, met: impl Fn(f64) -> bool) {
+/// Prints a target and its result.
+pub(crate) fn target(what: &str, target: &str, reached: f64, met: impl Fn(f64) -> bool) {
     let result = if met(reached) { "met" } else { "MISSED" };
     answer(format!("target: {what:<48} {target:<22} reached {reached:>7.2}  {result}"));
 }

@@ -1,5 +1,7 @@
 //! Plans of generated clusters, compared with an oracle that knows each rule in its simplest form and shares no code with
 //! the planner: what is planned must be permitted, and the order of the input must not matter.
+//!
+//! `MODEL_CASES=100000 cargo test -p gitops-core what_is_planned` runs more than the usual number of seeds.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +14,7 @@ use crate::ownership::index::Index;
 use crate::plan::grave::AllowedKinds;
 use crate::testing::{Build, Dice, object, resource_type, snapshot};
 
+/// Number of cases in the usual tests.
 const CASES: u64 = 10_000;
 const NAME: &str = "kustomize.toolkit.fluxcd.io/name";
 const NAMESPACE: &str = "kustomize.toolkit.fluxcd.io/namespace";
@@ -253,7 +256,8 @@ impl Case {
 #[test]
 fn what_is_planned_is_permitted_and_the_order_of_the_input_does_not_matter() {
     let (mut planned, mut cascaded) = (0, 0);
-    for seed in 0..CASES {
+    let cases = std::env::var("MODEL_CASES").map_or(CASES, |cases| cases.parse().expect("a number"));
+    for seed in 0..cases {
         let mut dice = Dice(seed);
         let case = Case::generate(&mut dice);
         let read = case.snapshot(&mut Dice(seed));
@@ -282,5 +286,6 @@ fn what_is_planned_is_permitted_and_the_order_of_the_input_does_not_matter() {
         shuffled.normalise();
         assert_eq!(leaked::plan(&Index::build(&shuffled), &case.options()), plan, "seed {seed}: permuted\n{case:#?}");
     }
-    assert!(planned > 5_000 && cascaded > 500, "{planned} roots and {cascaded} cascaded rows in {CASES} cases");
+    let reached = planned as u64 > cases / 2 && cascaded as u64 > cases / 20;
+    assert!(reached, "{planned} roots and {cascaded} cascaded rows in {cases} cases");
 }

@@ -27,10 +27,14 @@ impl EventOrder {
         builder.finish()
     }
 
-    /// Returns true if `first` certainly happens before `second`.
-    pub(super) fn is_before(&self, first: &SimulationEvent, second: &SimulationEvent) -> bool {
-        let (Some(first), Some(second)) = (self.index.get(first), self.index.get(second)) else { return false };
-        contains(&self.later[*first], *second)
+    /// Returns the position of an event; `None` if it has no order relation.
+    pub(super) fn position(&self, event: &SimulationEvent) -> Option<usize> {
+        self.index.get(event).copied()
+    }
+
+    /// Returns true if the event at one position certainly happens before the event at another.
+    pub(super) fn is_before(&self, first: Option<usize>, second: Option<usize>) -> bool {
+        first.zip(second).is_some_and(|(first, second)| contains(&self.later[first], second))
     }
 }
 

@@ -1,22 +1,22 @@
 //! The possible outcomes of one object: every order of events that can happen is explored.
 //!
-//! If every order has the same result, the result is certain; otherwise it is a race. The controller checks protections
-//! at the moment of each deletion, on the live object (docs/reference/kustomize-controller.md 5.1).
+//! If every order has the same result, the result is certain; otherwise it is a race. An object that nobody deletes ends
+//! equal in every order.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::event_order::EventOrder;
-use super::model::{Node, SimulationEvent};
-use super::protection::{is_foreign_protection, is_never_changed, live_owner, prune_protection};
-use super::schedule::{Branch, Effect, ObjectApply, Schedule, ScheduleContext, ScheduledEvent};
+use super::model::{Node, Pass, PassOutcome, SimulationEvent};
+use super::orders::Orders;
+use super::schedule::{Branch, Schedule, ScheduleContext};
 use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
-/// Maximum number of branches that are explored; further ones are assumed to happen.
-const MAX_BRANCHES: usize = 5;
-/// Maximum number of events of one object.
-const MAX_EVENTS: usize = 64;
+/// Maximum number of branches whose combinations are explored.
+const MAX_BRANCHES: usize = 10;
+/// Maximum number of explored states of one object, each times the number of Kustomizations.
+const MAX_STEPS: usize = 2_000_000;
 
 /// State of an object after all events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,12 +45,21 @@ pub(super) struct PossibleOutcomes {
     pub(super) is_desired: bool,
     /// Kustomizations that apply the object.
     pub(super) appliers: BTreeSet<NamespacedName>,
+    /// There are more orders than the limits allow to explore, so that other results are possible.
+    pub(super) is_incomplete: bool,
 }
 
 impl PossibleOutcomes {
+    /// Returns true if every order of events has the same result.
+    pub(super) fn is_certain(&self) -> bool {
+        self.final_states.len() == 1 && !self.is_incomplete
+    }
+
     /// Returns true if every order of events deletes the live object.
     pub(super) fn is_deleted(&self) -> bool {
-        !self.final_states.is_empty() && self.final_states.iter().all(|state| state.is_deletion())
+        !self.final_states.is_empty()
+            && !self.is_incomplete
+            && self.final_states.iter().all(|state| state.is_deletion())
     }
 
     /// Returns true if some order of events deletes the live object.
@@ -65,39 +74,13 @@ impl PossibleOutcomes {
 
     /// Returns true if every order of events has this result.
     pub(super) fn always_ends_as(&self, state: FinalState) -> bool {
-        self.final_states.iter().all(|found| *found == state)
+        !self.is_incomplete && self.final_states.iter().all(|found| *found == state)
     }
 }
 
 impl FinalState {
     fn is_deletion(self) -> bool {
         matches!(self, Self::Deleted | Self::Recreated)
-    }
-}
-
-/// State of an object between two events.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct ObjectState {
-    exists: bool,
-    /// The live object was deleted.
-    is_deleted: bool,
-    /// Owner that its labels name.
-    owner: Option<NamespacedName>,
-    is_protected: bool,
-    /// Labels or annotations make the controller leave the object unchanged.
-    is_never_changed: bool,
-}
-
-impl ObjectState {
-    fn of(live: Option<&ObjectMetadata>, features: Features) -> Self {
-        let Some(object) = live else { return Self::default() };
-        Self {
-            exists: true,
-            is_deleted: false,
-            owner: live_owner(object),
-            is_protected: prune_protection(object, features).is_some(),
-            is_never_changed: is_never_changed(object),
-        }
     }
 }
 
@@ -111,109 +94,45 @@ pub(super) fn explore(
 ) -> PossibleOutcomes {
     let mut outcomes = PossibleOutcomes::default();
     let branches = Branch::collect(id, nodes);
-    let state = ObjectState::of(live, features);
-    let keeps_protection = live.is_some_and(|object| state.is_protected && is_foreign_protection(object));
-    for mask in 0..1_usize << branches.len().min(MAX_BRANCHES) {
+    let toggled = branches.len().min(MAX_BRANCHES);
+    let nobody_deletes = !nodes.iter().any(|node| may_delete(id, node));
+    outcomes.is_incomplete = branches.len() > MAX_BRANCHES && !nobody_deletes;
+    let mut steps = MAX_STEPS;
+    let all = (1_usize << toggled) - 1;
+    // Without deletions, only how many of the events happen decides whether the object exists.
+    let combinations = if nobody_deletes { vec![0, all] } else { (0..=all).collect() };
+    for combination in combinations {
         let happens = |branch: &Branch| match branches.iter().position(|other| other == branch) {
-            Some(at) => mask >> at & 1 == 1,
-            None => true,
+            Some(at) if at < toggled => combination >> at & 1 == 1,
+            _ => combination == all || !nobody_deletes,
         };
         let context = ScheduleContext { id, exists: live.is_some(), happens: &happens, features };
         let schedule = Schedule::new(nodes, &context);
         outcomes.is_desired |= !schedule.final_applies.is_empty();
         outcomes.appliers.extend(schedule.appliers().cloned());
-        let mut explorer = Explorer {
-            order,
-            schedule: &schedule,
-            keeps_protection,
-            existed: live.is_some(),
-            seen: HashSet::new(),
-            outcomes: &mut outcomes,
-        };
-        explorer.explore(0, state.clone());
+        if nobody_deletes {
+            outcomes.final_states.insert(end_without_deletions(live, &schedule));
+        } else {
+            Orders::new(&schedule, order, live).explore(features, &mut steps, &mut outcomes);
+        }
     }
     outcomes
 }
 
-struct Explorer<'a> {
-    order: &'a EventOrder,
-    schedule: &'a Schedule,
-    /// The protection of the live object belongs to another field manager, so that it survives an apply.
-    keeps_protection: bool,
-    existed: bool,
-    seen: HashSet<(u64, ObjectState)>,
-    outcomes: &'a mut PossibleOutcomes,
+/// Returns false if no order of events can make a Kustomization delete the object.
+fn may_delete(id: &ObjectId, node: &Node) -> bool {
+    let is_listed = node.inventory.contains(id) || node.passes.iter().any(|pass| pass.applies(id));
+    let prunes =
+        |pass: &Pass| pass.spec.prunes() && !pass.applies(id) && matches!(pass.outcome, PassOutcome::Applied(_));
+    is_listed && (node.deletion.is_some() || node.passes.iter().any(prunes))
 }
 
-impl Explorer<'_> {
-    /// Explores every event that may be next; `done` is a bit set of the events that have happened.
-    fn explore(&mut self, done: u64, state: ObjectState) {
-        if !self.seen.insert((done, state.clone())) {
-            return;
-        }
-        let pending: Vec<usize> =
-            (0..self.schedule.events.len().min(MAX_EVENTS)).filter(|at| done >> at & 1 == 0).collect();
-        if pending.is_empty() {
-            self.finish(state);
-            return;
-        }
-        let events = &self.schedule.events;
-        let is_after = |at: usize, other: usize| self.order.is_before(&events[other].event, &events[at].event);
-        let mut next = pending.clone();
-        next.retain(|at| !pending.iter().any(|other| other != at && is_after(*at, *other)));
-        if next.is_empty() {
-            // In a circle of triggers any event may be the first.
-            next = pending;
-        }
-        for at in next {
-            let state = self.after(&self.schedule.events[at], state.clone());
-            self.explore(done | 1 << at, state);
-        }
-    }
-
-    /// Returns the state after an event.
-    fn after(&mut self, scheduled: &ScheduledEvent, mut state: ObjectState) -> ObjectState {
-        match &scheduled.effect {
-            Effect::Apply(apply) => self.apply(apply, &mut state),
-            Effect::Delete(_) if !state.exists => {}
-            Effect::Delete(owner) => {
-                let is_prevented = state.owner.as_ref() != Some(owner) || state.is_protected;
-                if !state.is_deleted {
-                    let events = match is_prevented {
-                        true => &mut self.outcomes.prevented_deletions,
-                        false => &mut self.outcomes.deletions,
-                    };
-                    events.insert(scheduled.event.clone());
-                }
-                if !is_prevented {
-                    state = ObjectState { is_deleted: true, ..ObjectState::default() };
-                }
-            }
-        }
-        state
-    }
-
-    fn apply(&self, apply: &ObjectApply, state: &mut ObjectState) {
-        if apply.is_skipped || (state.exists && (state.is_never_changed || apply.only_if_absent)) {
-            return;
-        }
-        state.exists = true;
-        state.owner = Some(apply.owner_label.clone());
-        state.is_protected = apply.protects || (self.keeps_protection && !state.is_deleted);
-    }
-
-    /// Records the final state. Every Kustomization that is not deleted applies once more, at the latest at its next
-    /// interval.
-    fn finish(&mut self, mut state: ObjectState) {
-        for apply in &self.schedule.final_applies {
-            self.apply(apply, &mut state);
-        }
-        self.outcomes.final_states.insert(match (self.existed, state.exists) {
-            (true, true) if state.is_deleted => FinalState::Recreated,
-            (true, true) => FinalState::Kept,
-            (true, false) => FinalState::Deleted,
-            (false, true) => FinalState::Created,
-            (false, false) => FinalState::Absent,
-        });
+/// Returns the final state of an object that nobody deletes.
+fn end_without_deletions(live: Option<&ObjectMetadata>, schedule: &Schedule) -> FinalState {
+    let applied = schedule.events.iter().filter_map(|scheduled| scheduled.effect.application());
+    match live {
+        Some(_) => FinalState::Kept,
+        None if applied.chain(&schedule.final_applies).any(|apply| !apply.is_skipped) => FinalState::Created,
+        None => FinalState::Absent,
     }
 }

@@ -15,6 +15,7 @@ mod explore;
 mod finalizers;
 mod helm_uninstall;
 mod model;
+mod orders;
 mod owners;
 mod passes;
 mod protection;

@@ -50,12 +50,17 @@ pub(super) enum SimulationEvent {
 }
 
 impl SimulationEvent {
+    /// Returns the lifetime of the Kustomization that causes the event.
+    pub(super) fn node(&self) -> &NodeId {
+        match self {
+            Self::Apply(pass) | Self::Prune(pass) => &pass.node,
+            Self::Finalize(node) => node,
+        }
+    }
+
     /// Returns the Kustomization that causes the event.
     pub(super) fn owner(&self) -> &NamespacedName {
-        match self {
-            Self::Apply(pass) | Self::Prune(pass) => &pass.node.key,
-            Self::Finalize(node) => &node.key,
-        }
+        &self.node().key
     }
 }
 

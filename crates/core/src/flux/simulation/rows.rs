@@ -35,6 +35,12 @@ impl Preview<'_> {
             let message = "Kustomizations change each other, and no stable state was found".to_owned();
             plan.add_gaps([Gap { kind: GapKind::Failed, subject: "preview".to_owned(), namespace: None, message }]);
         }
+        let incomplete = consequences.outcomes.iter().filter(|(_, outcomes)| outcomes.is_incomplete);
+        plan.add_gaps(incomplete.map(|(id, outcomes)| {
+            let count = outcomes.appliers.len();
+            let message = format!("{count} Kustomizations change it in more possible orders than can be explored");
+            Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message }
+        }));
         let outcomes = consequences.outcomes.iter();
         let mut changes: Vec<Change> =
             outcomes.filter_map(|(id, outcomes)| self.row(id, outcomes, consequences)).collect();
@@ -78,7 +84,7 @@ impl Preview<'_> {
             Some(SimulationEvent::Prune(pass)) => (self.prune_reason(&pass.node.key, outcomes), None),
             Some(SimulationEvent::Apply(_)) | None => (ReasonCode::InBuild.into(), None),
         };
-        let certainty = if outcomes.final_states.len() > 1 { Certainty::Race } else { Certainty::Certain };
+        let certainty = if outcomes.is_certain() { Certainty::Certain } else { Certainty::Race };
         if certainty == Certainty::Race {
             reason.add_detail(&race_detail(outcomes));
         }

@@ -68,6 +68,16 @@ pub(super) enum Effect {
     Delete(NamespacedName),
 }
 
+impl Effect {
+    /// Returns the application, if the event applies the object.
+    pub(super) fn application(&self) -> Option<&ObjectApply> {
+        match self {
+            Self::Apply(apply) => Some(apply),
+            Self::Delete(_) => None,
+        }
+    }
+}
+
 /// Application of the object by one Kustomization.
 pub(super) struct ObjectApply {
     /// Owner that the labels name afterwards.

@@ -5,6 +5,7 @@
 mod cluster;
 mod finalizers;
 mod refusals;
+mod shared_objects;
 mod unfollowed;
 mod unknown_builds;
 mod variables;

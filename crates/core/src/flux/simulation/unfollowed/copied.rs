@@ -2,7 +2,7 @@
 //!
 //! A path that matches is copied with everything below it. Exclusions match a path or, without a slash, a file name.
 //! Where a pattern has more than `*`, `?` and classes, every file counts as copied.
-//! Source: docs/reference/flux.md 9.
+//! Source: docs/reference/flux.md 8.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! The part of an object that decides what is deployed because of it.
 //!
 //! Everything counts, except fields that are known to change nothing by themselves: a field that a newer API adds counts.
-//! Source: docs/reference/flux.md 9.
+//! Source: docs/reference/flux.md 8.
 
 use std::collections::BTreeSet;
 

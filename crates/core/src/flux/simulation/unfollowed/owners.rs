@@ -202,6 +202,7 @@ pub(super) fn may_be_deleted(live: Option<&Resource>) -> String {
     };
     match number {
         0 => "it is not known what is deleted".to_owned(),
+        1 => "its object may be deleted".to_owned(),
         _ => format!("any of its {} may be deleted", pluralize(number, "object")),
     }
 }
