@@ -5,8 +5,12 @@
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
 //! changes. It is pure: builds and ConfigMaps that it lacks are returned as needs.
 
+mod affected;
+mod affected_kustomizations;
+mod affected_owners;
 mod applied;
 mod blockers;
+mod comparison;
 mod deletions;
 pub mod dry_run;
 mod encrypted;
@@ -19,13 +23,16 @@ mod orders;
 mod owners;
 mod passes;
 mod protection;
+mod references;
 mod rows;
 mod schedule;
 mod scope;
 mod secrets;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod unfollowed;
+mod unfollowed_rows;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Preview;
+use super::affected_kustomizations::changed_fields;
 use super::encrypted::encrypted_reason;
 use super::model::{Finalization, KustomizationDeletion, Node, PassOutcome};
-use super::unfollowed::changed_fields;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;

@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::flux::source::glob::Glob;
 
 /// A copy operation from one source.
-pub(super) struct CopyRule {
+pub(crate) struct CopyRule {
     from: String,
     exclude: Vec<String>,
 }
 
 impl CopyRule {
     /// Reads an operation that copies from the source with this alias; `None` if it copies from another one.
-    pub(super) fn read(operation: &Value, alias: &str) -> Option<Self> {
+    pub(crate) fn read(operation: &Value, alias: &str) -> Option<Self> {
         let from = operation.get("from")?.as_str()?.strip_prefix('@')?;
         let (from_alias, path) = from.split_once('/').unwrap_or((from, ""));
         let exclude = operation.get("exclude").and_then(Value::as_array).into_iter().flatten();
@@ -26,7 +26,7 @@ impl CopyRule {
     }
 
     /// Returns true if a file of the source is copied.
-    pub(super) fn copies(&self, path: &str) -> bool {
+    pub(crate) fn copies(&self, path: &str) -> bool {
         let is_excluded = self.exclude.iter().any(|pattern| {
             let name = path.rsplit('/').next().unwrap_or(path);
             !is_special(pattern) && (matches(pattern, path) || (!pattern.contains('/') && matches(pattern, name)))

@@ -89,7 +89,7 @@ static RULES: [KindRules; 10] = [
 
 /// Returns the names of the parts that differ between two manifests of a kind, or between the content of a live object
 /// and a manifest if `is_live` is true. `is_ready` is true if the owner is ready.
-pub(super) fn differing_parts(kind: &str, before: &Value, after: &Value, is_live: bool, is_ready: bool) -> Vec<String> {
+pub(crate) fn differing_parts(kind: &str, before: &Value, after: &Value, is_live: bool, is_ready: bool) -> Vec<String> {
     let rules = RULES.iter().find(|rules| rules.kind == kind).unwrap_or(&BASE);
     let [old, new] = [before, after].map(|object| rules.effective_spec(object, is_live, is_ready));
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();

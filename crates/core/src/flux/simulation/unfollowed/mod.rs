@@ -1,104 +1,29 @@
 //! Owners whose effect is not computed: HelmReleases, ResourceSets, FluxInstances, ArtifactGenerators, and Kustomizations
-//! whose objects or whose source are elsewhere.
+//! whose objects or whose source are elsewhere. This folder has what decides if a change affects them.
 //!
 //! If a change affects what such an owner deploys, any of its objects may be deleted, and the plan says so. Only a change
 //! that is known to have no effect is left out. A new owner deletes nothing.
 
-mod comparison;
-mod copied;
-mod effective;
-mod kustomizations;
-mod owners;
-mod references;
-mod rows;
-mod sources;
+pub(super) mod copied;
+pub(super) mod effective;
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
-use super::model::Pass;
-use super::passes::{Derivation, has_foreign_suspend};
-use super::scope::Scopes;
-use super::{Consequences, Preview};
-use crate::flux::build::{Answers, Needs};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Reason;
-use comparison::Comparison;
-pub(super) use kustomizations::changed_fields;
 
 /// An owner whose effect is not computed, and how the change affects it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Unfollowed {
-    pub(super) id: ObjectId,
-    pub(super) effect: Effect,
+pub(crate) struct Unfollowed {
+    pub(crate) id: ObjectId,
+    pub(crate) effect: Effect,
 }
 
 /// The way in which a change affects an owner.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// It is not known what is deleted.
     Unknown(Reason),
     /// The owner is suspended, so that nothing happens for now.
     Suspended(Reason),
     /// The owner is new and creates objects that are not in the plan; the remark for its row.
     Creates(&'static str),
-}
-
-impl<'a> Preview<'a> {
-    /// Returns the affected owners whose effect is not computed, and the answers that are missing.
-    pub(super) fn find_unfollowed(
-        &self,
-        consequences: &Consequences<'a>,
-        answers: &Answers,
-    ) -> (Vec<Unfollowed>, Needs) {
-        let scopes = Scopes::new(self.input.snapshot, &self.nodes);
-        let mut derivation = Derivation { preview: self, consequences, scopes, answers, needs: Needs::default() };
-        let mut comparison = Comparison::new(&mut derivation);
-        let mut unfollowed = comparison.affected_owners();
-        unfollowed.extend(comparison.affected_kustomizations());
-        (unfollowed, derivation.needs)
-    }
-}
-
-impl Comparison<'_, '_, '_> {
-    /// Returns the objects of a kind, live ones and those that a pass applies.
-    fn ids_of(&self, group: &str, kind: &str) -> BTreeSet<ObjectId> {
-        let preview = self.preview();
-        let live = preview.input.snapshot.objects.iter().map(|object| &object.id);
-        let passes = preview.nodes.iter().flat_map(|node| &node.passes);
-        let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
-        live.chain(applied).filter(|id| id.is(group, kind)).cloned().collect()
-    }
-
-    /// Returns the specs that an object has after the change: those that passes apply, or the live one.
-    fn specs_after(&self, id: &ObjectId) -> Vec<Value> {
-        let applied = self.applied(id);
-        let specs: Vec<Value> = applied.iter().filter_map(|(_, built)| built.manifest.get("spec").cloned()).collect();
-        if !applied.is_empty() {
-            return specs;
-        }
-        self.preview().input.snapshot.resource(id).map(|live| live.spec().clone()).into_iter().collect()
-    }
-
-    /// Returns true if `spec.suspend` is true after the change.
-    fn is_suspended_after(&self, id: &ObjectId) -> bool {
-        let snapshot = self.preview().input.snapshot;
-        let live = snapshot.resource(id).filter(|live| live.flag("/spec/suspend"));
-        let is_foreign = live.is_some_and(|live| has_foreign_suspend(&live.object));
-        let applied = self.applied(id);
-        if applied.is_empty() {
-            return live.is_some();
-        }
-        applied.iter().all(|(_, built)| match built.manifest.pointer("/spec/suspend") {
-            Some(suspend) => *suspend == Value::Bool(true),
-            None => is_foreign,
-        })
-    }
-
-    /// Returns true if `spec.suspend` is true before the change and not after it.
-    fn is_resumed(&self, id: &ObjectId) -> bool {
-        let live = self.preview().input.snapshot.resource(id);
-        live.is_some_and(|live| live.flag("/spec/suspend")) && !self.is_suspended_after(id)
-    }
 }

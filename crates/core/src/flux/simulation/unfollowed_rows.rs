@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Effect, Unfollowed};
-use crate::flux::simulation::Preview;
-use crate::flux::simulation::owners::owner_id;
+use super::Preview;
+use super::owners::owner_id;
+use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
@@ -35,7 +35,7 @@ impl Unfollowed {
 
 impl Preview<'_> {
     /// Adds the affected owners to a plan: an outcome, a row and a gap for each whose effect is not known.
-    pub(in crate::flux::simulation) fn add_unfollowed(&self, plan: &mut Plan) {
+    pub(super) fn add_unfollowed(&self, plan: &mut Plan) {
         for unfollowed in &self.unfollowed {
             let (owner, id) = (unfollowed.owner(), &unfollowed.id);
             match &unfollowed.effect {
@@ -77,10 +77,7 @@ impl Preview<'_> {
 
     /// Sets the outcomes of Kustomizations whose effect is not computed, and the parents of those that such an owner
     /// manages.
-    pub(in crate::flux::simulation) fn add_unfollowed_outcomes(
-        &self,
-        owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>,
-    ) {
+    pub(super) fn add_unfollowed_outcomes(&self, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
         for found in &self.unfollowed {
             let Effect::Unknown(reason) = &found.effect else { continue };
             let kustomization = owners.get_mut(&NamespacedName::of(&found.id)).filter(|_| found.is_kustomization());
@@ -98,7 +95,7 @@ impl Preview<'_> {
     }
 
     /// Returns the affected owners whose effect is not known.
-    pub(in crate::flux::simulation) fn unfollowed_owners(&self) -> impl Iterator<Item = OwnerId> {
+    pub(super) fn unfollowed_owners(&self) -> impl Iterator<Item = OwnerId> {
         let unknown = self.unfollowed.iter().filter(|found| matches!(found.effect, Effect::Unknown(_)));
         unknown.map(Unfollowed::owner)
     }

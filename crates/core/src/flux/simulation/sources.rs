@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Comparison, Part};
-use super::copied::CopyRule;
 use super::references::text;
+use super::unfollowed::copied::CopyRule;
 use crate::flux::kinds::{ARTIFACT_SWITCH, SOURCE_GROUP};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Difference, Part};
 use super::sources::{GENERATOR, GENERATOR_GROUP};
-use super::{Effect, Unfollowed};
+use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::kinds::{ARTIFACT_SWITCH, OPERATOR_SWITCH};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;

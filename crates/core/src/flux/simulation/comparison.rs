@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::effective::differing_parts;
+use super::Preview;
+use super::model::{Pass, PassOutcome};
+use super::passes::Derivation;
+use super::protection::{is_never_applied, is_never_changed};
+use super::unfollowed::effective::differing_parts;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::sops::content_without_recipients;
-use crate::flux::simulation::Preview;
-use crate::flux::simulation::model::{Pass, PassOutcome};
-use crate::flux::simulation::passes::Derivation;
-use crate::flux::simulation::protection::{is_never_applied, is_never_changed};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::SSA;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::affected_owners::may_be_deleted;
 use super::comparison::Comparison;
-use super::owners::may_be_deleted;
+use super::model::{Node, Pass, PassOutcome};
 use super::sources::UsedFiles;
-use super::{Effect, Unfollowed};
+use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::fidelity::RecordedBuild;
-use crate::flux::simulation::model::{Node, Pass, PassOutcome};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -132,10 +132,7 @@ fn new_effect(node: &Node) -> Option<Effect> {
 }
 
 /// Returns the changed fields of a spec that can change objects.
-pub(in crate::flux::simulation) fn changed_fields(
-    before: &KustomizationSpec,
-    after: &KustomizationSpec,
-) -> Vec<String> {
+pub(super) fn changed_fields(before: &KustomizationSpec, after: &KustomizationSpec) -> Vec<String> {
     let fields = |spec: &KustomizationSpec| spec.value().as_object().cloned().unwrap_or_default();
     let (old, new) = (fields(before), fields(after));
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
