@@ -60,6 +60,8 @@ reason_codes! {
     SecretInSpec => "The new spec of the owner holds values of a Secret, which are not shown, so its result is not known.",
     LimitExceeded => "A limit of this tool is exceeded (docs/limits.md), so the result of the build is not known.",
     DependencyUnknown => "The build of a dependency is not known, so it is not known if the owner applies.",
+    NotFollowed => "The change affects what the owner deploys, and the effect is not computed: any of its objects may be deleted.",
+    NotRecorded => "The owner is deleted, and what its controller deletes is not known.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
     PruneRefused => "The API server refuses to delete an object that the owner prunes, so the owner does not become ready.",

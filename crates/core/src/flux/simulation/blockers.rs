@@ -117,16 +117,17 @@ impl Preview<'_> {
                 let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
-            Some(PassOutcome::Applied(_)) => {
-                let failure = self.failing_deletion(node)?;
-                let detail = format!("it depends on {name}, which does not become ready: {failure}");
-                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
-            }
+            Some(PassOutcome::Applied(_)) => match self.failing_deletion(node) {
+                Some(failure) => {
+                    let detail = format!("it depends on {name}, which does not become ready: {failure}");
+                    Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+                }
+                None => self.unhealthy_dependency(node),
+            },
             Some(PassOutcome::Unknown(_)) if !self.is_ready(dependency) => {
                 let detail = format!("it depends on {name}, which is not ready");
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
-            Some(PassOutcome::Applied(_)) => self.unhealthy_dependency(node),
             _ => None,
         }
     }

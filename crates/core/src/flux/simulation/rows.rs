@@ -16,6 +16,7 @@ use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Certainty, Change, PinnedObject, Plan, Reason, ReasonCode};
 
@@ -55,6 +56,7 @@ impl Preview<'_> {
         plan.add_changes(changes);
         plan.add_contested(self.contested());
         plan.set_unrehearsed(unrehearsed(&plan));
+        self.add_unfollowed(&mut plan);
         plan
     }
 
@@ -189,6 +191,10 @@ impl Preview<'_> {
             row.certainty = Certainty::Race;
         }
         match cascaded.kind {
+            CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => {
+                let ObjectId { kind, namespace, name, .. } = &cascaded.cause;
+                row.owner = Some(OwnerId::new("flux", kind, namespace, name));
+            }
             // Helm never deletes a chart's crds/, which the inventory lists too; it deletes the chart's templates.
             CascadeKind::HelmRelease if id.is("apiextensions.k8s.io", "CustomResourceDefinition") => {
                 row.action = Action::Unknown;
