@@ -1,4 +1,4 @@
-//! What `prune --plan` predicts of a working tree equals what the real kustomize-controller then does, by uid.
+//! Compares the plan of a working tree with what the real kustomize-controller then does, by uid.
 //!
 //! A small part of the scenarios and some random repositories; `cargo xtask oracle` runs as many as one likes.
 

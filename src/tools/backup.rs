@@ -22,8 +22,7 @@ impl Backup {
     ///
     /// Fails when it cannot be created, or has files: the backups of two runs would be mixed.
     pub fn create(directory: &Path, continues: bool) -> Result<Self> {
-        let failed =
-            |error: std::io::Error| Error::failed(format!("cannot write a backup to {}: {error}", directory.display()));
+        let failed = |error: std::io::Error| super::cannot_write("backup", directory, &error);
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
@@ -51,13 +50,9 @@ impl Backup {
             false => self.directory.clone(),
         };
         let path = directory.join(format!("{position:05}-{}.json", name.join("-")));
-        let failed = |error: std::io::Error| Error::failed(format!("cannot write backup {}: {error}", path.display()));
+        let failed = |error: std::io::Error| super::cannot_write("backup", &path, &error);
         let content = serde_json::to_vec_pretty(&restorable(object.clone())).map_err(|error| failed(error.into()))?;
-        let write = |file: &mut tempfile::NamedTempFile| {
-            file.write_all(&content)?;
-            file.as_file().sync_all()
-        };
-        super::write_private(&path, write).map(|_| ()).map_err(failed)
+        super::write_private(&path, |file| file.write_all(&content)).map(|_| ()).map_err(failed)
     }
 }
 

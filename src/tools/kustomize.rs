@@ -14,17 +14,14 @@ use serde_json::Value;
 
 use super::program::Program;
 use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::kubernetes::redact::redact_urls;
 use gitops_core::plan::ReasonCode;
-
-/// Default time limit of one run; remote bases need the network.
-const LIMIT: Duration = Duration::from_secs(60);
-/// Time limit of printing the version.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
+use gitops_core::text::sha256;
 
 /// Output of a run, or the reason why it has none.
 pub type BuildOutput = std::result::Result<String, BuildFailure>;
@@ -55,7 +52,7 @@ impl Kustomize {
             trees: Vec::new(),
             standalone: name.starts_with("kustomize"),
             cache,
-            limit: LIMIT,
+            limit: limits::BUILD_TIME,
             sandbox: Sandbox::of_this_process(),
             allows_remote_bases: false,
         }
@@ -101,7 +98,7 @@ impl Kustomize {
             arguments: arguments.iter().map(Into::into).collect(),
             environment: &Environment::empty(&directories),
             rules: &self.rules(&program)?.reading(&directories.home()),
-            limits: &Limits::of_build(VERSION_LIMIT),
+            limits: &Limits::of_build(limits::VERSION_TIME),
         };
         let name = self.program.display();
         let output = self.sandbox.run(job).await.map_err(|failure| self.cannot_run(failure))?;
@@ -164,10 +161,10 @@ impl Kustomize {
             for directory in artifact.directories() {
                 std::fs::create_dir_all(root.join(directory))?;
             }
-            artifact.files().try_for_each(|(file, content)| std::fs::write(root.join(file), content))
+            artifact.files().try_for_each(|(file, content)| files::write_new(&root.join(file), content))
         };
         copy_files()
-            .map_err(|error| Error::failed(format!("cannot write the artifact to {}: {error}", root.display())))?;
+            .map_err(|error| super::cannot_write_temporary(&format!("the artifact to {}", root.display()), &error))?;
         let environment = Environment::empty(&directories);
         let rules = self.rules(&program)?.reading(&directories.home()).reading(&root);
         let fetching = Access {
@@ -293,13 +290,16 @@ impl Kustomize {
     }
 
     fn cached(&self, version: &str, key: &str) -> Option<String> {
-        std::fs::read_to_string(self.cache_file(version, key)?).ok()
+        let entry = std::fs::read_to_string(self.cache_file(version, key)?).ok()?;
+        let (digest, output) = entry.split_once('\n')?;
+        (digest == sha256(output.as_bytes())).then(|| output.to_owned())
     }
 
-    /// Writes an output to the cache. A cache that cannot be written only makes the next run slower.
+    /// Writes an output to the cache, after its digest: a crash of the machine can cut the file. A cache that cannot be
+    /// written only makes the next run slower.
     fn store(&self, version: &str, key: &str, output: &str) {
         if let Some(file) = self.cache_file(version, key) {
-            let _ = write_private(&file, output);
+            let _ = write_private(&file, &format!("{}\n{output}", sha256(output.as_bytes())));
         }
     }
 }
@@ -310,11 +310,11 @@ fn remote_base_refused(url: &str) -> BuildFailure {
     BuildFailure::unknown(ReasonCode::RemoteBase, detail)
 }
 
+/// Returns the directory for caches, or `None` without a home directory. A relative `XDG_CACHE_HOME` is ignored: the tree
+/// in the current directory could contain outputs.
 fn cache_directory() -> Option<PathBuf> {
-    match std::env::var_os("XDG_CACHE_HOME") {
-        Some(directory) => Some(directory.into()),
-        None => Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")),
-    }
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|directory| directory.is_absolute());
+    named.or_else(|| Some(super::home_directory()?.join(".cache")))
 }
 
 /// Writes a file, and the directory for it, that only this user may read: builds may contain secrets.
@@ -340,7 +340,7 @@ struct ArtifactCopy {
     _directories: PrivateDirectories,
 }
 
-/// What a build may use.
+/// Permissions of a build.
 struct Access {
     environment: Environment,
     rules: Rules,
@@ -350,7 +350,7 @@ impl ArtifactCopy {
     fn write(&self, file: &str, content: &[u8]) -> Result<()> {
         let file = self.root.join(file);
         std::fs::write(&file, content)
-            .map_err(|error| Error::failed(format!("cannot write {}: {error}", file.display())))
+            .map_err(|error| super::cannot_write_temporary(&file.display().to_string(), &error))
     }
 
     fn remove(&self, file: &str) -> Result<()> {

@@ -85,7 +85,7 @@ fn read_below(file: &Path, root: &Path) -> std::io::Result<Vec<u8>> {
     files::read_regular(&target, limits::MAX_FILE)
 }
 
-/// What all manifests together may still have.
+/// Number of bytes and files that all manifests together may still have.
 struct Budget {
     bytes: u64,
     files: usize,

@@ -15,7 +15,7 @@ pub mod snapshot_file;
 pub mod worktree;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use tempfile::{NamedTempFile, TempDir};
@@ -29,7 +29,42 @@ fn write_private(path: &Path, write: impl FnOnce(&mut NamedTempFile) -> io::Resu
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = NamedTempFile::new_in(directory)?;
     write(&mut temporary)?;
+    // Otherwise a crash of the machine can leave an empty file under the name.
+    temporary.as_file().sync_all()?;
     Ok(temporary.persist(path)?.metadata()?.len())
+}
+
+/// Returns the error of a file that cannot be written, such as `plan`, with a hint for the usual reasons.
+fn cannot_write(what: &str, path: &Path, error: &io::Error) -> Error {
+    // `tempfile` adds the random name of its file.
+    let text = error.to_string();
+    let reason = text.split(" at path ").next().unwrap_or(&text);
+    let message = Error::failed(format!("cannot write {what} {}: {reason}", path.display()));
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            message.hint(format!("free space in {}, or use another directory", directory.display()))
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            message.hint("use a directory that you may write to")
+        }
+        io::ErrorKind::NotFound if !directory.exists() => {
+            message.hint(format!("create the directory: mkdir -p {}", directory.display()))
+        }
+        _ => message.hint("use another directory"),
+    }
+}
+
+/// Returns the error of a temporary file or directory that cannot be written.
+fn cannot_write_temporary(what: &str, error: &io::Error) -> Error {
+    Error::failed(format!("cannot write {what}: {error}"))
+        .hint("set TMPDIR to a directory with free space that you may write to")
+}
+
+/// Returns the home directory, or `None` if there is none or if it is not an absolute path: a relative one would be in the
+/// current directory, which may be a tree of others.
+fn home_directory() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
 }
 
 /// Creates a temporary directory that only this user may read and that is removed on drop.
@@ -38,7 +73,7 @@ fn temporary_directory() -> Result<TempDir> {
     builder.prefix("kubectl-gitops-");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    builder.tempdir().map_err(|error| Error::failed(format!("cannot create a temporary directory: {error}")))
+    builder.tempdir().map_err(|error| cannot_write_temporary("a temporary directory", &error))
 }
 
 #[cfg(all(test, unix))]

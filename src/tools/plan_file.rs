@@ -11,7 +11,7 @@ use gitops_core::plan::file::PlanFile;
 ///
 /// Fails when the file cannot be written.
 pub fn write(path: &Path, file: &PlanFile) -> Result<String> {
-    let failed = |error: std::io::Error| Error::failed(format!("cannot write plan {}: {error}", path.display()));
+    let failed = |error: std::io::Error| super::cannot_write("plan", path, &error);
     let (text, digest) = file.to_text().map_err(|error| failed(error.into()))?;
     super::write_private(path, |file| file.write_all(text.as_bytes())).map_err(failed)?;
     Ok(digest)

@@ -67,7 +67,7 @@ fn other_schema(path: &Path, found: &str) -> Error {
 /// Fails when the file cannot be written.
 pub fn write(path: &Path, snapshot: &Snapshot) -> Result<u64> {
     super::write_private(path, |file| write_json(file, is_gzip(path), snapshot))
-        .map_err(|error| Error::failed(format!("cannot write snapshot {}: {error}", path.display())))
+        .map_err(|error| super::cannot_write("snapshot", path, &error))
 }
 
 fn write_json(file: &mut NamedTempFile, gzip: bool, snapshot: &Snapshot) -> io::Result<()> {

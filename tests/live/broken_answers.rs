@@ -1,5 +1,5 @@
 //! Deletions on the real API server, with answers that get lost, cut, delayed or replaced on the way: what must stay
-//! stays, what the results say is true, and nothing hangs (docs/safety.md).
+//! stays, what the results say is true, and every command ends (docs/safety.md).
 //!
 //! `BROKEN_ANSWERS=500 cargo test --test live broken_answers` runs more than the usual number of seeds, and
 //! `BROKEN_ANSWERS_SEED=7` only one.

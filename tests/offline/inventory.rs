@@ -1,4 +1,4 @@
-//! What `inventory` shows of a recorded cluster, and what it says to bad questions.
+//! Answers of `inventory` for a recorded cluster, and its errors.
 
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use insta::assert_snapshot;
@@ -115,7 +115,7 @@ fn kustomization(name: &str, entries: &[&str]) -> Resource {
     Resource { object, content }
 }
 
-/// What kustomize-controller applied for a Kustomization in namespace fleet.
+/// An object that kustomize-controller applied for a Kustomization in namespace fleet.
 fn applied(group: &str, kind: &str, namespace: &str, name: &str, owner: &str) -> ObjectMetadata {
     let labels = [(&*format!("{GROUP}/name"), owner), (&*format!("{GROUP}/namespace"), "fleet")];
     identified(ObjectId::new(group, kind, namespace, name)).applied_by("kustomize-controller", &labels)

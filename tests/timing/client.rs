@@ -1,4 +1,4 @@
-//! How long a request takes that is tried again, or that gets no answer.
+//! Duration of requests that are tried again, or that get no answer.
 
 use std::time::{Duration, Instant};
 

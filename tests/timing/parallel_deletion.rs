@@ -81,7 +81,7 @@ fn prune(api: &FakeApi, parallel: &str) -> Run {
     gitops_as(&api.kubeconfig(&folder), &["prune", "--yes", "--timeout=2s", &parallel])
 }
 
-/// What came after the rehearsal.
+/// Requests after the dry-runs.
 fn executed(api: &FakeApi) -> Vec<Recorded> {
     let requests = api.requests();
     let rehearsal = |request: &Recorded| request.method == "DELETE" && request.body.windows(6).any(|w| w == b"dryRun");
@@ -116,7 +116,7 @@ fn as_many_at_once_as_asked_and_kind_after_kind() {
     let api = cluster();
     let run = prune(&api, "4");
     assert_eq!(run.code, 0, "{run:?}");
-    assert_eq!(names(&run), in_order(), "told in the order of the plan");
+    assert_eq!(names(&run), in_order(), "printed in the order of the plan");
     assert_eq!((api.peak_of("DELETE *"), api.peak_of("/api/v1/namespaces/*")), (4, 4));
     let requests = executed(&api);
     let is = |plural: &'static str| move |request: &Recorded| request.target.contains(plural);

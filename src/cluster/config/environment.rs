@@ -28,7 +28,8 @@ impl Environment {
             variables: std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
                 .collect(),
-            home: std::env::home_dir(),
+            // A relative path would be in the current directory, which may be a tree of others.
+            home: std::env::home_dir().filter(|home| home.is_absolute()),
             service_account: SERVICE_ACCOUNT.into(),
             interactive: std::io::stdin().is_terminal(),
         }

@@ -90,7 +90,12 @@ impl<'p> Run<'p, '_> {
         let mut contents = vec![];
         for id in wanted {
             let Some(kind) = self.reading.resource_type(&id) else { continue };
-            let Some(content) = self.cluster.fetch_json(&kind, &id).await? else { continue };
+            let Some(content) = self.cluster.fetch_json(&kind, &id).await? else {
+                if id == root.object.id {
+                    return Ok(Prepared::Changed);
+                }
+                continue;
+            };
             let version = content.pointer("/metadata/resourceVersion").and_then(Value::as_str);
             if id == root.object.id && version != Some(&*fresh.resource_version) {
                 return Ok(Prepared::Changed);

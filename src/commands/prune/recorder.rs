@@ -1,4 +1,4 @@
-//! What follows an execution: the lines and the progress on the terminal, the journal, and the backup.
+//! Records of an execution: the lines and the progress on the terminal, the journal, and the backup.
 
 use std::collections::{HashMap, HashSet};
 

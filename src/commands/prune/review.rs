@@ -70,7 +70,7 @@ fn check_namespace(pins: &ExecutionPins, session: &Session) -> Result<()> {
     Err(Error::usage("-n cannot be used with --apply: the plan decides what is deleted").hint("leave -n out"))
 }
 
-/// What `--out` records beside the plan.
+/// Values that `--out` records beside the plan.
 pub(super) struct Recording<'a> {
     pub(super) command: &'static str,
     pub(super) selection: OwnerSelection,

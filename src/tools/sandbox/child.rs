@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 
 use super::{Job, launcher};
 
-/// What a child printed, and how it ended.
+/// Output and exit status of a child.
 #[derive(Clone, Debug)]
 pub struct Output {
     pub status: ExitStatus,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::error::{Error, Result};
-use crate::tools::program;
+use crate::error::Result;
+use crate::tools::{self, program};
 
 /// Directories of one child in a random temporary directory that only this user may read. Removed on drop.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl PrivateDirectories {
             Ok(root)
         };
         let root = create().map_err(|error: std::io::Error| {
-            Error::failed(format!("cannot write to {}: {error}", directory.path().display()))
+            tools::cannot_write_temporary(&directory.path().display().to_string(), &error)
         })?;
         Ok(Self { _directory: directory, root })
     }

@@ -27,7 +27,7 @@ pub(super) fn is_supported() -> bool {
     required.is_ok_and(|ruleset| ruleset.create().is_ok())
 }
 
-/// Restricts this process and its children for ever. Without Landlock in the kernel nothing happens.
+/// Restricts this process and its children permanently. Without Landlock in the kernel nothing happens.
 ///
 /// Fails if the kernel has Landlock and does not apply the rules.
 pub(super) fn restrict(rules: &Rules) -> Result<(), String> {

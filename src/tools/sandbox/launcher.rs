@@ -57,7 +57,7 @@ mod linux {
     /// First argument of a launcher. It is no verb: the command line never sees it.
     const ARGUMENT: &str = "__sandbox";
 
-    /// What a launcher does before it becomes the child.
+    /// Restrictions that a launcher applies before it becomes the child.
     #[derive(Serialize, Deserialize)]
     struct Launch<'a> {
         /// Process that started the launcher. If it has ended already, nothing starts.

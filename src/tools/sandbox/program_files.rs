@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Format of an executable file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux distinguishes them"))]
 pub(super) enum Format {
     /// A binary without shared libraries, such as the released kubectl and kustomize.
     Static,
@@ -96,8 +97,8 @@ pub(super) fn programs() -> impl Iterator<Item = PathBuf> {
 
 /// Returns the files that a network connection needs.
 pub(super) fn network() -> impl Iterator<Item = PathBuf> {
-    let home = std::env::home_dir().unwrap_or_default();
-    let user = USER.map(|file| home.join(file));
+    let home = crate::tools::home_directory();
+    let user = home.iter().flat_map(|home| USER.map(|file| home.join(file))).collect::<Vec<_>>();
     let named = NAMED_FILES.iter().filter_map(std::env::var_os).map(PathBuf::from);
     existing(NETWORK.map(PathBuf::from).into_iter().chain(user).chain(named))
 }

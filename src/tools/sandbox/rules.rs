@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::program_files;
 use crate::tools::program::Program;
 
-/// What a child may use. Everything else is refused by the kernel, as far as the platform has the means.
+/// Files and network that a child may use. Everything else is refused by the kernel, as far as the platform has the means.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Files and directories to read.

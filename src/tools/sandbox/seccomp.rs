@@ -116,7 +116,7 @@ const NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
 
 type Filtered = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Restricts this process and its children for ever.
+/// Restricts this process and its children permanently.
 pub(super) fn restrict(rules: &Rules) -> Result<(), Error> {
     // The arguments of clone3 are in memory, which a filter cannot read. Without it, programs use clone.
     let not_implemented = [(libc::SYS_clone3, vec![])].into();

@@ -19,9 +19,9 @@ fn cluster() -> Arc<Cluster> {
     CLUSTER.get()
 }
 
-/// How often the cluster is scanned while it reconciles.
+/// Number of scans of the cluster while it reconciles.
 const SCANS: usize = 200;
-/// How often only as much of it is scanned as one owner's leaks need.
+/// Number of scans of the part that the leaks of one owner need.
 const NARROW_SCANS: usize = 100;
 
 #[test]

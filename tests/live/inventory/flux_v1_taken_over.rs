@@ -1,4 +1,4 @@
-//! What Flux v1 left behind and Flux v2 took over is no orphan of Flux v1 (edge case F23): the real kustomize-controller.
+//! Objects of Flux v1 that Flux v2 took over are no orphans of Flux v1, beside the real kustomize-controller.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What `inventory --unmanaged` leaves out: a new cluster with every controller of Kubernetes, as kubeadm starts it.
+//! Objects that `inventory --unmanaged` leaves out: a new cluster with every controller of Kubernetes, as kubeadm starts it.
 
 use serde_json::Value;
 use test_support::cluster::LIMIT;

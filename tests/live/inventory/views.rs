@@ -57,7 +57,7 @@ fn body(run: &Run) -> Value {
     let mut answer = document(run);
     let fields = answer.as_object_mut().unwrap();
     ["taken", "totals", "scope", "gaps", "complete"].into_iter().for_each(|key| drop(fields.remove(key)));
-    // Of a recorded cluster no content is read, so readiness is told by live ones only.
+    // A recorded cluster has no content, so only a live one shows readiness.
     for owner in answer["owners"].as_array_mut().into_iter().flatten() {
         owner.as_object_mut().unwrap().retain(|key, _| key != "ready" && key != "unread");
     }
@@ -200,7 +200,7 @@ fn users_with_one_namespace_see_its_owners_and_no_leaks() {
     }
     let plan = carol(&["prune", "--plan", "-n", "mine", "-o", "name"]);
     assert_eq!((plan.code, plan.stdout.as_str()), (5, ""), "{plan:?}");
-    // Who may read everything hears of the leak.
+    // A user who may read everything sees the leak.
     assert_eq!(document(&gitops(cluster, &["inventory", "-n", "mine", "-o", "json"]))["owners"][0]["leaked"], 1);
     // With the right to list namespaces all are tried; what is refused is said.
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: lists-namespaces}\n\

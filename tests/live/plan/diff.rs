@@ -251,7 +251,7 @@ fn with_force_immutable_objects_are_recreated_and_invalid_ones_are_lost() {
     assert!(found["recreate Deployment/web"].starts_with("forced: "), "{found:?}");
     assert!(
         found.keys().any(|row| row.starts_with("delete ReplicaSet/web-")),
-        "what depends on it goes along: {found:?}"
+        "its dependents are deleted too: {found:?}"
     );
     publish(cluster, namespace, &tree);
     let after = uid(cluster, namespace, "deployment");

@@ -16,7 +16,7 @@ const RELEASE: &str = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\
                        metadata: {name: web, finalizers: [finalizers.fluxcd.io]}\n\
                        spec: {interval: 1h, chartRef: {kind: OCIRepository, name: web}}\n";
 
-/// What the installation of Flux leaves of a controller; the controllers of test clusters are plain processes.
+/// The Deployment that an installation of Flux has for a controller; the controllers of test clusters are plain processes.
 fn deployment(name: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: flux-system}}\nspec:\n  replicas: 0\n  \

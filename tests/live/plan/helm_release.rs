@@ -1,4 +1,4 @@
-//! What goes with an owner that is not a plain Kustomization: a HelmRelease that leaves the tree, played through with the
+//! Deletions with an owner that is not a plain Kustomization: a HelmRelease that leaves the tree, compared with the
 //! real helm-controller; and a Kustomization whose inventory cannot be read.
 
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ fn cluster() -> Arc<Cluster> {
 
 const APPLICATIONS: [&str; 6] = ["billing", "cart", "checkout", "mail", "search", "web"];
 
-/// How long nothing may change before the cluster counts as settled.
+/// Time without a change after which the cluster counts as settled.
 const QUIET: Duration = Duration::from_secs(8);
 
 fn kustomization(name: &str, path: &str) -> String {
@@ -33,7 +33,7 @@ fn kustomization(name: &str, path: &str) -> String {
     )
 }
 
-/// What one application consists of: its namespace and what runs there, and something outside of it.
+/// Manifests of one application: its namespace and the objects in it, and an object in another namespace.
 fn application(name: &str) -> String {
     let meta = format!("metadata: {{name: {name}, namespace: {name}}}");
     [

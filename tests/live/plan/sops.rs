@@ -209,7 +209,7 @@ fn a_generated_secret_keeps_its_name_until_its_encrypted_content_changes() {
     site.publish();
     assert_eq!(site.owned(), plain);
 
-    // Without the last applied revision it cannot be told.
+    // Without the last applied revision it is not known.
     let bare = folder("sops-bare");
     for (name, content) in &files {
         std::fs::write(bare.join(name), content).unwrap();
@@ -304,7 +304,7 @@ fn an_encrypted_secret_without_decryption_is_refused_where_its_data_cannot_be_da
     );
     assert!(rows(&plan).is_empty() && site.owned().is_empty());
 
-    // As text it is applied as it stands, and what is not there any more is pruned.
+    // As text it is applied unchanged, and objects that left the build are pruned.
     let plain = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain, namespace: sops-text}\n";
     let site = Site::new("sops-text", &[("plain.yaml", plain)], false).ready();
     site.write("secret.yaml", &inside(fixture("secret.yaml"), "sops-text"));

@@ -1,4 +1,4 @@
-//! What becomes of volumes, told before and then done by the real controllers: reclaim policies, claims of StatefulSets,
+//! Deletion of volumes, planned and then done by the real controllers: reclaim policies, claims of StatefulSets,
 //! claims that come back, recordings, and users who may not read volumes.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use test_support::folder::folder;
-use test_support::gitops::{Run, binary};
+use test_support::gitops::{Run, command_on_full_disk};
 
 use super::{applied, apply, execute, plan, reconcile, remaining, with_leaks};
 
@@ -72,12 +71,9 @@ fn kubectl_restores_a_backup_and_secrets_are_in_it_on_request_only() {
 }
 
 /// Executes a plan where no file can grow beyond a few kilobytes, as on a full disk.
-fn execute_on_full_disk(cluster: &xtask::cluster::Cluster, file: &str, blocks: u32, more: &[&str]) -> Run {
+fn execute_on_full_disk(cluster: &xtask::cluster::Cluster, file: &str, kibibytes: u32, more: &[&str]) -> Run {
     let words = [&["prune", "--apply", file, "--yes", "--max-percent=100"], more].concat();
-    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
-    let mut command = Command::new("bash");
-    command.args(["-c", &script]).arg(binary()).args(words).env("KUBECONFIG", cluster.kubeconfig());
-    command.output().unwrap().into()
+    command_on_full_disk(kibibytes, &words).env("KUBECONFIG", cluster.kubeconfig()).output().unwrap().into()
 }
 
 #[test]

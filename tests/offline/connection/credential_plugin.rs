@@ -12,7 +12,7 @@ const V1: &str = "client.authentication.k8s.io/v1";
 const V1BETA1: &str = "client.authentication.k8s.io/v1beta1";
 const CREDENTIALS: &str = r#"{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "from-plugin", "expirationTimestamp": "2020-01-01T00:00:00Z"}}"#;
 
-/// A script that counts its runs, keeps what it was told, and prints `output`.
+/// A script that counts its runs, records its input, and prints `output`.
 struct Plugin {
     folder: Folder,
     path: String,

@@ -133,7 +133,7 @@ fn serve(
     stream.flush()
 }
 
-/// What kubeconfig data fields hold.
+/// Encodes a text as in the data fields of a kubeconfig.
 fn base64(text: &str) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(text)

@@ -1,4 +1,4 @@
-//! ApplySets as kubectl prunes them, row by row (reference ownership-and-prune 1.3).
+//! ApplySets as kubectl prunes them, row by row.
 
 use gitops_core::error::ErrorKind;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};

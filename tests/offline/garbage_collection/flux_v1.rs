@@ -1,4 +1,4 @@
-//! Every edge case of Flux v1's garbage collection and every configuration change (reference qbec-and-flux-v1 B4, B5)
+//! Edge cases of Flux v1's garbage collection and changes of its configuration
 //! that can be judged from a snapshot; the real fluxd stands beside them in `real_fluxd.rs`.
 
 use gitops_core::kubernetes::object::ObjectMetadata;
@@ -276,7 +276,7 @@ fn odd_marks_give_notes() {
     }
 }
 
-/// Which set a live object is marked for, and what is in the manifests of the new source.
+/// Set that a live object is marked for, and manifests of the new source.
 fn effects(old: &str, new: &str, manifests: &[&str], objects: &[(&str, &str)]) -> Vec<(String, SyncEffect)> {
     let cms = objects.iter().map(|(set, name)| marked_for(set, "v1", "ConfigMap", &format!("demo/{name}")));
     let snapshot = snapshot(cms.collect());

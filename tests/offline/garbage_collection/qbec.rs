@@ -1,4 +1,4 @@
-//! Every edge case of qbec's garbage collection (reference qbec-and-flux-v1 A6), as a table: what qbec does, what this
+//! Edge cases of qbec's garbage collection as a table: what qbec does, what this
 //! tool does, and why.
 
 use gitops_core::kubernetes::object::{ObjectMetadata, Resource};

@@ -1,4 +1,4 @@
-//! What is wrong with a command line or with manifests ends with a clear message, a hint where one helps, and its exit
+//! Wrong command lines and manifests end with a clear message, a hint where one helps, and its exit
 //! code, before anything is sent.
 
 use std::path::PathBuf;

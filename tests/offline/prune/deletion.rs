@@ -14,8 +14,8 @@ use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, Transcript, gitops_as};
 
-const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
+pub(crate) const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(crate) const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
 
 /// A cluster with a settled Kustomization of 20 objects and one leaked ConfigMap.
 pub(crate) fn cluster() -> FakeApi {
@@ -45,7 +45,7 @@ fn gone() -> Answer {
     Answer::missing("leaked")
 }
 
-fn leaked(resource_version: &str) -> Value {
+pub(crate) fn leaked(resource_version: &str) -> Value {
     let name = "kustomize.toolkit.fluxcd.io/name";
     let namespace = "kustomize.toolkit.fluxcd.io/namespace";
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "leaked", "namespace": "shop", "uid": "u1", "resourceVersion": resource_version,
@@ -69,7 +69,7 @@ fn prune(api: &FakeApi) -> Run {
 }
 
 /// The deletions that were sent for real.
-fn real_deletes(api: &FakeApi) -> Vec<Value> {
+pub(crate) fn real_deletes(api: &FakeApi) -> Vec<Value> {
     let bodies = api.requests_to("DELETE *").into_iter().map(|request| serde_json::from_slice(&request.body).unwrap());
     bodies.filter(|body: &Value| body.get("dryRun").is_none()).collect()
 }

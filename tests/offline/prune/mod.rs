@@ -1,4 +1,4 @@
-//! What may be deleted, and how deletions are sent.
+//! Rules of deletions, and the requests that delete.
 
 pub(crate) mod deletion;
 mod safety_rules;

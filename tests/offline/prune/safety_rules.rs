@@ -72,7 +72,7 @@ fn with_leaked(change: impl FnOnce(&mut ObjectMetadata)) -> Snapshot {
     snapshot
 }
 
-/// What a plan says of the object `leaked`.
+/// Row of the object `leaked` in a plan.
 fn row(snapshot: &Snapshot, wishes: &PruneOptions) -> Option<(Action, String)> {
     row_of(&leaked::plan(&Index::build(snapshot), wishes), "leaked")
 }

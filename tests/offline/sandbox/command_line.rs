@@ -14,6 +14,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_kubectl-gitops");
 /// A kustomize that prints its version. Everything else fails with a message.
 const VERSION: &str = r#"case "$1" in version) echo '{"kustomizeVersion": "v5.8.1"}'; exit;; esac; "#;
 
+const TEMPORARY_HINT: &str = "hint: set TMPDIR to a directory with free space that you may write to\n";
+
 /// A folder with a program, temporary files and a cache.
 struct Machine {
     folder: Folder,
@@ -161,23 +163,87 @@ fn a_killed_run_ends_its_child_and_its_leftovers_stay_apart() {
 #[test]
 fn temporary_directories_that_cannot_be_written_are_an_error() {
     let mut machine = Machine::new("");
-    machine.temporary = "/proc".into();
-    let output = machine.run();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("error: cannot create a temporary directory: "), "{output:?}");
+    // Root may write everywhere but to these.
+    for directory in ["/proc", "/sys", "/nowhere"] {
+        machine.temporary = directory.into();
+        let output = machine.run();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).contains("error: cannot write a temporary directory: "), "{output:?}");
+        assert!(stderr(&output).ends_with(TEMPORARY_HINT), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
 }
 
 #[test]
 fn a_full_disk_is_an_error() {
     let machine = Machine::new("");
-    let plan = machine.plan(Path::new(BINARY));
-    // A file system of a few pages in a mount namespace.
-    let mut command = Command::new("unshare");
-    let script = r#"mount -t tmpfs -o nr_blocks=2 none "$TMPDIR"; exec "$@""#;
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-ec", script, "sh"]).arg(BINARY).args(plan.get_args());
-    command.envs(plan.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(stderr(&output).contains("No space left on device"), "{output:?}");
-    assert!(stderr(&output).contains("error: cannot write "), "{output:?}");
+    let run = |program: &str, arguments: &[&str]| {
+        let plan = machine.plan(Path::new(BINARY));
+        let mut command = Command::new(program);
+        command.args(arguments).arg(BINARY).args(plan.get_args());
+        command.envs(plan.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.output().unwrap()
+    };
+    let check = |output: &Output, reason: &str| {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(output).contains("error: cannot write "), "{output:?}");
+        assert!(stderr(output).contains(reason) && stderr(output).ends_with(TEMPORARY_HINT), "{output:?}");
+        assert!(output.stdout.is_empty() && names(&machine.temporary).is_empty(), "{output:?}");
+    };
+    // Directories can be written, files cannot grow.
+    let limit = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    let output = run("bash", &["-c", limit, "bash"]);
+    check(&output, "the artifact to ");
+    check(&output, "File too large");
+    // A file system of a few pages in a mount namespace, where users may create one.
+    let namespace = ["--user", "--map-root-user", "--mount"];
+    if Command::new("unshare").args(namespace).arg("true").status().is_ok_and(|status| status.success()) {
+        let mount = "mount -t tmpfs -o nr_blocks=2 none \"$TMPDIR\"; exec \"$@\"";
+        check(&run("unshare", &[&namespace[..], &["sh", "-ec", mount, "sh"]].concat()), "No space left on device");
+    }
+}
+
+#[test]
+fn no_file_of_the_current_directory_is_a_cache() {
+    let machine = Machine::new("exit 0");
+    let current = Folder::outside_checkouts("sandbox-current");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (cache, home) in [(Some(""), Some("")), (Some("."), Some(".")), (None, Some("")), (None, None)] {
+        let mut command = Command::new(BINARY);
+        command.current_dir(current.path()).env("TMPDIR", &machine.temporary).args(["prune", "--plan", "--snapshot"]);
+        command.arg(root.join("examples/shop.json.gz")).arg("--kustomize").arg(&machine.program);
+        command.arg(format!("--source=GitRepository/flux-system/shop={}", root.join("examples/shop").display()));
+        for (name, value) in [("XDG_CACHE_HOME", cache), ("HOME", home)] {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let output = command.output().unwrap();
+        // The alarm of a tree that builds to nothing.
+        assert_eq!(output.status.code(), Some(6), "{cache:?} {home:?}: {output:?}");
+        assert!(names(current.path()).is_empty(), "{cache:?} {home:?}: {:?}", names(current.path()));
+    }
+}
+
+#[test]
+fn a_cached_output_that_was_cut_is_not_used() {
+    let machine = Machine::new("printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: a}\\n'");
+    let first = machine.run();
+    assert!(!first.stdout.is_empty(), "{first:?}");
+    let output = Command::new("find").arg(machine.folder.path().join("cache")).args(["-type", "f"]).output().unwrap();
+    let entries = String::from_utf8(output.stdout).unwrap();
+    assert!(!entries.is_empty());
+    for entry in entries.lines() {
+        let content = std::fs::read_to_string(entry).unwrap();
+        std::fs::write(entry, &content[..content.len() / 2]).unwrap();
+    }
+    assert_eq!(machine.run().stdout, first.stdout);
+    // The outputs were written again, so nothing is built now.
+    machine.folder.script("kubectl", &format!("{VERSION} echo no such thing >&2; exit 1"));
+    assert_eq!(machine.run().stdout, first.stdout);
+    for entry in entries.lines() {
+        std::fs::write(entry, "").unwrap();
+    }
+    assert!(stderr(&machine.run()).contains("no such thing"));
 }

@@ -1,4 +1,4 @@
-//! What a build with remote bases may use in addition: the network and a temporary directory.
+//! Builds with remote bases, which may also use the network and a temporary directory.
 
 use std::net::TcpListener;
 

@@ -1,4 +1,4 @@
-//! Files that are no manifests: FIFOs, sockets, devices, huge and unreadable ones, links. Nothing hangs, and what Flux
+//! Files that are no manifests: FIFOs, sockets, devices, huge and unreadable ones, links. Every command ends, and what Flux
 //! would read is not left out silently.
 
 use std::fs::File;

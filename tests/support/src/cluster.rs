@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use xtask::cluster::{Cluster, Flux, Options};
 
-/// How long anything in a test cluster may take.
+/// Limit of every wait in a test cluster.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Every shared cluster that runs.

@@ -20,7 +20,8 @@ pub fn snapshot(cluster: &Cluster, name: &str) -> Snapshot {
     kubectl_gitops::tools::snapshot_file::read(&file).unwrap()
 }
 
-/// The rows of a plan in JSON: uid, and `Ok(reason)` for what goes in its own right or `Err(reason)` for what stays.
+/// The rows of a plan in JSON: uid, and `Ok(reason)` for a deletion that is no cascade or `Err(reason)` for an object that
+/// stays.
 pub fn rows(run: &Run) -> BTreeMap<String, Result<String, String>> {
     let plan: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
     let text = |row: &Value, pointer: &str| row.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -36,14 +37,14 @@ pub fn rows(run: &Run) -> BTreeMap<String, Result<String, String>> {
     plan["changes"].as_array().unwrap().iter().map(row).collect()
 }
 
-/// What two collectors delete in one case, by `Kind/name`.
+/// Deletions of two collectors in one case, by `Kind/name`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// How many both delete.
+    /// Number of objects that both delete.
     pub both: usize,
-    /// What only the other deletes, with our reason.
+    /// Objects that only the other deletes, with our reason.
     pub only_theirs: BTreeMap<String, String>,
-    /// What only we delete, with our reason.
+    /// Objects that only this tool deletes, with its reason.
     pub only_ours: BTreeMap<String, String>,
     /// Deleted by the other, and no word of it in our plan.
     pub unexplained: BTreeSet<String>,
@@ -72,7 +73,8 @@ pub fn compare(snapshot: &Snapshot, theirs: &BTreeSet<String>, run: &Run) -> Dif
     difference
 }
 
-/// The lines of a table `case → theirs → ours → why`; told on standard error and left below the target folder.
+/// The lines of a table `case → theirs → ours → why`, printed to standard error and written below the target
+/// folder.
 #[derive(Debug, Default)]
 pub struct Table(String);
 

@@ -1,4 +1,4 @@
-//! An API server that does what it is told, for the faults that a real one does not produce on demand: refusals, silence,
+//! An API server with prepared answers, for the faults that a real one does not produce on demand: refusals, silence,
 //! broken connections, slow answers. Everything else is tested on the real kube-apiserver.
 //!
 //! ```ignore
@@ -81,7 +81,7 @@ impl Recorded {
     }
 }
 
-/// What to do with one request.
+/// Answer to one request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     status: u16,
@@ -130,7 +130,7 @@ impl Answer {
         Self::json(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items}))
     }
 
-    /// That an object does not exist.
+    /// The answer that an object does not exist.
     pub fn missing(name: &str) -> Self {
         Self::failure(404, json!({"reason": "NotFound", "message": "not found", "details": {"name": name}}))
     }
@@ -351,7 +351,7 @@ fn choose(state: &State, request: &Recorded) -> Answer {
     }
 }
 
-/// Whether a pattern of [`FakeApi::on`] covers a request.
+/// Returns true if a pattern of [`FakeApi::on`] matches a request.
 fn matches(pattern: &str, request: &Recorded) -> bool {
     let (method, path) = pattern.split_once(' ').unwrap_or(("", pattern));
     let target = match path.contains('?') {

@@ -8,10 +8,10 @@ use std::time::Duration;
 use assert_cmd::Command;
 use xtask::cluster::Cluster;
 
-/// How long one run may take. Some tests delete hundreds of objects on a slow machine.
+/// Limit of one run. Some tests delete hundreds of objects on a slow machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What a run of the binary left behind.
+/// Output and exit code of a run of the binary.
 #[derive(Debug)]
 pub struct Run {
     /// Exit code.
@@ -92,6 +92,23 @@ pub fn binary() -> PathBuf {
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(args).timeout(LIMIT);
+    command
+}
+
+/// A command of the built binary that cannot write more than this many KiB to a file, as on a full disk.
+pub fn command_on_full_disk(kibibytes: u32, args: &[&str]) -> std::process::Command {
+    limited("trap '' XFSZ; ", kibibytes, args)
+}
+
+/// A command of the built binary that the kernel kills when it writes more than this many KiB to a file.
+pub fn command_killed_in_a_write(kibibytes: u32, args: &[&str]) -> std::process::Command {
+    limited("", kibibytes, args)
+}
+
+fn limited(before: &str, kibibytes: u32, args: &[&str]) -> std::process::Command {
+    let script = format!("{before}ulimit -c 0; ulimit -f {kibibytes}; exec \"$0\" \"$@\"");
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &script]).arg(binary()).args(args);
     command
 }
 

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that several test binaries use.
 //!
 //! * [`chart`] packs Helm charts.
 //! * [`cluster`] lends test clusters to several tests.

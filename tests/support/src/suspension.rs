@@ -1,4 +1,4 @@
-//! Suspensions as they stand in a test cluster.
+//! Suspended objects of a test cluster.
 
 use serde_json::{Value, json};
 use xtask::cluster::Cluster;

@@ -51,7 +51,7 @@ fn kustomization(namespace: &str, name: &str, tree: &Path, more: &str) {
     flux::settled(&cluster(), namespace, name);
 }
 
-/// HelmRelease `web` whose chart dropped an object that Helm was told to keep; `freed` and `gone`, which were deleted
+/// HelmRelease `web` whose chart dropped an object that has the annotation of Helm to keep it; `freed` and `gone`, which were deleted
 /// while suspended, so that helm-controller uninstalled nothing; and of `gone` the record is lost too.
 pub(crate) fn helm_releases() {
     kubectl("create namespace release");

@@ -80,7 +80,7 @@ pub(crate) fn apply_sets() {
     apply(&[], &config_map("elsewhere", "listed", &label));
 }
 
-/// What kubectl would prune from `set`, were it applied with `listed` alone.
+/// Objects that kubectl would prune from `set` if only `listed` were applied.
 pub(crate) fn pruned_by_applyset() -> BTreeSet<String> {
     let file = file("applyset-4", &[config_map("applyset", "listed", "")]);
     let said = run("kubectl", &format!("apply --prune --applyset=set -n applyset -f {file} --dry-run=server"));
@@ -143,7 +143,7 @@ fn qbec() {
     kubectl("label configmap untagged -n qbec qbec.io/tag=");
 }
 
-/// What `qbec delete` would delete.
+/// Objects that `qbec delete` would delete.
 pub(crate) fn deleted_by_qbec() -> BTreeSet<String> {
     let app = App::new(&cluster(), "qbec");
     app.component("both", &config_map("fluxd", "both", ""));

@@ -1,4 +1,4 @@
-//! What `inventory` answers, as rows of the table of truth.
+//! Answers of `inventory` as rows of the table of truth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ pub(crate) fn compare(truth: &[Row]) {
     owners(&all["owners"], truth);
 }
 
-/// What `prune --plan` would delete: leaked objects with a second witness, and none that is kept, copied or contested.
+/// Objects that `prune --plan` would delete: leaked objects with a second witness, and none that is kept, copied or contested.
 pub(crate) fn plan() {
     let run = gitops(&cluster(), &["prune", "--plan", "-o", "json", "--max-percent=100"]);
     let answer: Value = serde_json::from_str(ok(&run)).unwrap();

@@ -1,4 +1,4 @@
-//! What the tools themselves say is theirs, beside the table of truth.
+//! Objects that the tools themselves list as theirs, beside the table of truth.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn inventory(kind: &str, namespace: &str, name: &str) -> BTreeSet<String> {
     entries.map(entry).collect()
 }
 
-/// What Helm lists in its record of a release.
+/// Objects that Helm lists in its record of a release.
 fn manifest(namespace: &str, release: &str) -> BTreeSet<String> {
     let text = tools::run("helm", &format!("get manifest {release} -n {namespace}"));
     let documents = serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap());
@@ -61,7 +61,7 @@ fn manifest(namespace: &str, release: &str) -> BTreeSet<String> {
     documents.map(|one| format!("{namespace} {}/{}", word(&one["kind"]), word(&one["metadata"]["name"]))).collect()
 }
 
-/// What `kapp inspect` calls its own; what controllers made it calls the cluster's.
+/// Objects that `kapp inspect` lists as owned by kapp; objects of controllers are owned by the cluster there.
 fn kapp() -> BTreeSet<String> {
     let answer: Value = serde_json::from_str(&tools::run("kapp", "inspect -a shop -n kapp --json")).unwrap();
     let rows = answer["Tables"][0]["Rows"].as_array().unwrap().iter().filter(|row| row["owner"] == "kapp");

@@ -1,4 +1,4 @@
-//! The edge cases and configuration changes of reference qbec-and-flux-v1 B4 and B5, done by the real fluxd.
+//! Edge cases and changes of the configuration, done by the real fluxd.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,7 +145,7 @@ fn objects_that_fluxd_treats_apart() {
     table.tell("fluxd-objects.txt");
 }
 
-/// What the plan says of each resource id: the reason, with `+` before those that go in their own right.
+/// Reason of the plan for each resource id, with `+` before deletions that are no cascades.
 pub(crate) fn by_id(snapshot: &Snapshot, run: &Run) -> BTreeMap<String, String> {
     let rows = test_support::comparison::rows(run);
     let id =
@@ -168,7 +168,7 @@ fn preview(run: &Run) -> BTreeMap<String, BTreeSet<String>> {
     ids
 }
 
-/// What a sync really did to the objects of a namespace, in the words of a preview.
+/// Changes that a sync made to the objects of a namespace, in the words of a preview.
 fn happened(before: &Snapshot, after: &Snapshot, name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let marks = |snapshot: &Snapshot| -> BTreeMap<String, (String, String)> {
         let here = |namespace: &str, own: &str| namespace == name || (namespace.is_empty() && own == name);
@@ -226,7 +226,7 @@ impl Change<'_> {
         assert_eq!(said, happened(&before, &after, self.namespace), "{case}: {}", log.0);
         let count = |action: &str| said.get(action).map_or(0, BTreeSet::len);
         let words = format!(
-            "relabelled {} created {} deleted {} missed for ever {}",
+            "relabelled {} created {} deleted {} never collected {}",
             count("update"),
             count("create"),
             count("delete"),

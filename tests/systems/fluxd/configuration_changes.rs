@@ -16,7 +16,7 @@ const MISSED: &str = "it is in no new manifest and keeps the label of the old so
 const CREATED: &str = "it is in the new manifests and not in the cluster";
 const DELETED: &str = "it carries the label of the new source and is in no manifest";
 
-/// What the tool prints for one change: fate, kind, name and why of each object.
+/// Output of the tool for one change: action, kind, name and reason of each object.
 struct Expected<'a> {
     title: &'a str,
     lines: &'a [(&'static str, &'static str, &'static str, &'static str)],

@@ -1,4 +1,4 @@
-//! The fluxd of a cluster: its source is read from its Deployment, and marks are told apart by it.
+//! The fluxd of a cluster: its source is read from its Deployment, and it distinguishes the marks.
 
 use gitops_core::ownership::schemes::flux_v1::{LEGACY_MARK, MARK};
 use test_support::comparison::{compare, snapshot};

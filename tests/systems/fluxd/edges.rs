@@ -181,7 +181,7 @@ rules: [{apiGroups: [''], resources: [namespaces], verbs: [get, list]}]
     assert!(refused.stderr.contains("the plan is incomplete"), "{}", refused.stderr);
 }
 
-/// What fluxd fears in `applyMetadata`, a manifest that it has read and cannot write again, does not come about: every
+/// The failure that `applyMetadata` of fluxd expects, a manifest that it has read and cannot write again, does not come about: every
 /// manifest that is broken stops it while it reads. Here all manifests count, or none.
 #[test]
 fn f24_a_manifest_that_cannot_be_used() {

@@ -15,7 +15,7 @@ use test_support::gitops::{Run, gitops_as};
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
-/// How long one sync may take.
+/// Limit of one sync.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A bare repository, a clone to edit, and a home for fluxd.
@@ -25,7 +25,7 @@ pub(crate) struct Repository {
     kubeconfig: PathBuf,
 }
 
-/// How fluxd collects.
+/// Garbage collection of fluxd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collection {
     Off,
@@ -36,7 +36,7 @@ pub(crate) enum Collection {
 /// The flags that make a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// That of the repository when there is none.
+    /// URL of the repository when there is none.
     pub(crate) url: Option<&'static str>,
     pub(crate) branch: &'static str,
     pub(crate) paths: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) fn paths(paths: &[&str]) -> Config {
     Config { url: None, branch: "master", paths, allow_namespaces: vec![] }
 }
 
-/// What one run of fluxd left in its log.
+/// Log of one run of fluxd.
 pub(crate) struct Log(pub(crate) String);
 
 struct Running(Child);

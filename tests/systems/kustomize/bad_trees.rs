@@ -101,7 +101,7 @@ impl Recording {
         self.run(&bin("kustomize"), &[&[source.as_str()], more].concat())
     }
 
-    /// What happens to `apps`, why, and what goes.
+    /// Outcome of `apps`, its reason, and the deleted objects.
     fn plan(&self, tree: &Path) -> (String, String, Vec<String>) {
         self.plan_with(tree, &[], 0)
     }

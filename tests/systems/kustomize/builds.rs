@@ -1,4 +1,4 @@
-//! What the real kustomize and the real kubectl build of a tree.
+//! Builds of trees by the real kustomize and the real kubectl.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use super::judge::{self, Verdict};
 /// Content of the file that no tree may read.
 const MARKER: &str = "content from outside";
 
-/// What is known of a tree before kustomize runs.
+/// Verdict on a tree before kustomize runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Check {
     /// kustomize runs.

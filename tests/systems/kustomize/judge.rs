@@ -18,7 +18,7 @@ use xtask::controlplane;
 pub(crate) struct Verdict {
     /// The kustomization file that the controller writes.
     pub(crate) generated: Option<Value>,
-    /// What the controller builds.
+    /// Build of the controller.
     pub(crate) output: Option<String>,
     pub(crate) error: String,
     /// Requests and calls of git.

@@ -145,7 +145,7 @@ fn mutate(random: &mut Random) -> String {
     text.into_iter().collect()
 }
 
-/// What a reader says of a text.
+/// Answer of a reader to a text.
 #[derive(Debug, PartialEq)]
 enum Reading {
     Value(Value),

@@ -100,7 +100,7 @@ impl App {
         self
     }
 
-    /// What qbec prints as `deleted:` in its statistics: `configmaps old -n shop-dev`.
+    /// Objects that qbec prints as `deleted:` in its statistics: `configmaps old -n shop-dev`.
     pub(crate) fn deleted(&self, args: &[&str]) -> Vec<String> {
         let output = self.qbec(args);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

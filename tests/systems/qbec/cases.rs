@@ -1,4 +1,4 @@
-//! Every edge case of reference qbec-and-flux-v1 A6, done by the real qbec: its dry run against our plan.
+//! Edge cases of the garbage collection of the real qbec: its dry run compared with our plan.
 
 use std::collections::BTreeMap;
 

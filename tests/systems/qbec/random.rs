@@ -157,7 +157,7 @@ fn case(seed: u64, table: &mut Table) -> usize {
     let difference = compare(&snapshot, &real, &app.plan(&ours));
     let explained = difference.only_theirs.values().all(|why| why.starts_with("cascade"));
     assert!(explained, "seed {seed}: {difference:?}");
-    // qbec spares a namespace only when it meets the protected object first; what is in it goes with it for both.
+    // qbec spares a namespace only when it meets the protected object first; its content is deleted with it by both.
     assert!(difference.only_ours.is_empty() && difference.unexplained.is_empty(), "seed {seed}: {difference:?}");
     table.add(&format!("seed {seed}"), &difference);
     difference.both

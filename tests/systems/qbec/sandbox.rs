@@ -1,4 +1,4 @@
-//! What the real qbec can use when this tool lets it render an application that nobody has reviewed.
+//! Files and network of the real qbec when this tool lets it render an application that nobody has reviewed.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

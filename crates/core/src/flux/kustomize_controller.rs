@@ -88,7 +88,7 @@ pub struct KustomizeVersions {
 }
 
 impl KustomizeVersions {
-    /// Returns how the minor versions differ, in words; `None` if they are equal.
+    /// Returns a sentence on the difference of the minor versions; `None` if they are equal.
     pub fn difference(&self) -> Option<String> {
         let program = &self.program;
         let Some(linked) = self.linked else {

@@ -1,6 +1,6 @@
 //! Removal of content that may hold secrets, before a snapshot leaves the process.
 //!
-//! What a build needs is replaced by a mark, so that a plan from the snapshot knows what it does not know.
+//! A value that a build needs is replaced by a mark, so that a plan from the snapshot knows what it does not know.
 
 use serde_json::{Map, Value, json};
 

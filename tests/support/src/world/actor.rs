@@ -1,4 +1,4 @@
-//! What other people and controllers do between two requests.
+//! Changes by other people and controllers between two requests.
 
 use serde_json::json;
 

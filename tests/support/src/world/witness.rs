@@ -1,6 +1,6 @@
 //! Judges each DELETE with rules that are written independently of the program's.
 //!
-//! What a client cannot know is no violation: a change after its last read. But that read must be in its place: the content
+//! A deletion that a client could not know to be wrong is no violation: a change after its last read. But that read must be in its place: the content
 //! of a Namespace or a definition after the deletion before, the owners after the object itself.
 
 use super::objects::{PROTECTIONS, claim, inventory_id, key, type_of, uid};

@@ -22,7 +22,7 @@ pub struct Run {
     pub artifact: Arc<Artifact>,
     /// The kustomization file of the directory to run in.
     pub generated: GeneratedFile,
-    /// What the run reads, and the files to write before it.
+    /// Files that the run reads, and files to write before it.
     pub inputs: Inputs,
     /// The artifact holds values of Secrets, so that the output must not be kept.
     pub is_private: bool,

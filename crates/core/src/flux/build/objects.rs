@@ -19,7 +19,7 @@ pub struct BuiltObject {
     pub manifest: Value,
     /// Part that is unknown without keys.
     pub undecrypted: Option<Undecrypted>,
-    /// What is shown of the object; set if its manifest holds values of Secrets.
+    /// Form of the object for display; set if its manifest holds values of Secrets.
     pub masked: Option<Box<MaskedObject>>,
 }
 

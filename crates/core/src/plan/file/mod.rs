@@ -29,7 +29,7 @@ pub struct PlanFile {
     pub execution: Option<ExecutionPins>,
 }
 
-/// What the execution of a plan is pinned to.
+/// Cluster, caller and limits that the execution of a plan is pinned to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecutionPins {

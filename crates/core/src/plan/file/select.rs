@@ -57,7 +57,7 @@ impl PlanFile {
     }
 }
 
-/// What a reviewed plan is compared with.
+/// State of the cluster that a reviewed plan is compared with.
 struct Comparison<'a> {
     index: &'a Index<'a>,
     cascade: Cascade<'a>,

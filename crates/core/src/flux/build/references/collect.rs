@@ -265,7 +265,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a reference names in the artifact.
+/// File or directory that a reference names.
 enum Target {
     File(String),
     Directory(String),

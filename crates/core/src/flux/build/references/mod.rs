@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::kustomization_file::generator::GeneratedFile;
 use crate::flux::source::artifact::Artifact;
 
-/// What a run of kustomize reads.
+/// Files and URLs that a run of kustomize reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inputs {
     /// URLs that kustomize fetches, in the order of the files.

@@ -19,7 +19,7 @@ const PATHS: [(&str, &[(&str, Opens)]); 7] = [
     ("ValueAddTransformer", &[("targetFilePath", Opens::File)]),
 ];
 
-/// What a field of a plugin names.
+/// Kind of the value of a field that names files.
 #[derive(Clone, Copy)]
 enum Opens {
     File,

@@ -1,4 +1,4 @@
-//! What kustomize fetches: which references are URLs for it, and which of them are safe to hand to git and HTTP.
+//! URLs: references that kustomize fetches, and those that are safe to pass to git and HTTP.
 //!
 //! Source: docs/reference/kustomize-controller.md 3.8.
 
