@@ -6,7 +6,7 @@ use xtask::cluster::Cluster;
 
 use crate::cluster::LIMIT;
 
-/// A CRD for ArtifactGenerator, which no module of the control plane brings along.
+/// A CRD for ArtifactGenerator, which no module of the control plane has.
 const ARTIFACT_GENERATOR: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
