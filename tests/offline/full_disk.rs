@@ -101,7 +101,10 @@ fn an_object_that_is_gone_before_its_backup_is_not_deleted() {
     machine.api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("1")), Answer::missing("leaked")]);
     let args = ["prune", "--yes", "--backup", &machine.file("backup")];
     let run = machine.run(&mut command_on_full_disk(64, &args));
-    assert!(real_deletes(&machine.api).is_empty() && run.stdout.contains("configmap/leaked -n shop was gone already"), "{run}");
+    assert!(
+        real_deletes(&machine.api).is_empty() && run.stdout.contains("configmap/leaked -n shop was gone already"),
+        "{run}"
+    );
 }
 
 #[test]
