@@ -72,7 +72,25 @@ impl Fleet {
         }
         let fleet = Self { folder, api: server(), count, spec };
         fleet.answer(&before, &commit);
+        service_account.into_iter().for_each(|name| fleet.serve_account(name));
         fleet
+    }
+
+    /// Serves the service account.
+    fn serve_account(&self, name: &str) {
+        const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let resource = |kind: &str, plural: &str| {
+            json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
+                "verbs": ["list", "get", "patch", "delete"]})
+        };
+        let resources = [resource("ConfigMap", "configmaps"), resource("ServiceAccount", "serviceaccounts")];
+        let versions = json!([{"version": "v1", "freshness": "Current", "resources": resources}]);
+        let core =
+            json!({"kind": "APIGroupDiscoveryList", "items": [{"metadata": {"name": ""}, "versions": versions}]});
+        self.api.on("GET /api", [Answer::raw(200, DISCOVERY, core.to_string())]);
+        let account =
+            json!({"metadata": {"name": name, "namespace": "flux-system", "uid": "sa", "resourceVersion": "7"}});
+        self.api.on("GET /api/v1/serviceaccounts", [Answer::list("v1", "ServiceAccount", vec![account])]);
     }
 
     /// Scripts the objects, the Kustomization, and answers to dry-runs that accept everything.

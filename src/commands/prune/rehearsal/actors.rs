@@ -34,6 +34,9 @@ pub(super) struct Subject {
 /// Key of one right: account, verb, resource, namespace, and name.
 type Right = (NamespacedName, &'static str, String, String, Option<String>);
 
+/// Answer to an access review, asked for once.
+type Review = OnceCell<Result<bool, Failure>>;
+
 /// The subjects of a cluster, and what is known of their rights.
 pub(super) struct Actors {
     cluster: Cluster,
@@ -41,7 +44,7 @@ pub(super) struct Actors {
     /// User name of the connection.
     own_name: OnceCell<Option<String>>,
     subjects: BTreeMap<NamespacedName, Subject>,
-    rights: Mutex<BTreeMap<Right, Arc<OnceCell<Result<bool, Failure>>>>>,
+    rights: Mutex<BTreeMap<Right, Arc<Review>>>,
     /// Rights that could not be asked about.
     failures: Mutex<BTreeMap<String, Failure>>,
 }
