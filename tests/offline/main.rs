@@ -16,6 +16,7 @@ mod man_pages;
 mod manifest_files;
 mod plan_document;
 mod prune;
+mod rehearsal;
 mod sandbox;
 mod snapshot_values;
 mod suspension;

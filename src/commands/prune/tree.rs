@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{diff, sources};
+use super::rehearsal::{ControllerUser, Rehearsal};
+use super::sources;
 use crate::cluster::{Cluster, FailureKind};
 use crate::commands::Session;
 use crate::error::{Error, Result};
@@ -38,9 +39,12 @@ pub struct TreeArgs {
     /// Plan with DIR as a source, as KIND/NAMESPACE/NAME=DIR
     #[arg(long, value_name = "SOURCE=DIR", requires = "plan")]
     pub source: Vec<String>,
-    /// Send dry-runs, and show updates, drift and refusals
-    #[arg(long, requires = "plan", conflicts_with = "snapshot")]
+    /// Show the differences of all applied objects, drift included
+    #[arg(long, requires = "plan", conflicts_with_all = ["snapshot", "offline"])]
     pub diff: bool,
+    /// Send no dry-runs to the API server
+    #[arg(long, requires = "plan")]
+    pub offline: bool,
     /// Branch that the checkout is merged into
     #[arg(long, value_name = "BRANCH", requires = "repo", hide_short_help = true)]
     pub branch: Option<String>,
@@ -98,7 +102,7 @@ pub async fn plan(
         trees.insert(id.clone(), artifact);
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
-    let controller = controller(args, cluster.as_ref(), snapshot).await?;
+    let (controller, user) = controller(args, cluster.as_ref(), snapshot).await?;
     let kustomize = Kustomize::new(args.kustomize.as_deref())
         .of_trees(folders.values().cloned())
         .with_remote_bases(args.allow_remote_bases);
@@ -117,43 +121,37 @@ pub async fn plan(
     let input = PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied, deployed };
     let mut preview = Preview::new(input);
     let mut plan = runner.plan(&mut preview).await?;
-    let Some(cluster) = runner.cluster.as_ref().filter(|_| args.diff) else {
-        plan.add_gaps(gaps);
+    plan.add_gaps(gaps.clone());
+    let Some(cluster) = runner.cluster.clone().filter(|_| !args.offline) else {
         return Ok((plan, preview.secret_mask(&runner.answers)));
     };
-    let objects = preview.applied_objects();
-    if let Some(warning) = diff::encrypted_warning(&objects) {
-        session.terminal.warning(&sanitize::one_line(&warning));
-    }
-    let answers = diff::send(cluster, snapshot, objects).await;
+    let rehearsal = Rehearsal::new(&cluster, snapshot, user, args.diff);
+    let mut rehearsed = rehearsal.run(&mut runner, &mut preview, plan).await?;
     let secrets = preview.secret_mask(&runner.answers);
-    for warning in cluster.take_warnings() {
+    let warnings = rehearsed.warning.into_iter().chain(cluster.take_warnings());
+    for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&secrets.mask_values(&warning)));
     }
-    preview.set_refusals(answers.dry_runs.refusals());
-    gaps.extend(answers.gaps());
-    if let Some(hint) = answers.hint() {
-        session.terminal.hint(&sanitize::one_line(&hint));
+    if let Some(hint) = rehearsed.hint {
+        session.terminal.hint(&sanitize::one_line(&secrets.mask_values(&hint)));
     }
-    let mut plan = runner.plan(&mut preview).await?;
-    plan.add_gaps(gaps);
-    let plan = answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects());
-    Ok((plan, preview.secret_mask(&runner.answers)))
+    rehearsed.plan.add_gaps(gaps);
+    Ok((rehearsed.plan, secrets))
 }
 
 /// Runner of the builds that a preview asks for.
-struct BuildRunner {
+pub(super) struct BuildRunner {
     kustomize: Kustomize,
     versions: KustomizeVersions,
     cluster: Option<Cluster>,
     /// Secrets that may be read.
     secrets: BTreeSet<DataRef>,
-    answers: Answers,
+    pub(super) answers: Answers,
 }
 
 impl BuildRunner {
     /// Answers the questions of a preview until it returns its plan.
-    async fn plan(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
+    pub(super) async fn plan(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
         loop {
             match preview.step(&self.answers) {
                 Progress::Done(plan) => return Ok(*plan),
@@ -240,19 +238,31 @@ async fn verify_last_applied(
     }
 }
 
-/// Returns the rules of the version that was given, or of the controller's Deployment.
-async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<KustomizeController> {
-    if let Some(text) = &args.controller_version {
-        let version =
-            kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
-        return Ok(KustomizeController::of(version));
-    }
-    let deployment = kustomize_controller::deployment(snapshot);
-    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return Ok(KustomizeController::default()) };
+/// Returns the rules of the version that was given, or of the controller's Deployment, and the user of the controller.
+async fn controller(
+    args: &TreeArgs,
+    cluster: Option<&Cluster>,
+    snapshot: &Snapshot,
+) -> Result<(KustomizeController, ControllerUser)> {
+    let given = args.controller_version.as_ref().map(|text| {
+        let version = kustomize_controller::parse_version(text);
+        version.ok_or_else(|| Error::usage(format!("{text:?} is no version")))
+    });
+    let given = given.transpose()?.map(KustomizeController::of);
+    let (Some(cluster), Some(deployment)) = (cluster, kustomize_controller::deployment(snapshot)) else {
+        return Ok((given.unwrap_or_default(), ControllerUser::NotInCluster));
+    };
     let path = format!("/apis/apps/v1/namespaces/{}/deployments/kustomize-controller", deployment.id.namespace);
     // Without the right to read it the newest rules are assumed.
-    let Ok(answer) = cluster.get(&path, "application/json").await else { return Ok(KustomizeController::default()) };
-    Ok(KustomizeController::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+    Ok(match cluster.get(&path, "application/json").await {
+        Ok(answer) => {
+            let content = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let account = kustomize_controller::service_account(&content, &deployment.id.namespace);
+            let controller = given.unwrap_or_else(|| KustomizeController::from_deployment(&content));
+            (controller, ControllerUser::Account(account))
+        }
+        Err(failure) => (given.unwrap_or_default(), ControllerUser::Unreadable(failure)),
+    })
 }
 
 /// Reads the data of a ConfigMap or Secret, as the controller would read it.

@@ -2,6 +2,7 @@
 //!
 //! * `PATH: OBJECT | OBJECT …` is a file of manifests. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with options
 //!   `key=value`.
+//!   `json:FIELD=JSON` is a field of a Kustomization's spec; `~` is a space.
 //! * `PATH:: TEXT` is a text file; `;;` ends a line.
 //! * `PATH -> TARGET` is a symlink.
 //! * `-PATH` removes a file or a folder.
@@ -72,13 +73,30 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
         "crd" => crd(name),
         "widget" => json!({"apiVersion": format!("{}.example.com/v1", prefix), "kind": "Widget"}),
+        "grant" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": plain.first(), "namespace": prefix}]}),
         "secret" => {
             json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"v": options.get("v").unwrap_or(&"1")}})
+        }
+        "role" => {
+            let verbs: Vec<&str> = options.get("verbs").unwrap_or(&"get").split(',').collect();
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]})
+        }
+        "bind" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": prefix}]}),
+        "policy" => policy(options.get("op").unwrap_or(&"DELETE"), options.get("deny").unwrap_or(&"denied")),
+        "binding" => {
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "spec": {"policyName": name, "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": prefix}}}}})
         }
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
         other => bail!("no notation for {other:?}"),
     };
-    let clustered = matches!(kind, "ns" | "cr" | "crd");
+    let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding");
     if kind == "crd" {
         return Ok(manifest);
     }
@@ -94,6 +112,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             manifest["metadata"]["annotations"][format!("kustomize.toolkit.fluxcd.io/{key}")] = (*value).into();
         }
     }
+    if let Some(finalizer) = options.get("finalizer") {
+        manifest["metadata"]["finalizers"] = json!([finalizer]);
+    }
     for (key, value) in &options {
         if let Some(label) = key.strip_prefix("label:") {
             manifest["metadata"]["labels"][label] = (*value).into();
@@ -108,6 +129,18 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
 /// Returns the selector of a Deployment, an immutable field: its name, or the option `selects`.
 fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
     options.get("selects").copied().unwrap_or(name)
+}
+
+/// Returns a policy that denies the deletion of the ConfigMap of this name, or else this value in a ConfigMap.
+fn policy(operation: &str, denied: &str) -> Value {
+    let expression = match operation {
+        "DELETE" => format!("oldObject.metadata.name != '{denied}'"),
+        _ => format!("!has(object.data) || !('v' in object.data) || object.data.v != '{denied}'"),
+    };
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "spec": {"failurePolicy": "Fail", "validations": [{"expression": expression}],
+            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+                "operations": [operation], "resources": ["configmaps"]}]}}})
 }
 
 /// Returns the CRD of a namespaced kind Widget in the group `group`.
@@ -144,9 +177,12 @@ fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
                     json!([{"patch": value.replace(";;", "\n").replace('~', " "), "target": {"kind": "ConfigMap"}}])
             }
             "common" => spec["commonMetadata"] = json!({"labels": {"kustomize.toolkit.fluxcd.io/name": value}}),
-            "mark-prune" | "mark-force" | "reconcile" | "ssa" | "substitute" | "ns" => {}
+            "mark-prune" | "mark-force" | "reconcile" | "ssa" | "substitute" | "ns" | "finalizer" => {}
             other => match other.split_once(':') {
                 Some(("var", name)) => spec["postBuild"]["substitute"][name] = (*value).into(),
+                Some(("json", field)) => {
+                    spec[field] = serde_json::from_str(&value.replace('~', " ")).with_context(|| value.to_string())?;
+                }
                 Some(("label" | "note", _)) => {}
                 _ => bail!("a Kustomization has no option {other:?}"),
             },

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::comparison::Comparison;
 use super::model::Pass;
-use super::passes::{Derivation, has_foreign_suspend};
+use super::passes::Derivation;
 use super::scope::Scopes;
 use super::unfollowed::Unfollowed;
 use super::{Consequences, Preview};
 use crate::flux::build::{Answers, Needs};
-use crate::kubernetes::object::ObjectId;
+use crate::flux::kustomize_controller;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
 impl<'a> Preview<'a> {
     /// Returns the affected owners whose effect is not computed, and the answers that are missing.
@@ -69,4 +70,12 @@ impl Comparison<'_, '_, '_> {
         let live = self.preview().input.snapshot.resource(id);
         live.is_some_and(|live| live.flag("/spec/suspend")) && !self.is_suspended_after(id)
     }
+}
+
+/// Returns true if a manager whose fields stay set `spec.suspend`.
+fn has_foreign_suspend(object: &ObjectMetadata) -> bool {
+    object.managed_fields.iter().any(|entry| {
+        let is_controller = &*entry.manager == kustomize_controller::NAME;
+        entry.suspend && !is_controller && !kustomize_controller::takes_over(&entry.manager, entry.applies)
+    })
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Preview;
-use super::model::{Pass, PassOutcome};
+use super::model::PassOutcome;
 use super::passes::Derivation;
-use super::protection::{is_never_applied, is_never_changed};
+use super::protection::{is_marked, is_never_applied, is_never_changed};
 use super::unfollowed::effective::differing_parts;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
@@ -97,9 +97,10 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         }
         let mut applied = vec![];
         for node in &preview.nodes {
-            for built in node.passes.iter().filter_map(Pass::applied_objects).filter_map(|objects| objects.get(id)) {
-                let is_skipped = live.is_some() && built.has_label_or_annotation(SSA, "ifnotpresent");
-                if !is_skipped && !is_never_applied(built) {
+            for pass in &node.passes {
+                let Some(built) = pass.applied_objects().and_then(|objects| objects.get(id)) else { continue };
+                let is_skipped = live.is_some() && is_marked(built, &pass.spec, SSA, "ifnotpresent");
+                if !is_skipped && !is_never_applied(built, &pass.spec) {
                     applied.push((&node.id.key, built));
                 }
             }

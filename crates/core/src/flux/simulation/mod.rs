@@ -18,12 +18,14 @@ mod event_order;
 mod explore;
 mod finalizers;
 mod helm_uninstall;
+mod live_spec;
 mod model;
 mod orders;
 mod owners;
 mod passes;
 mod protection;
 mod references;
+pub mod rehearsal;
 mod rows;
 mod schedule;
 mod scope;
@@ -51,6 +53,7 @@ use event_order::EventOrder;
 use explore::{FinalState, PossibleOutcomes, explore};
 use model::{Node, NodeId, Pass};
 use passes::Derivation;
+use rehearsal::DeletionRefusal;
 use scope::Scopes;
 use unfollowed::Unfollowed;
 
@@ -91,6 +94,7 @@ pub struct Preview<'a> {
     live: BTreeMap<NamespacedName, &'a Resource>,
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
+    deletion_refusals: Vec<DeletionRefusal>,
     /// Affected owners whose effect is not computed.
     unfollowed: Vec<Unfollowed>,
 }
@@ -150,12 +154,20 @@ impl<'a> Preview<'a> {
         let snapshot = input.snapshot;
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        Self { cascade: Cascade::new(snapshot), input, live, nodes: Vec::new(), refusals: vec![], unfollowed: vec![] }
+        Self {
+            cascade: Cascade::new(snapshot),
+            input,
+            live,
+            nodes: Vec::new(),
+            refusals: vec![],
+            deletion_refusals: vec![],
+            unfollowed: vec![],
+        }
     }
 
     /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them.
-    pub fn set_refusals(&mut self, refusals: Vec<Refusal>) {
-        self.refusals = refusals;
+    pub fn set_refusals(&mut self, refusals: Vec<Refusal>, deletions: Vec<DeletionRefusal>) {
+        (self.refusals, self.deletion_refusals) = (refusals, deletions);
     }
 
     /// Continues with the answers so far.
@@ -187,10 +199,11 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let order = EventOrder::new(&self.nodes);
+        let order = EventOrder::new(&self.nodes, self.input.features);
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.nodes_by_object() {
-            let explored = explore(id, self.live_object(id), &nodes, &order, self.input.features);
+            let refused = self.refused_owners(id);
+            let explored = explore(id, self.live_object(id), &nodes, &order, self.input.features, &refused);
             outcomes.insert(id.clone(), explored);
         }
         let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());

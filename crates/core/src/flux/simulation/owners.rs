@@ -22,7 +22,7 @@ impl Preview<'_> {
         let nodes_by_object = self.nodes_by_object();
         for node in self.nodes.iter().filter(|node| !node.id.is_new || node.deletion.is_none()) {
             let key = &node.id.key;
-            let (outcome, reason) = node_outcome(node);
+            let (outcome, reason) = self.outcome(node);
             let fidelity = self.input.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
             let managers = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
             let parents = managers.into_iter().flatten().map(|parent| &parent.id.key).filter(|parent| *parent != key);
@@ -45,6 +45,23 @@ impl Preview<'_> {
             gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: reason.detail });
         }
         gaps
+    }
+
+    /// Returns the outcome of a Kustomization, and its reason.
+    fn outcome(&self, node: &Node) -> (Outcome, Reason) {
+        let (outcome, reason) = node_outcome(node);
+        let Some(failure) = self.failing_deletion(node) else { return (outcome, reason) };
+        match reason.code {
+            ReasonCode::OwnerDeletedWithObjects | ReasonCode::OwnerDeletedUncertain => {
+                let detail = format!("it is deleted and stays Terminating: {failure}");
+                (outcome, Reason::new(ReasonCode::OwnerStuck, detail))
+            }
+            ReasonCode::NewRevision | ReasonCode::Encrypted => {
+                let detail = format!("it does not become ready: {failure}");
+                (outcome, Reason::new(ReasonCode::PruneRefused, detail))
+            }
+            _ => (outcome, reason),
+        }
     }
 
     /// Sets the outcome of owners whose parent or dependency has an unknown outcome to unknown.
@@ -127,9 +144,9 @@ fn node_outcome(node: &Node) -> (Outcome, Reason) {
                 let detail = format!("its inventory is unreadable: {error}; it is replaced, and nothing is deleted");
                 (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
             }
-            None if pass.is_optional => {
-                let detail = "race: it depends on an owner that this change deletes";
-                (Outcome::Applies, Reason::new(ReasonCode::DependencyDeleted, detail))
+            None if pass.condition.is_some() => {
+                let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
+                (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
             }
             None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
         },

@@ -83,6 +83,7 @@ pub(crate) struct TestCluster {
     /// Live manifests by name.
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
+    pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
 }
@@ -96,6 +97,7 @@ impl TestCluster {
             pinned: false,
             data: BTreeMap::new(),
             refusals: vec![],
+            deletion_refusals: vec![],
             history: None,
         };
         let types = [
@@ -190,7 +192,9 @@ impl TestCluster {
         }
         let content = json!({"spec": manifest["spec"], "status": {"inventory": {"entries": entries},
             "conditions": [{"type": "Ready", "status": "True"}]}});
-        let object = self.snapshot.objects.iter().find(|object| object.id == id).cloned().unwrap();
+        let object = self.snapshot.objects.iter_mut().find(|object| object.id == id).unwrap();
+        object.finalizers = vec!["finalizers.fluxcd.io".into()];
+        let object = object.clone();
         self.snapshot.resources.push(Resource { object, content });
     }
 
@@ -228,7 +232,7 @@ impl TestCluster {
             deployed,
         };
         let (mut preview, mut answers) = (Preview::new(input), Answers::default());
-        preview.set_refusals(self.refusals.clone());
+        preview.set_refusals(self.refusals.clone(), self.deletion_refusals.clone());
         for _ in 0..50 {
             match preview.step(&answers) {
                 Progress::Done(plan) => return *plan,

@@ -3,6 +3,7 @@
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
 mod cluster;
+mod conditions;
 mod finalizers;
 mod refusals;
 mod shared_objects;
