@@ -11,7 +11,7 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::{Request, header};
+use ::http::{HeaderValue, Request, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
@@ -23,6 +23,7 @@ use http::limits;
 
 pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
+pub(crate) use read::user_of;
 pub use read::{Discovered, Listing, Query, WatchedChange, metadata_from_json, metadata_from_protobuf};
 pub use write::execute::{Execution, Observer};
 pub use write::patch::{DryRun, PatchResult};
@@ -54,6 +55,10 @@ pub struct Cluster {
     host: String,
     in_flight: Arc<Semaphore>,
     warnings: Arc<http::warnings::Warnings>,
+    /// The credentials impersonate another user, by --as or the kubeconfig.
+    pub(crate) impersonates: bool,
+    /// User to impersonate in every request.
+    acting_as: Option<String>,
 }
 
 /// A response with status 200 to 299.
@@ -88,6 +93,8 @@ impl Cluster {
             host: prepared.host,
             in_flight: Arc::new(Semaphore::new(if prepared.on_loopback { IN_FLIGHT_ON_LOOPBACK } else { IN_FLIGHT })),
             warnings: Arc::default(),
+            impersonates: prepared.impersonates,
+            acting_as: None,
         })
     }
 
@@ -104,6 +111,8 @@ impl Cluster {
             host: server.to_owned(),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
             warnings: Arc::default(),
+            impersonates: false,
+            acting_as: None,
         }
     }
 
@@ -146,6 +155,11 @@ impl Cluster {
         Self { request_timeout, ..self.clone() }
     }
 
+    /// Returns the same connection as another user. The API server refuses every request if the user may not impersonate.
+    pub(crate) fn impersonating(&self, user: &str) -> Self {
+        Self { acting_as: Some(user.to_owned()), ..self.clone() }
+    }
+
     async fn send_once(
         &self,
         request: Request<Vec<u8>>,
@@ -160,7 +174,11 @@ impl Cluster {
         }
     }
 
-    async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response, Failure> {
+    async fn exchange(&self, mut request: Request<Vec<u8>>) -> Result<Response, Failure> {
+        if let Some(user) = &self.acting_as {
+            let user = HeaderValue::from_str(user).map_err(Failure::of_request)?;
+            request.headers_mut().insert("impersonate-user", user);
+        }
         let (started, line) = (Instant::now(), format!("{} {}{}", request.method(), self.server, request.uri()));
         let send = self.client.send(request.map(kube::client::Body::from));
         let answer = self.in_time(send).await?.map_err(|error| Failure::of_transport(&self.host, &error))?;

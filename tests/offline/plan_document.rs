@@ -109,6 +109,7 @@ fn the_document_has_exactly_these_keys() {
         "rehearsed",
         "schema",
         "summary",
+        "unrehearsed",
     ];
     assert_eq!(keys, expected, "each key has a test in this file");
     let page = std::fs::read_to_string("docs/plan.md").unwrap();
@@ -204,9 +205,11 @@ fn table_of_everything() {
 fn a_plan_without_dry_runs_says_so() {
     let document = document();
     assert_eq!((&document["rehearsed"], &document["diffs"]), (&json!(false), &json!([])));
+    let open: Vec<&Value> = document["unrehearsed"].as_array().unwrap().iter().map(|id| &id["name"]).collect();
+    assert_eq!(open, ["old", "older", "web"], "what the controller would change");
 }
 
-/// `rehearsed` and `diffs` need a server, which is asked by dry-runs.
+/// `diffs` need a server, which is asked by dry-runs.
 #[test]
 fn diffs_of_a_plan_with_dry_runs() {
     let folder = tree();

@@ -36,6 +36,8 @@ pub(crate) struct Connection {
     pub(crate) certificate_authority: String,
     /// `true` if the server is on this machine and no proxy is used.
     pub(crate) on_loopback: bool,
+    /// `true` if the credentials impersonate another user.
+    pub(crate) impersonates: bool,
 }
 
 /// Finds server and credentials, runs the credential plugin, and builds the client.
@@ -76,6 +78,7 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     config.disable_compression =
         on_loopback || args.disable_compression || selected.cluster.disable_compression.unwrap_or(false);
     config.proxy_url = proxy;
+    let impersonates = selected.user.impersonate.is_some();
     config.auth_info = selected.user;
     config.headers = vec![(header::USER_AGENT, user_agent(args.verb))];
     config.connect_timeout = Some(connect_timeout(args));
@@ -93,6 +96,7 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
         context: selected.context_name,
         certificate_authority,
         on_loopback,
+        impersonates,
     })
 }
 

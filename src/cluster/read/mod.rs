@@ -17,6 +17,7 @@ mod user;
 mod watch;
 mod wire;
 
+pub(crate) use access::user_of;
 pub use decode::{metadata_from_json, metadata_from_protobuf};
 pub use discovery::Discovered;
 pub use list::{Listing, Query};

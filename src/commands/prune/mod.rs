@@ -3,7 +3,6 @@
 
 pub mod applyset;
 pub mod args;
-pub mod diff;
 mod execution;
 pub mod flux_v1;
 mod leaked;
@@ -11,6 +10,7 @@ pub mod manifests;
 mod preflight;
 pub mod qbec;
 mod recorder;
+mod rehearsal;
 mod review;
 pub mod sources;
 pub mod tree;
@@ -98,6 +98,10 @@ impl PruneArgs {
         }
         if self.tree.diff && !self.tree.is_given() {
             return Err(Error::usage("--diff compares a working tree with the cluster")
+                .hint("name the tree with --repo or --source"));
+        }
+        if self.tree.offline && !self.tree.is_given() {
+            return Err(Error::usage("--offline leaves out the dry-runs of a working tree")
                 .hint("name the tree with --repo or --source"));
         }
         Ok(())

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{diff, sources};
+use super::rehearsal::{ControllerUser, Rehearsal};
+use super::sources;
 use crate::cluster::{Cluster, FailureKind};
 use crate::commands::Session;
 use crate::error::{Error, Result};
@@ -21,6 +22,7 @@ use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::kustomize_controller::{Features, KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::matching;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
@@ -37,9 +39,12 @@ pub struct TreeArgs {
     /// Plan with DIR as a source, as KIND/NAMESPACE/NAME=DIR
     #[arg(long, value_name = "SOURCE=DIR", requires = "plan")]
     pub source: Vec<String>,
-    /// Send dry-runs, and show updates, drift and refusals
-    #[arg(long, requires = "plan", conflicts_with = "snapshot")]
+    /// Show the differences of all applied objects, drift included
+    #[arg(long, requires = "plan", conflicts_with_all = ["snapshot", "offline"])]
     pub diff: bool,
+    /// Send no dry-runs to the API server
+    #[arg(long, requires = "plan")]
+    pub offline: bool,
     /// Branch that the checkout is merged into
     #[arg(long, value_name = "BRANCH", requires = "repo", hide_short_help = true)]
     pub branch: Option<String>,
@@ -87,7 +92,7 @@ pub async fn plan(
 ) -> Result<(Plan, SecretMask)> {
     let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
-        session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
+        session.terminal.warning(&sanitize::one_line(&format!("nothing in this cluster uses {unused}")));
     }
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in &folders {
@@ -97,7 +102,7 @@ pub async fn plan(
         trees.insert(id.clone(), artifact);
     }
     let cluster = if offline { None } else { Some(session.cluster().await?) };
-    let controller = controller(args, cluster.as_ref(), snapshot).await?;
+    let (controller, user) = controller(args, cluster.as_ref(), snapshot).await?;
     let kustomize = Kustomize::new(args.kustomize.as_deref())
         .of_trees(folders.values().cloned())
         .with_remote_bases(args.allow_remote_bases);
@@ -112,46 +117,41 @@ pub async fn plan(
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let (features, workers) = (controller.features, controller.workers);
-    let (fidelity, last_applied) = (checked.fidelity, checked.applied);
-    let mut preview = Preview::new(PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied });
+    let (fidelity, last_applied, deployed) = (checked.fidelity, checked.applied, checked.deployed);
+    let input = PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied, deployed };
+    let mut preview = Preview::new(input);
     let mut plan = runner.plan(&mut preview).await?;
-    let Some(cluster) = runner.cluster.as_ref().filter(|_| args.diff) else {
-        plan.add_gaps(gaps);
+    plan.add_gaps(gaps.clone());
+    let Some(cluster) = runner.cluster.clone().filter(|_| !args.offline) else {
         return Ok((plan, preview.secret_mask(&runner.answers)));
     };
-    let objects = preview.applied_objects();
-    if let Some(warning) = diff::encrypted_warning(&objects) {
-        session.terminal.warning(&sanitize::one_line(&warning));
-    }
-    let answers = diff::send(cluster, snapshot, objects).await;
+    let rehearsal = Rehearsal::new(&cluster, snapshot, user, args.diff);
+    let mut rehearsed = rehearsal.run(&mut runner, &mut preview, plan).await?;
     let secrets = preview.secret_mask(&runner.answers);
-    for warning in cluster.take_warnings() {
+    let warnings = rehearsed.warning.into_iter().chain(cluster.take_warnings());
+    for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&secrets.mask_values(&warning)));
     }
-    preview.set_refusals(answers.dry_runs.refusals());
-    gaps.extend(answers.gaps());
-    if let Some(hint) = answers.hint() {
-        session.terminal.hint(&sanitize::one_line(&hint));
+    if let Some(hint) = rehearsed.hint {
+        session.terminal.hint(&sanitize::one_line(&secrets.mask_values(&hint)));
     }
-    let mut plan = runner.plan(&mut preview).await?;
-    plan.add_gaps(gaps);
-    let plan = answers.dry_runs.add_to(plan, snapshot, &preview.applied_objects());
-    Ok((plan, preview.secret_mask(&runner.answers)))
+    rehearsed.plan.add_gaps(gaps);
+    Ok((rehearsed.plan, secrets))
 }
 
 /// Runner of the builds that a preview asks for.
-struct BuildRunner {
+pub(super) struct BuildRunner {
     kustomize: Kustomize,
     versions: KustomizeVersions,
     cluster: Option<Cluster>,
     /// Secrets that may be read.
     secrets: BTreeSet<DataRef>,
-    answers: Answers,
+    pub(super) answers: Answers,
 }
 
 impl BuildRunner {
     /// Answers the questions of a preview until it returns its plan.
-    async fn plan(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
+    pub(super) async fn plan(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
         loop {
             match preview.step(&self.answers) {
                 Progress::Done(plan) => return Ok(*plan),
@@ -183,6 +183,8 @@ struct LastApplied {
     fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// Artifact of each Kustomization's last applied revision.
     applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    /// Artifact of each source's present revision.
+    deployed: BTreeMap<SourceId, Arc<Artifact>>,
     /// Sources whose last applied commit is not in their directory.
     missing: BTreeSet<SourceId>,
 }
@@ -195,7 +197,20 @@ async fn verify_last_applied(
     runner: &mut BuildRunner,
 ) -> Result<LastApplied> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
-    let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
+    let mut artifact_of = |source: &SourceId, commit: &str| {
+        let read = || {
+            // A shallow clone or another history may lack the commit: the build is then not verified.
+            let tree = worktree::read(folders.get(source)?, &WorktreeState::Revision(commit.to_owned())).ok()?;
+            Some(sources::pack(snapshot, source, &tree))
+        };
+        artifacts.entry((source.clone(), commit.to_owned())).or_insert_with(read).clone()
+    };
+    let deployed = folders.keys().filter_map(|source| {
+        let artifact = artifact_of(source, matching::deployed_commit(snapshot, source)?)?;
+        Some((source.clone(), artifact))
+    });
+    let deployed = deployed.collect();
+    let (mut fidelity, mut applied, mut missing) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
     loop {
         let mut needs = Needs::default();
         for full in snapshot
@@ -204,41 +219,50 @@ async fn verify_last_applied(
             .filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
         {
             let Some(recorded) = RecordedBuild::read(full) else { continue };
-            let Some(folder) = folders.get(&recorded.source) else { continue };
-            let key = (recorded.source.clone(), recorded.commit.clone());
-            let artifact = artifacts.entry(key).or_insert_with(|| {
-                // A shallow clone or another history may lack the commit: the build is then not verified.
-                let tree = worktree::read(folder, &WorktreeState::Revision(recorded.commit.clone())).ok()?;
-                Some(sources::pack(snapshot, &recorded.source, &tree))
-            });
-            let Some(artifact) = artifact else { continue };
+            if !folders.contains_key(&recorded.source) {
+                continue;
+            }
+            let Some(artifact) = artifact_of(&recorded.source, &recorded.commit) else {
+                missing.insert(recorded.source);
+                continue;
+            };
             let mut context = BuildContext::new(features, &runner.answers, &mut needs);
-            let verified = recorded.verify(artifact, &mut context);
-            applied.insert(recorded.owner.clone(), artifact.clone());
+            let verified = recorded.verify(&artifact, &mut context);
+            applied.insert(recorded.owner.clone(), artifact);
             fidelity.extend(verified.map(|verified| (recorded.owner, verified)));
         }
         if needs.is_empty() {
-            let missing = artifacts.into_iter().filter(|(_, artifact)| artifact.is_none());
-            let missing = missing.map(|((source, _), _)| source).collect();
-            return Ok(LastApplied { fidelity, applied, missing });
+            return Ok(LastApplied { fidelity, applied, deployed, missing });
         }
         runner.answer(needs).await?;
     }
 }
 
-/// Returns the rules of the version that was given, or of the controller's Deployment.
-async fn controller(args: &TreeArgs, cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<KustomizeController> {
-    if let Some(text) = &args.controller_version {
-        let version =
-            kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))?;
-        return Ok(KustomizeController::of(version));
-    }
-    let deployment = kustomize_controller::deployment(snapshot);
-    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return Ok(KustomizeController::default()) };
+/// Returns the rules of the version that was given, or of the controller's Deployment, and the user of the controller.
+async fn controller(
+    args: &TreeArgs,
+    cluster: Option<&Cluster>,
+    snapshot: &Snapshot,
+) -> Result<(KustomizeController, ControllerUser)> {
+    let given = args.controller_version.as_ref().map(|text| {
+        let version = kustomize_controller::parse_version(text);
+        version.ok_or_else(|| Error::usage(format!("{text:?} is no version")))
+    });
+    let given = given.transpose()?.map(KustomizeController::of);
+    let (Some(cluster), Some(deployment)) = (cluster, kustomize_controller::deployment(snapshot)) else {
+        return Ok((given.unwrap_or_default(), ControllerUser::NotInCluster));
+    };
     let path = format!("/apis/apps/v1/namespaces/{}/deployments/kustomize-controller", deployment.id.namespace);
     // Without the right to read it the newest rules are assumed.
-    let Ok(answer) = cluster.get(&path, "application/json").await else { return Ok(KustomizeController::default()) };
-    Ok(KustomizeController::from_deployment(&serde_json::from_slice(&answer.body).unwrap_or_default()))
+    Ok(match cluster.get(&path, "application/json").await {
+        Ok(answer) => {
+            let content = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let account = kustomize_controller::service_account(&content, &deployment.id.namespace);
+            let controller = given.unwrap_or_else(|| KustomizeController::from_deployment(&content));
+            (controller, ControllerUser::Account(account))
+        }
+        Err(failure) => (given.unwrap_or_default(), ControllerUser::Unreadable(failure)),
+    })
 }
 
 /// Reads the data of a ConfigMap or Secret, as the controller would read it.

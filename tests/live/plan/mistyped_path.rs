@@ -160,7 +160,7 @@ fn a_mistyped_path_deletes_exactly_what_was_planned() {
     let said: Vec<&str> = alarm.stderr.lines().skip_while(|line| !line.starts_with("error: ")).collect();
     assert_eq!(said[0], words, "{}", alarm.stderr);
     let along = APPLICATIONS.map(|name| format!("kustomization/{name} -n fleet")).join(", ");
-    assert_eq!(said[1].trim(), format!("this deletes 6 owners and all their objects: {along}"));
+    assert_eq!(said[1].trim(), format!("this deletes 6 owners and their objects: {along}"));
     assert!(alarm.stderr.contains("hint: "), "{}", alarm.stderr);
     let run = plan(cluster, &tree, &["-o", "json"]);
     assert_eq!(run.code, 6);

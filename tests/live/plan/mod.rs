@@ -5,6 +5,7 @@ mod finalizers;
 mod helm_release;
 mod mistyped_path;
 mod owner_references;
+mod rehearsal;
 mod secrets;
 mod sops;
 mod substitution;

@@ -79,10 +79,24 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         "secret" => {
             json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"v": options.get("v").unwrap_or(&"1")}})
         }
+        "role" => {
+            let verbs: Vec<&str> = options.get("verbs").unwrap_or(&"get").split(',').collect();
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]})
+        }
+        "bind" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": prefix}]}),
+        "policy" => policy(options.get("op").unwrap_or(&"DELETE"), options.get("deny").unwrap_or(&"denied")),
+        "binding" => {
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "spec": {"policyName": name, "validationActions": ["Deny"],
+                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": prefix}}}}})
+        }
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
         other => bail!("no notation for {other:?}"),
     };
-    let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant");
+    let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding");
     if kind == "crd" {
         return Ok(manifest);
     }
@@ -115,6 +129,18 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
 /// Returns the selector of a Deployment, an immutable field: its name, or the option `selects`.
 fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
     options.get("selects").copied().unwrap_or(name)
+}
+
+/// Returns a policy that denies the deletion of the ConfigMap of this name, or else this value in a ConfigMap.
+fn policy(operation: &str, denied: &str) -> Value {
+    let expression = match operation {
+        "DELETE" => format!("oldObject.metadata.name != '{denied}'"),
+        _ => format!("!has(object.data) || !('v' in object.data) || object.data.v != '{denied}'"),
+    };
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "spec": {"failurePolicy": "Fail", "validations": [{"expression": expression}],
+            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
+                "operations": [operation], "resources": ["configmaps"]}]}}})
 }
 
 /// Returns the CRD of a namespaced kind Widget in the group `group`.

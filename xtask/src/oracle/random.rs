@@ -73,7 +73,7 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
         );
     }
     for _ in 0..1 + random.below(3) {
-        change(&mut random, &mut apps, !flags.is_empty());
+        change(&mut random, &mut apps);
     }
     let new = lines(&apps);
     let kept: Vec<&str> = new.iter().map(|line| path(line)).collect();
@@ -119,7 +119,7 @@ fn objects(random: &mut Random, app: usize) -> Vec<String> {
     objects
 }
 
-fn change(random: &mut Random, apps: &mut Vec<Application>, with_diff: bool) {
+fn change(random: &mut Random, apps: &mut Vec<Application>) {
     let at = random.below(apps.len());
     match random.below(11) {
         // Remove, add or move an object.
@@ -142,9 +142,9 @@ fn change(random: &mut Random, apps: &mut Vec<Application>, with_diff: bool) {
         6 if at > 0 => apps[at].name = format!("renamed{at}"),
         7 if at > 0 => apps[at].options = options(random),
         8 if at > 0 => apps[at].objects = vec![],
-        // Change a variable, or an immutable field: only --diff asks the server about that.
+        // Change a variable, or an immutable field.
         9 => edit(&mut apps[0].objects, "cm vars v=x", |_| "cm vars v=y".to_owned()),
-        10 if with_diff => edit(&mut apps[at].objects, "deploy ", |object| format!("{object} selects=other")),
+        10 => edit(&mut apps[at].objects, "deploy ", |object| format!("{object} selects=other")),
         _ => {
             let number = apps.len();
             let objects = objects(random, number);

@@ -33,8 +33,6 @@ pub(super) struct Row {
 pub(super) const BASE: Row =
     Row { name: "", cluster: &[], before: &[], live: &[], after: &[], flags: &[], expect: &[] };
 
-const DIFF: &[&str] = &["--diff"];
-
 /// Returns every scenario of the table.
 pub fn all() -> Vec<Scenario> {
     ROWS.iter().chain(super::rules::ROWS).map(Row::scenario).collect()
@@ -208,7 +206,6 @@ const ROWS: &[Row] = &[
         name: "14-forced-and-invalid",
         before: &["root/k.yaml: ks k ./p", "p/a.yaml: svc web force=enabled | cm a | cm b"],
         after: &["p/a.yaml: svc web force=enabled port=99999 | cm b | cm c"],
-        flags: DIFF,
         expect: &["delete service/web", "keep configmap/a"],
         ..BASE
     },
@@ -216,7 +213,6 @@ const ROWS: &[Row] = &[
         name: "14-forced-by-the-kustomization",
         before: &["root/k.yaml: ks k ./p force=true", "p/a.yaml: deploy web | cm a | cm b"],
         after: &["p/a.yaml: deploy web selects=other | cm b | cm c"],
-        flags: DIFF,
         expect: &["recreate deployment.apps/web", "delete configmap/a", "create configmap/c"],
         ..BASE
     },
@@ -224,7 +220,6 @@ const ROWS: &[Row] = &[
         name: "15-immutable-without-force",
         before: &["root/k.yaml: ks k ./p", "p/a.yaml: deploy web | cm a | cm b"],
         after: &["p/a.yaml: deploy web selects=other | cm b | cm c | ns @-early"],
-        flags: DIFF,
         expect: &["unknown deployment.apps/web", "keep configmap/a", "create namespace/@-early"],
         ..BASE
     },
@@ -237,7 +232,6 @@ const ROWS: &[Row] = &[
             "f/a.yaml: cm x | cm y",
         ],
         after: &["d/a.yaml: deploy web selects=other", "p/a.yaml: cm b", "f/a.yaml: cm x"],
-        flags: DIFF,
         expect: &["delete configmap/y"],
         ..BASE
     },
@@ -249,8 +243,50 @@ const ROWS: &[Row] = &[
             "p/a.yaml: deploy web selects=other | cm b",
             "q/a.yaml: deploy web selects=other | cm b",
         ],
-        flags: DIFF,
         expect: &["keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "15-refused-in-a-new-namespace",
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b", "p/n.yaml: ns @-new | svc bad ns=@-new port=99999"],
+        expect: &["keep configmap/a", "create namespace/@-new", "unknown service/bad"],
+        ..BASE
+    },
+    Row {
+        name: "refused-by-a-policy",
+        cluster: &["policy @-held op=UPDATE deny=held", "binding @-held"],
+        before: &["root/k.yaml: ks k ./p | ks d ./d dependsOn=k", "p/a.yaml: cm a | cm b", "d/x.yaml: cm x | cm y"],
+        after: &["p/a.yaml: cm b v=held", "d/x.yaml: cm x"],
+        expect: &["unknown configmap/b", "keep configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "deletion-refused-by-a-policy",
+        cluster: &["policy @-kept op=DELETE deny=held", "binding @-kept"],
+        before: &[
+            "root/k.yaml: ks k ./p | ks d ./d dependsOn=k",
+            "p/a.yaml: cm held | cm b | cm c",
+            "d/x.yaml: cm x | cm y",
+        ],
+        after: &["p/a.yaml: cm b", "d/x.yaml: cm x"],
+        expect: &["keep configmap/held", "delete configmap/c"],
+        ..BASE
+    },
+    Row {
+        name: "service-account-that-may-not-delete",
+        cluster: &["sa team", "role team verbs=get,list,create,patch", "bind team"],
+        before: &["root/k.yaml: ks k ./p serviceAccountName=team", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b | cm c"],
+        expect: &["keep configmap/a", "create configmap/c"],
+        ..BASE
+    },
+    Row {
+        name: "service-account-that-may-not-create",
+        cluster: &["sa team", "role team verbs=get,list,create,patch,delete", "bind team"],
+        before: &["root/k.yaml: ks k ./p serviceAccountName=team", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b", "p/r.yaml: cr @-role"],
+        expect: &["keep configmap/a", "unknown clusterrole.rbac.authorization.k8s.io/@-role"],
         ..BASE
     },
     Row {

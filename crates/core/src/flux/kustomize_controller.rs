@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::spec::NamespacedName;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 
@@ -171,6 +172,13 @@ impl KustomizeController {
 pub(crate) fn takes_over(manager: &str, applies: bool) -> bool {
     manager.starts_with("kubectl")
         || (!applies && ["before-first-apply", NAME].iter().any(|prefix| manager.starts_with(prefix)))
+}
+
+/// Returns the service account of the pods of a Deployment in this namespace.
+pub fn service_account(deployment: &Value, namespace: &str) -> NamespacedName {
+    let name = deployment.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str);
+    let name = name.filter(|name| !name.is_empty()).unwrap_or("default");
+    NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
 /// Returns the controller's Deployment.

@@ -33,6 +33,12 @@ impl SourceId {
         Self { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
 
+    /// Reads a reference. Without a kind it is `kind`, without a namespace that of the referring object, `namespace`.
+    pub(crate) fn read(reference: &Value, kind: &str, namespace: &str) -> Self {
+        let field = |key: &str, default: &str| entry_text(reference, key).unwrap_or(default).to_owned();
+        Self { kind: field("kind", kind), namespace: field("namespace", namespace), name: field("name", "") }
+    }
+
     /// Parses an identity of the form `KIND/NAMESPACE/NAME`.
     pub fn parse(text: &str) -> Option<Self> {
         let [kind, namespace, name] = text.split('/').collect::<Vec<_>>()[..] else { return None };

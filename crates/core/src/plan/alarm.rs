@@ -26,7 +26,7 @@ pub struct Alarm {
 pub enum AlarmCode {
     /// An owner that stays loses all its objects.
     OwnerEmptied,
-    /// Owners are deleted together with all their objects.
+    /// Several owners are deleted together with their objects.
     OwnersDeleted,
     /// An owner loses more than the permitted percentage of its objects.
     OwnerShrinks,

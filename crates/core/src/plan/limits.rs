@@ -31,6 +31,10 @@ pub struct Limits {
 /// two ConfigMaps is half of an owner.
 pub(super) const MIN_FOR_PERCENT: usize = 10;
 
+/// Number of deleted owners that is an alarm. One removed application is an ordinary change; a parent that goes takes its
+/// children along.
+const MIN_DELETED_OWNERS: usize = 2;
+
 impl Default for Limits {
     fn default() -> Self {
         Self { max_delete: 50, max_percent: 50, allow_incomplete: false, allowed: AllowedKinds::default() }
@@ -82,19 +86,19 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
         let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
         let (all, cause) = (recorded.len().max(lost), cause(plan, owner));
         let is_deleted = is_deleted(plan, owner);
-        if lost < all || limits.max_percent >= 100 {
-            shrunk.extend(Alarm::percentage(owner, &cause, lost, all, limits).filter(|_| !is_deleted));
-        } else if is_deleted {
+        if is_deleted {
             deleted.push(owner.to_string());
+        } else if lost < all || limits.max_percent >= 100 {
+            shrunk.extend(Alarm::percentage(owner, &cause, lost, all, limits));
         } else {
             let detail = format!("this deletes 100 % of {owner}{cause}");
             emptied.push(Alarm::new(AlarmCode::OwnerEmptied, Some(owner), detail, Remedy::CheckPaths));
         }
     }
     let mut exceeded = emptied;
-    if !deleted.is_empty() {
-        let what = if deleted.len() == 1 { "owner and all its objects" } else { "owners and all their objects" };
-        let detail = format!("this deletes {} {what}: {}", deleted.len(), join_limited(deleted, NAMED));
+    if deleted.len() >= MIN_DELETED_OWNERS && limits.max_percent < 100 {
+        let detail =
+            format!("this deletes {} owners and their objects: {}", deleted.len(), join_limited(deleted, NAMED));
         exceeded.push(Alarm::new(AlarmCode::OwnersDeleted, None, detail, Remedy::CheckPaths));
     }
     exceeded.extend(blocked(plan, index));
@@ -229,9 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn deleted_owners_share_one_alarm() {
-        let messages = messages_of(10, 10, true, Limits::default());
-        assert_eq!(messages, ["this deletes 1 owner and all its objects: kustomization/apps -n n"]);
+    fn one_deleted_owner_is_an_ordinary_change() {
+        assert_eq!(messages_of(10, 10, true, Limits::default()), [""; 0]);
+        let limits = Limits { max_delete: 10, ..Limits::default() };
+        assert_eq!(messages_of(10, 10, true, limits), ["this deletes 11 objects, more than 10"]);
     }
 
     #[test]
@@ -240,6 +245,8 @@ mod tests {
         assert_eq!(messages_of(10, 20, false, Limits::default()), [""; 0], "exactly 50 %");
         let alarm = &messages_of(10, 19, false, Limits::default())[0];
         assert!(alarm.starts_with("this deletes 52 % of kustomization/apps -n n"), "{alarm}");
+        let alarm = Alarm::percentage(&owner(), "", 10, 19, &Limits::default()).unwrap();
+        assert_eq!(alarm.remedy, Some(Remedy::RaiseMaxPercent(53)), "enough for what is deleted");
         let raised = Limits { max_percent: 53, ..Limits::default() };
         assert_eq!(messages_of(10, 19, false, raised), [""; 0]);
         assert_eq!(messages_of(10, 19, true, Limits::default()), [""; 0], "the owner does not stay");

@@ -113,6 +113,7 @@ impl Plan {
             mask.mask_id(&mut diff.object);
             diff.text = mask.mask_values(&diff.text);
         }
+        self.unrehearsed.iter_mut().for_each(|id| mask.mask_id(id));
         for contested in &mut self.contested {
             mask.mask_id(&mut contested.object);
             contested.owners.iter_mut().for_each(|owner| mask.mask_owner(owner));
@@ -132,6 +133,7 @@ impl Plan {
         self.add_changes([]);
         self.add_diffs([]);
         self.add_contested([]);
+        self.unrehearsed.sort();
     }
 }
 

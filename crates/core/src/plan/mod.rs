@@ -25,6 +25,7 @@ pub use finalizers::BlockedByFinalizers;
 pub use reason::{Reason, ReasonCode};
 
 use crate::kubernetes::gap::Gap;
+use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
@@ -38,6 +39,7 @@ pub struct Plan {
     cluster: ClusterIdentity,
     recorded: Option<DateTime<Utc>>,
     rehearsed: bool,
+    unrehearsed: Vec<ObjectId>,
     gaps: Vec<Gap>,
     owners: Vec<OwnerOutcome>,
     changes: Vec<Change>,
@@ -153,9 +155,17 @@ impl Plan {
         self
     }
 
-    /// Records that dry-runs of the server confirmed the changes.
+    /// Records that the API server was asked about every change.
     pub fn set_rehearsed(&mut self) {
         self.rehearsed = true;
+        self.unrehearsed.clear();
+    }
+
+    /// Sets the objects whose changes no dry-run has confirmed.
+    pub fn set_unrehearsed(&mut self, mut objects: Vec<ObjectId>) {
+        objects.sort();
+        objects.dedup();
+        self.unrehearsed = objects;
     }
 
     /// Adds gaps; an equal gap is kept once.
@@ -211,6 +221,7 @@ impl Plan {
         let changes = &self.changes;
         let is_listed = |id: &_| changes.iter().any(|change| change.object.id == *id);
         self.diffs.retain(|diff| is_listed(&diff.object));
+        self.unrehearsed.retain(|id| is_listed(id));
         self.blocked_by_finalizers.retain(|blocked| is_listed(&blocked.object));
     }
 
@@ -259,6 +270,8 @@ struct Document {
     diffs: Vec<Diff>,
     #[serde(default)]
     contested: Vec<Contested>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unrehearsed: Vec<ObjectId>,
     #[serde(default, rename = "blockedByFinalizers")]
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
@@ -277,6 +290,7 @@ impl From<Plan> for Document {
             changes,
             diffs,
             contested,
+            unrehearsed,
             blocked_by_finalizers,
             alarms,
         } = plan;
@@ -291,6 +305,7 @@ impl From<Plan> for Document {
             changes,
             diffs,
             contested,
+            unrehearsed,
             blocked_by_finalizers,
             alarms,
             summary,
@@ -314,6 +329,7 @@ impl TryFrom<Document> for Plan {
             changes,
             diffs,
             contested,
+            unrehearsed,
             blocked_by_finalizers,
             alarms,
             summary,
@@ -327,6 +343,7 @@ impl TryFrom<Document> for Plan {
         plan.add_changes(changes);
         plan.add_diffs(diffs);
         plan.add_contested(contested);
+        plan.set_unrehearsed(unrehearsed);
         if plan.is_complete() != complete || plan.summary() != summary {
             return Err("its summary does not agree with its changes".to_owned());
         }

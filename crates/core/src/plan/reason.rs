@@ -60,11 +60,15 @@ reason_codes! {
     SecretInSpec => "The new spec of the owner holds values of a Secret, which are not shown, so its result is not known.",
     LimitExceeded => "A limit of this tool is exceeded (docs/limits.md), so the result of the build is not known.",
     DependencyUnknown => "The build of a dependency is not known, so it is not known if the owner applies.",
+    NotFollowed => "The change affects what the owner deploys, and the effect is not computed: any of its objects may be deleted.",
+    NotRecorded => "The owner is deleted, and what its controller deletes is not known.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
+    PruneRefused => "The API server refuses to delete an object that the owner prunes, so the owner does not become ready.",
     OwnerDeletedWithObjects => "The owner is deleted together with the objects in its inventory.",
     OwnerDeletedAlone => "The owner is deleted and leaves its objects behind.",
     OwnerDeletedUncertain => "The owner is deleted; the order of events decides if its objects are deleted too.",
+    OwnerStuck => "The owner is deleted and stays terminating, because the API server refuses to delete one of its objects.",
     // Deleted, recreated, created and updated objects.
     NotInBuild => "The build of the owner no longer contains the object.",
     OwnerDeleted => "The owner is deleted and deletes the objects in its inventory.",
@@ -96,6 +100,7 @@ reason_codes! {
     // Objects that are kept.
     HandedOver => "Another owner applies the object before this one prunes it.",
     LeftBehind => "Nothing will ever delete the object.",
+    DeletionRefused => "The API server refuses the deletion.",
     HeldBack => "The object is deleted once the failure of its owner is resolved.",
     BareClaim => "Only a label or annotation names the owner, and the owner did not write it.",
     CopiedClaim => "The label or annotation names another object: it was copied.",

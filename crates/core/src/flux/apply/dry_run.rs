@@ -17,6 +17,15 @@ const UNKNOWN_FIELD_RETRIES: usize = 4;
 /// Replacement of a message of the server about an object with values of Secrets.
 pub const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
 
+/// Reason why an object of a namespace that does not exist yet cannot be validated.
+pub const NEW_NAMESPACE: &str = "its namespace is new";
+
+/// Part of the message about a user who may not impersonate another one.
+const IMPERSONATION_DENIED: &str = " cannot impersonate resource ";
+
+/// Part of the message about a role that gives rights that the user who applies it does not have.
+const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+
 /// Result of the server-side dry-run of one apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunResult {
@@ -58,7 +67,7 @@ impl DryRunResult {
         let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
         let lists_namespaces = snapshot.objects.iter().any(|object| object.id.is("", "Namespace"));
         if lists_namespaces && !id.namespace.is_empty() && snapshot.object(&namespace).is_none() {
-            return Some(Self::NotValidated("its namespace is new".to_owned()));
+            return Some(Self::NotValidated(NEW_NAMESPACE.to_owned()));
         }
         None
     }
@@ -92,15 +101,25 @@ pub struct ApplyError<'a> {
     pub code: Option<u16>,
     /// Message of the server.
     pub message: &'a str,
+    /// The request had the rights of the controller, so a missing right is one that the controller lacks too.
+    pub has_controllers_rights: bool,
 }
 
 impl ApplyError<'_> {
-    /// Returns true if the API server evaluated the object. Missing rights and missing answers say nothing about it.
+    /// Returns true if the controller gets the same answer. Missing rights of another user and missing answers say nothing
+    /// about it.
     pub fn is_refusal(self) -> bool {
         match self.code {
-            Some(403) => !self.message.contains(" cannot patch resource "),
+            Some(403) if self.message.contains(IMPERSONATION_DENIED) => false,
+            Some(403) => self.has_controllers_rights || !self.is_missing_right(),
             code => matches!(code, Some(400 | 404 | 409 | 422 | 500)),
         }
+    }
+
+    /// Returns true if the API server refused because of the rights of the user who asked.
+    fn is_missing_right(self) -> bool {
+        let is_denied = self.message.contains(" cannot ") && self.message.contains(" resource \"");
+        is_denied || self.message.contains(ESCALATION)
     }
 
     /// Returns true if the controller takes this for the change of an immutable field: any conflict, any invalid
@@ -158,7 +177,7 @@ mod tests {
     use crate::testing::{object, resource_type, snapshot};
 
     fn error(code: u16, message: &str) -> ApplyError<'_> {
-        ApplyError { code: (code > 0).then_some(code), message }
+        ApplyError { code: (code > 0).then_some(code), message, has_controllers_rights: false }
     }
 
     #[test]

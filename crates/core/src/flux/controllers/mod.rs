@@ -20,8 +20,9 @@ use crate::flux::kinds::{FluxKind, KINDS, find};
 use crate::kubernetes::duration;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::plan::Plan;
+use crate::ownership::OwnerId;
 use crate::plan::finalizers::{ControllerPresence, FinalizerOwner};
+use crate::plan::{Plan, ReasonCode};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(600);
 
@@ -33,6 +34,8 @@ pub struct FluxControllers<'a> {
     snapshot: &'a Snapshot,
     deleted: Vec<ObjectId>,
     deployments: Vec<&'a ObjectMetadata>,
+    /// Owners whose finalizer fails, with the reason.
+    stuck: Vec<(OwnerId, String)>,
 }
 
 impl<'a> FluxControllers<'a> {
@@ -40,7 +43,9 @@ impl<'a> FluxControllers<'a> {
     pub fn new(plan: &Plan, snapshot: &'a Snapshot) -> Self {
         let deleted = plan.deletions().map(|change| &change.object.id).filter(|id| id.is("apps", "Deployment"));
         let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment")).collect();
-        Self { snapshot, deleted: deleted.cloned().collect(), deployments }
+        let stuck = plan.owners().iter().filter(|row| row.reason.code == ReasonCode::OwnerStuck);
+        let stuck = stuck.map(|row| (row.owner.clone(), row.reason.detail.clone())).collect();
+        Self { snapshot, deleted: deleted.cloned().collect(), deployments, stuck }
     }
 
     /// Returns true if every Deployment of the cluster was read.
@@ -78,6 +83,9 @@ impl FinalizerOwner for FluxControllers<'_> {
 
     /// Kinds that are not Flux's are presumed to have a controller.
     fn presence(&self, id: &ObjectId) -> ControllerPresence {
+        if let Some((_, detail)) = self.stuck.iter().find(|(owner, _)| owner.is_object(id)) {
+            return ControllerPresence::Absent(detail.clone());
+        }
         let Some(kind) = find(&id.group, &id.kind) else { return ControllerPresence::Presumed };
         let mut own = self.deployments.iter().filter(|object| is_of(object, kind.controller)).map(|object| &object.id);
         if let Some(first) = own.clone().next() {

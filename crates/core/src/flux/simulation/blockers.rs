@@ -117,11 +117,17 @@ impl Preview<'_> {
                 let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
+            Some(PassOutcome::Applied(_)) => match self.failing_deletion(node) {
+                Some(failure) => {
+                    let detail = format!("it depends on {name}, which does not become ready: {failure}");
+                    Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+                }
+                None => self.unhealthy_dependency(node),
+            },
             Some(PassOutcome::Unknown(_)) if !self.is_ready(dependency) => {
                 let detail = format!("it depends on {name}, which is not ready");
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
-            Some(PassOutcome::Applied(_)) => self.unhealthy_dependency(node),
             _ => None,
         }
     }
@@ -269,7 +275,7 @@ impl Preview<'_> {
         Some(Blocker { reason, is_certain: !reconciles })
     }
 
-    fn is_ready(&self, key: &NamespacedName) -> bool {
+    pub(super) fn is_ready(&self, key: &NamespacedName) -> bool {
         let condition = self.live.get(key).and_then(|live| live.condition("Ready"));
         condition.is_some_and(|ready| ready.status == "True")
     }

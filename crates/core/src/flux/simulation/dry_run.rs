@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::Refusal;
 use super::owners::owner_id;
+use super::rehearsal::DeletionRefusal;
 use super::rows::kustomization_row;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
@@ -17,15 +18,24 @@ use crate::ownership::OwnerId;
 use crate::plan::{Action, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
 use crate::text::join_limited;
 
-/// Results of the dry-runs of all objects that the Kustomizations apply.
+/// Answers of the server to the dry-runs of one preview.
 #[derive(Debug, Default)]
-pub struct DryRuns(pub Vec<(AppliedObject, DryRunResult)>);
+pub struct DryRuns {
+    /// Objects that the Kustomizations apply.
+    pub applied: Vec<(AppliedObject, DryRunResult)>,
+    /// Deletions that the server refuses.
+    pub refused_deletions: Vec<DeletionRefusal>,
+    /// Deletions for which the server failed, with its message. A later try may succeed.
+    pub failed_deletions: Vec<DeletionRefusal>,
+    /// Differences of updated objects are wanted.
+    pub with_diffs: bool,
+}
 
 impl DryRuns {
     /// Returns the refusals that stop a Kustomization. A failed server is none: a later try may succeed.
     pub fn refusals(&self) -> Vec<Refusal> {
         let mut refusals = vec![];
-        for (AppliedObject { owner, id, built, .. }, result) in &self.0 {
+        for (AppliedObject { owner, id, built, .. }, result) in &self.applied {
             if let DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) = result {
                 refusals.push(Refusal {
                     owner: owner.clone(),
@@ -44,10 +54,14 @@ impl DryRuns {
         let applied: HashSet<(&NamespacedName, &ObjectId)> =
             applied.iter().map(|applied| (&applied.owner, &applied.id)).collect();
         let mut rows = Rows::new(plan, snapshot);
-        for (object, result) in self.0 {
+        rows.with_diffs = self.with_diffs;
+        for (object, result) in self.applied {
             if !matches!(result, DryRunResult::Updated(_)) || applied.contains(&(&object.owner, &object.id)) {
                 rows.add_result(&object, result);
             }
+        }
+        for failed in self.failed_deletions {
+            rows.mark_deletion_failed(&failed);
         }
         rows.into_plan()
     }
@@ -60,11 +74,12 @@ struct Rows<'a> {
     rows: Vec<Change>,
     diffs: Vec<Diff>,
     refusals: BTreeMap<OwnerId, Vec<String>>,
+    with_diffs: bool,
 }
 
 impl<'a> Rows<'a> {
     fn new(plan: Plan, snapshot: &'a Snapshot) -> Self {
-        Self { plan, snapshot, rows: vec![], diffs: vec![], refusals: BTreeMap::new() }
+        Self { plan, snapshot, rows: vec![], diffs: vec![], refusals: BTreeMap::new(), with_diffs: false }
     }
 
     fn add_result(&mut self, applied: &AppliedObject, result: DryRunResult) {
@@ -74,7 +89,7 @@ impl<'a> Rows<'a> {
             DryRunResult::NotValidated(reason) => self.mark_creation_unvalidated(id, &reason),
             DryRunResult::Updated(Update { reason, diff }) => {
                 // The plan has a row of an object that is deleted, recreated or moved to another owner.
-                if self.add_row(applied, Action::Update, reason) {
+                if (self.add_row(applied, Action::Update, reason) || self.is_not_followed(id)) && self.with_diffs {
                     self.diffs.push(Diff { object: id.clone(), text: diff });
                 }
             }
@@ -107,10 +122,21 @@ impl<'a> Rows<'a> {
         });
     }
 
+    fn mark_deletion_failed(&mut self, failed: &DeletionRefusal) {
+        let owner = owner_id(&failed.owner);
+        self.plan.update_changes(|change| {
+            if change.is_deletion() && change.object.id == failed.id && change.owner.as_ref() == Some(&owner) {
+                change.certainty = Certainty::Race;
+                let detail = format!("race: it stays while the server fails to answer: {}", failed.message);
+                change.reason.add_detail(&detail);
+            }
+        });
+    }
+
     /// Adds a row unless the plan has one of the object. Returns true if it was added.
     fn add_row(&mut self, applied: &AppliedObject, action: Action, reason: Reason) -> bool {
         let id = &applied.id;
-        if self.plan.changes().iter().any(|change| change.object.id == *id) {
+        if self.plan.changes().iter().chain(&self.rows).any(|change| change.object.id == *id) {
             return false;
         }
         let object = match self.snapshot.object(id) {
@@ -119,6 +145,12 @@ impl<'a> Rows<'a> {
         };
         self.rows.push(kustomization_row(action, object, &applied.owner, reason));
         true
+    }
+
+    /// Returns true if the plan has the row of an owner whose effect is not computed.
+    fn is_not_followed(&self, id: &ObjectId) -> bool {
+        let mut rows = self.plan.changes().iter();
+        rows.any(|row| row.object.id == *id && row.reason.code == ReasonCode::NotFollowed)
     }
 
     /// Marks recreations as a race where a refusal of another object may stop the Kustomization before it recreates.
@@ -169,7 +201,6 @@ impl<'a> Rows<'a> {
         self.block_refused_owners();
         self.plan.add_changes(self.rows);
         self.plan.add_diffs(self.diffs);
-        self.plan.set_rehearsed();
         self.plan
     }
 }
@@ -213,7 +244,7 @@ mod tests {
         let snapshot = snapshot(live.into_iter().chain([dependent]).collect(), vec![]);
         let mut plan = Plan::new(ClusterIdentity::default());
         plan.add_owners([OwnerOutcome::new(owner_id(&applied("a").owner), Outcome::Applies, ReasonCode::NewRevision)]);
-        let plan = DryRuns(results).add_to(plan, &snapshot, kept);
+        let plan = DryRuns { applied: results, with_diffs: true, ..DryRuns::default() }.add_to(plan, &snapshot, kept);
         let row = |change: &Change| {
             format!("{} {} {:?}: {}", change.action, change.object.id.name, change.certainty, change.reason)
         };
@@ -234,7 +265,7 @@ mod tests {
             (applied("a"), DryRunResult::Refused(text("denied"))),
             (applied("b"), DryRunResult::ServerFailed(text("webhook"))),
         ];
-        let refusals = DryRuns(results.clone()).refusals();
+        let refusals = DryRuns { applied: results.clone(), ..DryRuns::default() }.refusals();
         assert_eq!(refusals.len(), 1, "a server that failed may accept later");
         assert!(refusals[0].message.ends_with("a -n shop: denied"), "{refusals:?}");
         let (found, plan) = rows(results, &[]);

@@ -84,13 +84,15 @@ impl FinalState {
     }
 }
 
-/// Explores every order of the events of one object. `live` is its metadata if it exists.
+/// Explores every order of the events of one object. `live` is its metadata if it exists, and `refused` are the
+/// Kustomizations that the server does not let delete it.
 pub(super) fn explore(
     id: &ObjectId,
     live: Option<&ObjectMetadata>,
     nodes: &[&Node],
     order: &EventOrder,
     features: Features,
+    refused: &BTreeSet<&NamespacedName>,
 ) -> PossibleOutcomes {
     let mut outcomes = PossibleOutcomes::default();
     let branches = Branch::collect(id, nodes);
@@ -106,7 +108,7 @@ pub(super) fn explore(
             Some(at) if at < toggled => combination >> at & 1 == 1,
             _ => combination == all || !nobody_deletes,
         };
-        let context = ScheduleContext { id, exists: live.is_some(), happens: &happens, features };
+        let context = ScheduleContext { id, exists: live.is_some(), happens: &happens, features, refused };
         let schedule = Schedule::new(nodes, &context);
         outcomes.is_desired |= !schedule.final_applies.is_empty();
         outcomes.appliers.extend(schedule.appliers().cloned());

@@ -82,6 +82,7 @@ impl<'a> Orders<'a> {
         let mut prevented = vec![];
         for scheduled in &schedule.events {
             match &scheduled.effect {
+                Effect::RefusedDeletion => prevented.push(&scheduled.event),
                 Effect::Delete(owner) if !names(owner) => prevented.push(&scheduled.event),
                 Effect::Delete(owner) if !deleters.contains(&owner) => deleters.push(owner),
                 _ => {}
@@ -96,6 +97,7 @@ impl<'a> Orders<'a> {
         let mut sequences: Vec<(&NodeId, Sequence<'a>)> = vec![];
         for scheduled in &schedule.events {
             let step = match &scheduled.effect {
+                Effect::RefusedDeletion => continue,
                 Effect::Apply(apply) if apply.is_skipped => continue,
                 Effect::Apply(apply) => Step::Apply(application(apply)),
                 Effect::Delete(owner) => match position(owner) {

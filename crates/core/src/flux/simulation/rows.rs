@@ -9,12 +9,14 @@ use super::explore::{FinalState, PossibleOutcomes};
 use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
 use super::owners::owner_id;
 use super::protection::{live_owner, prune_protection};
+use super::rehearsal::unrehearsed;
 use super::{Consequences, Preview};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Certainty, Change, PinnedObject, Plan, Reason, ReasonCode};
 
@@ -53,6 +55,8 @@ impl Preview<'_> {
         plan.add_owners(self.owner_outcomes());
         plan.add_changes(changes);
         plan.add_contested(self.contested());
+        plan.set_unrehearsed(unrehearsed(&plan));
+        self.add_unfollowed(&mut plan);
         plan
     }
 
@@ -141,6 +145,9 @@ impl Preview<'_> {
     fn keep_reason(&self, owner: &Node, live: &ObjectMetadata, outcomes: &PossibleOutcomes) -> Option<Reason> {
         let key = &owner.id.key;
         let last = owner.last_pass();
+        if let Some(refusal) = self.deletion_refusal(key, &live.id) {
+            return Some(Reason::new(ReasonCode::DeletionRefused, refusal));
+        }
         if outcomes.is_desired {
             if let Some(other) = outcomes.appliers.iter().find(|other| *other != key) {
                 let detail = format!("{} applies it first", owner_id(other));
@@ -184,6 +191,10 @@ impl Preview<'_> {
             row.certainty = Certainty::Race;
         }
         match cascaded.kind {
+            CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => {
+                let ObjectId { kind, namespace, name, .. } = &cascaded.cause;
+                row.owner = Some(OwnerId::new("flux", kind, namespace, name));
+            }
             // Helm never deletes a chart's crds/, which the inventory lists too; it deletes the chart's templates.
             CascadeKind::HelmRelease if id.is("apiextensions.k8s.io", "CustomResourceDefinition") => {
                 row.action = Action::Unknown;

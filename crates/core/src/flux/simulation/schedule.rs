@@ -1,5 +1,7 @@
 //! The events that affect one object, for one combination of the events that may or may not happen.
 
+use std::collections::BTreeSet;
+
 use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
 use super::protection::is_marked;
 use crate::flux::build::objects::BuiltObject;
@@ -66,6 +68,8 @@ pub(super) enum Effect {
     Apply(ObjectApply),
     /// A Kustomization deletes the object, unless it is protected or its labels name another owner.
     Delete(NamespacedName),
+    /// The API server refuses the deletion.
+    RefusedDeletion,
 }
 
 impl Effect {
@@ -73,7 +77,7 @@ impl Effect {
     pub(super) fn application(&self) -> Option<&ObjectApply> {
         match self {
             Self::Apply(apply) => Some(apply),
-            Self::Delete(_) => None,
+            Self::Delete(_) | Self::RefusedDeletion => None,
         }
     }
 }
@@ -121,9 +125,16 @@ pub(super) struct ScheduleContext<'a> {
     pub(super) happens: &'a dyn Fn(&Branch) -> bool,
     /// Rules of the controller's version.
     pub(super) features: Features,
+    /// Kustomizations that the server does not let delete the object.
+    pub(super) refused: &'a BTreeSet<&'a NamespacedName>,
 }
 
 impl ScheduleContext<'_> {
+    /// Returns the effect of a deletion by a Kustomization.
+    fn deletion(&self, owner: &NamespacedName) -> Effect {
+        if self.refused.contains(owner) { Effect::RefusedDeletion } else { Effect::Delete(owner.clone()) }
+    }
+
     /// Returns the application of the object by a pass, if there is one.
     fn apply(&self, node: &Node, pass: &Pass) -> Option<ObjectApply> {
         let built = pass.applied_objects()?.get(self.id)?;
@@ -170,7 +181,7 @@ impl Schedule {
                 && turns_pruning_on(node, id.number)
                 && (context.happens)(&Branch::StaleInventory(at, id.number));
             if pass.spec.prunes() && !is_applied && (is_listed || reads_stale_inventory) {
-                self.add(SimulationEvent::Prune(id), Effect::Delete(node.id.key.clone()));
+                self.add(SimulationEvent::Prune(id), context.deletion(&node.id.key));
             }
             is_listed = will_be_listed;
         }
@@ -194,7 +205,7 @@ impl Schedule {
         };
         let is_known = node.inventory.contains(context.id) || (context.happens)(&Branch::CurrentInventory(at));
         if is_listed && deletes_objects && is_known {
-            self.add(SimulationEvent::Finalize(node.id.clone()), Effect::Delete(node.id.key.clone()));
+            self.add(SimulationEvent::Finalize(node.id.clone()), context.deletion(&node.id.key));
         }
     }
 

@@ -4,8 +4,10 @@
 
 mod cluster;
 mod conditions;
+mod finalizers;
 mod refusals;
 mod shared_objects;
+mod unfollowed;
 mod unknown_builds;
 mod variables;
 

@@ -1,0 +1,148 @@
+//! Dry-runs of a preview: asks the API server what it would refuse or recreate, with the rights of the controller.
+//!
+//! A refusal changes the plan, and a changed plan can have other objects to ask about. So the questions are repeated until
+//! there is no new one.
+
+mod actors;
+mod answers;
+mod applies;
+mod deletions;
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+
+pub(super) use actors::ControllerUser;
+use actors::{Actors, Subject};
+use answers::Answers;
+pub(super) use answers::Rehearsed;
+use applies::encrypted_warning;
+
+use super::tree::BuildRunner;
+use crate::cluster::{Cluster, Failure, FailureKind};
+use crate::error::Result;
+use gitops_core::flux::apply::AppliedObject;
+use gitops_core::flux::apply::dry_run::ApplyError;
+use gitops_core::flux::simulation::Preview;
+use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
+use gitops_core::flux::spec::NamespacedName;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::Plan;
+
+/// Maximum number of times that the plan is made again with new answers.
+const MAX_ROUNDS: usize = 8;
+
+/// Maximum number of dry-runs that wait for an answer. After the first time-out, no further one begins.
+const PARALLEL: usize = 32;
+
+/// Time limit of one dry-run. The API server ends its own requests after 60 s.
+const REQUEST_LIMIT: Duration = Duration::from_secs(75);
+
+/// Dry-runs of one preview.
+pub(super) struct Rehearsal<'a> {
+    cluster: Cluster,
+    snapshot: &'a Snapshot,
+    actors: Actors,
+    /// Every applied object is sent, so that differences of unchanged manifests are found too.
+    sends_everything: bool,
+    asked: BTreeSet<(NamespacedName, ObjectId, String)>,
+    answers: Answers,
+    /// Failure after which no further request is sent.
+    broken: Mutex<Option<Failure>>,
+    encrypted: Vec<AppliedObject>,
+}
+
+impl<'a> Rehearsal<'a> {
+    /// Prepares the dry-runs. With `with_diffs`, every applied object is compared, and the plan gets the differences.
+    pub(super) fn new(cluster: &Cluster, snapshot: &'a Snapshot, controller: ControllerUser, with_diffs: bool) -> Self {
+        let cluster = cluster.with_request_timeout(REQUEST_LIMIT);
+        Self {
+            actors: Actors::new(cluster.clone(), controller),
+            cluster,
+            snapshot,
+            sends_everything: with_diffs,
+            asked: BTreeSet::new(),
+            answers: Answers::new(with_diffs),
+            broken: Mutex::default(),
+            encrypted: vec![],
+        }
+    }
+
+    /// Sends the dry-runs for a plan of the preview, and returns the plan with their answers.
+    pub(super) async fn run(
+        mut self,
+        runner: &mut BuildRunner,
+        preview: &mut Preview<'a>,
+        mut plan: Plan,
+    ) -> Result<Rehearsed> {
+        let applied = match self.sends_everything {
+            true => Default::default(),
+            false => preview.applied_builds(&runner.answers),
+        };
+        for _ in 0..MAX_ROUNDS {
+            let mut objects = preview.changed_objects(&applied);
+            objects.retain(|object| self.is_new(&object.owner, &object.id, object.built.manifest.to_string()));
+            let mut deletions = preview.planned_deletions(&plan);
+            deletions.retain(|deletion| self.is_new(&deletion.owner, &deletion.object.id, String::new()));
+            if objects.is_empty() && deletions.is_empty() {
+                return Ok(self.answers.add_to(plan, self.snapshot, preview, encrypted_warning(&self.encrypted)));
+            }
+            self.encrypted.extend(objects.iter().filter(|object| object.built.undecrypted.is_some()).cloned());
+            self.send(objects, deletions).await;
+            preview.set_refusals(self.answers.refusals(), self.answers.refused_deletions());
+            plan = runner.plan(preview).await?;
+        }
+        self.answers.add_endless();
+        Ok(self.answers.add_to(plan, self.snapshot, preview, encrypted_warning(&self.encrypted)))
+    }
+
+    /// Returns true if the question was not asked yet.
+    fn is_new(&mut self, owner: &NamespacedName, id: &ObjectId, manifest: String) -> bool {
+        self.asked.insert((owner.clone(), id.clone(), manifest))
+    }
+
+    async fn send(&mut self, objects: Vec<AppliedObject>, deletions: Vec<PlannedDeletion<'_>>) {
+        let applying = objects.iter().map(|object| (&object.owner, &object.spec));
+        let deleting = deletions.iter().map(|deletion| (&deletion.owner, &deletion.spec));
+        self.actors.prepare(applying.chain(deleting)).await;
+        let this = &*self;
+        let applies = objects.into_iter().map(|object| async move { (this.apply(&object).await, object) });
+        let applies: Vec<_> = stream::iter(applies).buffer_unordered(PARALLEL).collect().await;
+        let deletes = deletions.into_iter().map(|deletion| async move { (this.delete(&deletion).await, deletion) });
+        let deletes: Vec<_> = stream::iter(deletes).buffer_unordered(PARALLEL).collect().await;
+        for (result, object) in applies {
+            self.answers.add_apply(self.snapshot, object, result);
+        }
+        for (result, deletion) in deletes {
+            self.answers.add_deletion(self.snapshot, deletion, result);
+        }
+        self.answers.add_failures(self.actors.take_failures());
+    }
+
+    /// Sends one request, unless the server stopped answering. Then all further requests fail in the same way.
+    async fn request<T>(
+        &self,
+        request: impl Future<Output = std::result::Result<T, Failure>>,
+    ) -> std::result::Result<T, Failure> {
+        let broken = || self.broken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(failure) = broken().clone() {
+            return Err(failure);
+        }
+        let result = request.await;
+        if let Err(failure) = &result
+            && matches!(failure.kind, FailureKind::Timeout | FailureKind::Unreachable)
+            && failure.code.is_none()
+        {
+            broken().get_or_insert(failure.clone());
+        }
+        result
+    }
+
+    /// Reads a failed request as an answer to the controller.
+    fn error<'f>(&self, subject: &Subject, failure: &'f Failure) -> ApplyError<'f> {
+        ApplyError { code: failure.code, message: &failure.message, has_controllers_rights: subject.is_account }
+    }
+}
