@@ -28,7 +28,10 @@ pub fn read_named(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if metadata.is_dir() {
         return Err(io::Error::other("it is a directory"));
     }
-    if metadata.is_file() { read_file(file, limit) } else { read_pipe(file, is_fifo(&metadata), limit) }
+    if metadata.is_file() {
+        return read_file(file, limit);
+    }
+    read_pipe(file, is_fifo(&metadata), limit, limits::WRITER_TIME, limits::PIPE_TIME)
 }
 
 /// Reads up to `limit` bytes. Fails if there are more.
@@ -60,8 +63,9 @@ fn read_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
     read_to_limit(file, limit)
 }
 
-/// Reads a pipe or a device that was opened without blocking.
-fn read_pipe(mut file: File, fifo: bool, limit: u64) -> io::Result<Vec<u8>> {
+/// Reads a pipe or a device that was opened without blocking. Fails if a FIFO has no writer for a time, or if nothing is
+/// written for a time.
+fn read_pipe(mut file: File, fifo: bool, limit: u64, writer_time: Duration, silence: Duration) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     let mut last = Instant::now();
@@ -69,9 +73,9 @@ fn read_pipe(mut file: File, fifo: bool, limit: u64) -> io::Result<Vec<u8>> {
         let waited = last.elapsed();
         match file.read(&mut buffer) {
             // Before the first writer opens a FIFO, reading it is like reading its end.
-            Ok(0) if fifo && content.is_empty() && waited < limits::WRITER_TIME => std::thread::sleep(PAUSE),
+            Ok(0) if fifo && content.is_empty() && waited < writer_time => std::thread::sleep(PAUSE),
             Ok(0) if fifo && content.is_empty() => {
-                let limit = limits::WRITER_TIME.as_secs();
+                let limit = writer_time.as_secs();
                 return Err(io::Error::other(format!("it is a FIFO, and nothing wrote to it within {limit} s")));
             }
             Ok(0) => return Ok(content),
@@ -83,11 +87,11 @@ fn read_pipe(mut file: File, fifo: bool, limit: u64) -> io::Result<Vec<u8>> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && waited < limits::PIPE_TIME => {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && waited < silence => {
                 std::thread::sleep(PAUSE);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let limit = limits::PIPE_TIME.as_secs();
+                let limit = silence.as_secs();
                 return Err(io::Error::other(format!("it is a pipe, and nothing was written to it for {limit} s")));
             }
             Err(error) => return Err(error),
@@ -142,5 +146,16 @@ mod tests {
         }
         assert_eq!(std::fs::read(&file).unwrap(), b"first");
         assert!(!target.exists());
+    }
+
+    #[test]
+    fn a_pipe_to_which_nothing_is_written_is_given_up() {
+        let (reader, writer) = io::pipe().unwrap();
+        let file = File::from(std::os::fd::OwnedFd::from(reader));
+        rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::NONBLOCK).unwrap();
+        let second = Duration::from_secs(1);
+        let error = read_pipe(file, true, 100, second * 60, second).unwrap_err();
+        assert_eq!(error.to_string(), "it is a pipe, and nothing was written to it for 1 s");
+        drop(writer);
     }
 }

@@ -3,20 +3,19 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::plan::PinnedObject;
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/result/v1";
-/// Maximum size of a journal that is continued.
-const MAX_SIZE: u64 = 64 << 20;
 
 /// First line: what the journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,11 +65,8 @@ impl Journal {
             Err(TryLockError::WouldBlock) => return Err(failed("another run uses it".to_owned())),
             Err(TryLockError::Error(error)) => return Err(io_failed(error)),
         }
-        let mut text = String::new();
-        Read::by_ref(&mut file).take(MAX_SIZE).read_to_string(&mut text).map_err(io_failed)?;
-        if text.len() as u64 == MAX_SIZE {
-            return Err(failed(format!("it is larger than {} MiB", MAX_SIZE >> 20)));
-        }
+        let text = files::read_to_limit(&mut file, limits::MAX_JOURNAL).map_err(io_failed)?;
+        let text = String::from_utf8(text).map_err(|_| failed("it is not UTF-8".to_owned()))?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut lines = text[..whole].lines();
         let mut journal = Self { file, path: path.to_owned(), earlier: HashMap::new() };

@@ -12,9 +12,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::Value;
 
-use super::files;
 use super::program::Program;
 use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
+use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
@@ -22,11 +22,6 @@ use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::kubernetes::redact::redact_urls;
 use gitops_core::plan::ReasonCode;
 use gitops_core::text::sha256;
-
-/// Default time limit of one run; remote bases need the network.
-const LIMIT: Duration = Duration::from_secs(60);
-/// Time limit of printing the version.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// Output of a run, or the reason why it has none.
 pub type BuildOutput = std::result::Result<String, BuildFailure>;
@@ -57,7 +52,7 @@ impl Kustomize {
             trees: Vec::new(),
             standalone: name.starts_with("kustomize"),
             cache,
-            limit: LIMIT,
+            limit: limits::BUILD_TIME,
             sandbox: Sandbox::of_this_process(),
             allows_remote_bases: false,
         }
@@ -103,7 +98,7 @@ impl Kustomize {
             arguments: arguments.iter().map(Into::into).collect(),
             environment: &Environment::empty(&directories),
             rules: &self.rules(&program)?.reading(&directories.home()),
-            limits: &Limits::of_build(VERSION_LIMIT),
+            limits: &Limits::of_build(limits::VERSION_TIME),
         };
         let name = self.program.display();
         let output = self.sandbox.run(job).await.map_err(|failure| self.cannot_run(failure))?;

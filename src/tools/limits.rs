@@ -30,6 +30,9 @@ pub const MAX_EXPANSION: u64 = 200;
 /// Maximum size of a plan file, in bytes. A row takes about 1 kB.
 pub const MAX_PLAN: u64 = 64 << 20;
 
+/// Maximum size of a journal that is continued, in bytes. A deletion takes about 500 bytes.
+pub const MAX_JOURNAL: u64 = 64 << 20;
+
 /// Maximum size of all manifests of `-f`, in bytes.
 pub const MAX_MANIFESTS: u64 = 512 << 20;
 
@@ -41,6 +44,15 @@ pub const WRITER_TIME: Duration = Duration::from_secs(5);
 
 /// Time that a pipe which the user names as a file may stay without new data.
 pub const PIPE_TIME: Duration = Duration::from_secs(300);
+
+/// Time limit of one build of kustomize; remote bases need the network.
+pub const BUILD_TIME: Duration = Duration::from_secs(60);
+
+/// Time limit of printing the version of kustomize.
+pub const VERSION_TIME: Duration = Duration::from_secs(10);
+
+/// Time limit of one run of qbec.
+pub const QBEC_TIME: Duration = Duration::from_secs(300);
 
 /// Returns a number of bytes in the largest unit that divides it: `64 MiB`.
 pub fn bytes(count: u64) -> String {

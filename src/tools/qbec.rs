@@ -5,11 +5,11 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::limits;
 use super::program::{self, Program};
 use super::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
 use crate::error::{Error, Result};
@@ -18,9 +18,6 @@ use gitops_core::prune::collectors::collector::manifest::{LocalManifest, Manifes
 
 /// Suffix of a `generateName`: a placeholder for the part that the API server generates.
 const GENERATED_SUFFIX: &str = "<xxxxx>";
-
-/// Time limit of one run.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// The objects that a qbec application declares for an environment.
 #[derive(Clone, Debug)]
@@ -167,7 +164,7 @@ impl Qbec<'_> {
         rules.read.extend(kubeconfig.iter().filter(|file| file.exists()).cloned());
         let environment = Environment::empty(&self.directories).with_variables_of("QBEC_");
         let environment = environment.with("KUBECONFIG", std::env::join_paths(kubeconfig).unwrap_or_default());
-        let limits = &Limits::of_build(LIMIT);
+        let limits = &Limits::of_build(limits::QBEC_TIME);
         self.sandbox.run(Job { program: &program, arguments, environment: &environment, rules: &rules, limits }).await
     }
 }

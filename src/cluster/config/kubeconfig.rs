@@ -2,7 +2,8 @@
 //! (docs/reference/kubectl-plugin.md 2.2).
 
 use gitops_core::text::join_limited;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
@@ -10,6 +11,7 @@ use secrecy::ExposeSecret;
 
 use super::args::ConnectionArgs;
 use super::environment::Environment;
+use crate::cluster::http::limits;
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 
@@ -114,6 +116,7 @@ fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> 
     };
     let mut merged = Kubeconfig::default();
     for path in &paths {
+        check_size(path).map_err(|error| unreadable(path, &error))?;
         let next = match Kubeconfig::read_from(path) {
             Ok(config) => config,
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == io::ErrorKind::NotFound => {
@@ -130,6 +133,27 @@ fn read(args: &ConnectionArgs, environment: &Environment) -> Result<Kubeconfig> 
         merged = merged.merge(normalize(next)).map_err(|error| unreadable(path, &error))?;
     }
     Ok(merged)
+}
+
+/// Fails if a kubeconfig is a regular file that is too large. A pipe can only be read once, and is the user's own.
+fn check_size(path: &Path) -> std::result::Result<(), KubeconfigError> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() > limits::MAX_CREDENTIALS => {
+            Err(KubeconfigError::ReadConfig(too_large(), path.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a file of a user's credentials. Fails if it is too large.
+pub(crate) fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = vec![];
+    File::open(path)?.take(limits::MAX_CREDENTIALS + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > limits::MAX_CREDENTIALS { Err(too_large()) } else { Ok(content) }
+}
+
+fn too_large() -> io::Error {
+    io::Error::other(format!("it has more than {} MiB, the limit", limits::MAX_CREDENTIALS >> 20))
 }
 
 /// Returns an error for an invalid file. It names the line only, because the parser's message may quote a secret.

@@ -7,7 +7,7 @@ use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::args::ConnectionArgs;
-use super::kubeconfig::{SelectedContext, io_message, non_empty};
+use super::kubeconfig::{SelectedContext, io_message, non_empty, read_limited};
 use crate::error::{Error, Result};
 
 /// Applies the flags of the cluster, with client-go's side effects: `--server` drops the kubeconfig's tls-server-name;
@@ -124,7 +124,7 @@ pub(crate) fn check_token(selected: &SelectedContext) -> Result<()> {
 
 /// Reads a file of the kubeconfig or of a flag. Fails with kubectl's message.
 pub(crate) fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| {
+    read_limited(Path::new(path)).map_err(|error| {
         Error::failed(format!("unable to read {what} {path} for {name} due to open {path}: {}", io_message(&error)))
     })
 }

@@ -6,10 +6,8 @@ use std::collections::HashSet;
 use serde::Deserialize;
 
 use super::metadata::RawMetadata;
+use crate::cluster::http::limits::MAX_PAGES;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
-
-/// Maximum number of pages of one list: a list of ten million objects.
-const MAX_PAGES: usize = 10_000;
 
 /// `metadata` of a page of a list.
 #[derive(Debug, Default, Deserialize)]
@@ -53,7 +51,7 @@ impl Pages {
             };
         }
         if self.tokens.len() == MAX_PAGES {
-            return Err(format!("the list has more than {MAX_PAGES} pages"));
+            return Err(format!("the list has more than {MAX_PAGES} pages, the limit"));
         }
         if !self.tokens.insert(end.continue_token.clone()) {
             return Err("the list repeats a continue token".to_owned());

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Format of an executable file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux distinguishes them"))]
 pub(super) enum Format {
     /// A binary without shared libraries, such as the released kubectl and kustomize.
     Static,

@@ -14,7 +14,7 @@ use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, Transcript, gitops_as};
 
-const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(crate) const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 pub(crate) const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
 
 /// A cluster with a settled Kustomization of 20 objects and one leaked ConfigMap.
