@@ -81,7 +81,12 @@ fn notes(plan: &Plan) -> Vec<Vec<String>> {
         rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason));
     }
     for (what, owners) in owners_in_doubt(plan) {
-        for OwnerOutcome { owner: id, reason, .. } in owners {
+        // An unknown owner whose object has an unknown row needs no second one.
+        let has_row = |owner: &&OwnerOutcome| {
+            let mut changes = plan.changes().iter();
+            changes.any(|change| change.action == Action::Unknown && owner.owner.is_object(&change.object.id))
+        };
+        for OwnerOutcome { owner: id, reason, .. } in owners.into_iter().filter(|owner| !has_row(owner)) {
             rows.push(cells(what, [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
         }
     }

@@ -2,10 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use dialoguer::console::measure_text_width;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::terminal::fits;
 
 /// Time between two plain lines about the same object.
 const REPEAT: Duration = Duration::from_secs(10);
+
+/// Width of the counters before the text of a bar, as in `2/24 6s `; more with many objects or minutes.
+const COUNTERS: usize = 12;
 
 /// A bar, or plain lines.
 pub struct Progress {
@@ -28,29 +34,37 @@ impl Progress {
         Self { bar, last: None }
     }
 
-    /// Shows what is waited for. Returns a plain line to print where there is no bar: when it changes, and from time to time.
-    pub fn waiting(&mut self, text: &str) -> Option<String> {
+    /// Shows what is waited for. Runs `print` where it does not fit behind the bar or where there is none: when the text
+    /// changes, and from time to time.
+    pub fn waiting(&mut self, text: &str, print: impl FnOnce()) {
         if let Some(bar) = &self.bar {
             bar.set_message(text.to_owned());
-            return None;
+            if fits(COUNTERS + measure_text_width(text)) {
+                return;
+            }
         }
         let is_known = self.last.as_ref().is_some_and(|(last, printed)| last == text && printed.elapsed() < REPEAT);
         if is_known {
-            return None;
+            return;
         }
         self.last = Some((text.to_owned(), Instant::now()));
-        Some(text.to_owned())
+        self.print(print);
     }
 
-    /// Counts a step. Runs `print` while the bar is hidden.
-    pub fn step(&mut self, print: impl FnOnce()) {
+    /// Runs `print` while the bar is hidden.
+    fn print(&self, print: impl FnOnce()) {
         match &self.bar {
-            Some(bar) => {
-                bar.suspend(print);
-                bar.inc(1);
-                bar.set_message(String::new());
-            }
+            Some(bar) => bar.suspend(print),
             None => print(),
+        }
+    }
+
+    /// Counts a step, and runs `print`.
+    pub fn step(&mut self, print: impl FnOnce()) {
+        self.print(print);
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+            bar.set_message(String::new());
         }
     }
 }

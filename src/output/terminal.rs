@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use dialoguer::console::{Term, measure_text_width};
 use dialoguer::{Confirm, Input};
 
 use crate::error::{Error, Result};
@@ -64,20 +65,37 @@ impl Terminal {
         self.interactive
     }
 
+    /// Returns the prompt of a question whose answer takes this width. The question becomes a line of its own if both do
+    /// not fit on one, because a prompt that wraps would be drawn twice.
+    fn prompt(&mut self, question: &str, short: &str, answer: usize) -> String {
+        if fits(measure_text_width(question) + answer) {
+            return question.to_owned();
+        }
+        self.status(question);
+        short.to_owned()
+    }
+
     /// Asks a yes-or-no question on stderr; the default is no.
     ///
     /// Fails when the terminal is closed.
     pub fn confirm(&mut self, question: &str) -> Result<bool> {
-        Confirm::new().with_prompt(question).default(false).show_default(true).interact().map_err(no_answer)
+        let prompt = self.prompt(question, "Confirm", " [y/N] ".len());
+        Confirm::new().with_prompt(prompt).default(false).show_default(true).interact().map_err(no_answer)
     }
 
     /// Asks the user to type a text. Returns true if the answer is `expected`.
     ///
     /// Fails when the terminal is closed.
     pub fn confirm_by_typing(&mut self, question: &str, expected: &str) -> Result<bool> {
-        let input = Input::<String>::new().with_prompt(question).allow_empty(true);
+        let prompt = self.prompt(question, "Answer", ": ".len() + measure_text_width(expected));
+        let input = Input::<String>::new().with_prompt(prompt).allow_empty(true);
         Ok(input.interact().map_err(no_answer)?.trim() == expected)
     }
+}
+
+/// Returns true if a text of this width fits on one line of the terminal.
+pub(super) fn fits(width: usize) -> bool {
+    width < usize::from(Term::stderr().size().1)
 }
 
 fn no_answer(error: dialoguer::Error) -> Error {

@@ -2,25 +2,40 @@
 //! rules it says which right is missing.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::thread::sleep;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 use chrono::Utc;
 use serde_json::{Value, json};
 use test_support::cluster::{LIMIT, SharedCluster, up};
+use test_support::flux::define_artifact_generators;
 use test_support::folder::Folder;
-use test_support::gitops::{Run, gitops};
+use test_support::gitops::{Run, binary, gitops};
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane;
 
+/// User with the role of `get`, but without the verb `watch`.
+const WITHOUT_WATCH: &str = "rbac-get-without-watch";
 const NAMES: [&str; 7] = ["get", "suspend", "inventory", "snapshot", "preview", "preview-dry-run", "prune"];
 
-/// A Kustomization that lists `web`, reads the ConfigMap `vars`, and leaked `leaked`.
+/// A Kustomization that lists `web`, reads the ConfigMap `vars`, and leaked `leaked`; and a Bucket in another namespace.
 const OBJECTS: &str = "
 apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: watched}
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: Bucket
+metadata: {name: watched, namespace: watched}
+spec: {bucketName: files, endpoint: example.invalid, interval: 1h}
 ---
 apiVersion: source.toolkit.fluxcd.io/v1
 kind: GitRepository
@@ -70,6 +85,7 @@ metadata:
 
 fn start() -> Cluster {
     let cluster = up(Options { flux: Flux::Crds, ..Options::default() });
+    define_artifact_generators(&cluster);
     let apply = ["apply", "--server-side", "--field-manager=kustomize-controller", "-f", "-"];
     cluster.kubectl_stdin(&apply, OBJECTS).unwrap();
     // The status is written after the second of the objects, as by a run that did not list `leaked`.
@@ -90,11 +106,15 @@ fn start() -> Cluster {
             items.extend(bound(&user(name, Some(missing)), &rest));
         }
     }
+    let mut without_watch = rules("get");
+    for rule in &mut without_watch {
+        rule["verbs"].as_array_mut().unwrap().retain(|verb| verb != "watch");
+    }
+    items.extend(bound(WITHOUT_WATCH, &without_watch));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     cluster.kubectl_stdin(&["create", "-f", "-"], &list.to_string()).unwrap();
     // The authorizer learns of the roles in their order, a moment later.
-    let last = user("prune", Some(rules("prune").len() - 1));
-    let knows = || Ok(cluster.kubectl(&["auth", "can-i", "list", "pods", "--as", &last]).is_ok());
+    let knows = || Ok(cluster.kubectl(&["auth", "can-i", "list", "kustomizations", "--as", WITHOUT_WATCH]).is_ok());
     cluster.wait_for("the roles", LIMIT, knows).unwrap();
     cluster
 }
@@ -157,10 +177,6 @@ fn check_flux(name: &str, words: &[&str]) {
     assert!(done.code == 0 && !done.stderr.contains("cannot"), "{name}\n{done}");
     for (number, rule) in rules(name).iter().enumerate() {
         let (group, user) = (rule["apiGroups"][0].as_str().unwrap(), user(name, Some(number)));
-        // No module of the control plane has this definition.
-        if group == "source.extensions.fluxcd.io" {
-            continue;
-        }
         let refused = run(cluster, &user, words);
         assert_eq!(refused.code, 5, "{user}\n{refused}");
         for resource in rule["resources"].as_array().unwrap() {
@@ -182,6 +198,46 @@ fn get() {
     let refusal =
         "cannot get resource \"kustomizations\" in API group \"kustomize.toolkit.fluxcd.io\" in the namespace \"shop\"";
     assert!(named.code == 1 && named.stderr.contains(refusal), "{named}");
+}
+
+/// Starts `get --watch` of the Buckets as a user. Returns it with the lines of both its outputs, as they come.
+fn watch(cluster: &Cluster, user: &str) -> (Child, Receiver<String>) {
+    let mut command = Command::new(binary());
+    command.args(["--as", user, "get", "buckets", "-n", "watched", "--watch"]);
+    command.env("KUBECONFIG", cluster.kubeconfig()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (sender, lines) = mpsc::channel();
+    let outputs: [Box<dyn Read + Send>; 2] =
+        [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+    for output in outputs {
+        let sender = sender.clone();
+        spawn(move || BufReader::new(output).lines().map_while(Result::ok).for_each(|line| _ = sender.send(line)));
+    }
+    (child, lines)
+}
+
+#[test]
+fn get_with_watch() {
+    let cluster = &cluster();
+    let refusal =
+        "cannot watch resource \"buckets\" in API group \"source.toolkit.fluxcd.io\" in the namespace \"watched\"";
+    for (user, message, expected) in
+        [(user("get", None), "seen", "seen"), (WITHOUT_WATCH.to_owned(), "missed", refusal)]
+    {
+        let (mut child, lines) = watch(cluster, &user);
+        let next = || lines.recv_timeout(LIMIT).expect("the watch goes on");
+        let shown = [next(), next()];
+        assert!(shown[0].starts_with("NAMESPACE") && shown[1].contains("watched"), "{user}: {shown:?}");
+        let ready = json!({"type": "Ready", "status": "False", "reason": "Failed", "message": message,
+            "lastTransitionTime": Utc::now().format("%FT%TZ").to_string()});
+        let status = json!({"status": {"conditions": [ready]}}).to_string();
+        let patch = ["patch", "bucket/watched", "-n", "watched", "--subresource=status", "--type=merge", "-p", &status];
+        cluster.kubectl(&patch).unwrap();
+        let line = next();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(line.contains(expected), "{user}: {line}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::protobuf::PartialList;
 use crate::cluster::{Cluster, Failure, FailureKind, Response};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
+use gitops_core::ownership::schemes::flux_kustomization;
 
 /// Protobuf, or JSON from servers without it (aggregated APIs).
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
@@ -221,7 +222,10 @@ fn with_content(
         content.remove(key);
     }
     let mut object = trim(&partial.metadata, kind, interner);
-    object.managed_fields = super::metadata::writers(&partial.metadata, interner);
+    object.managed_fields = match object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND) {
+        true => super::metadata::kustomization_writers(&partial.metadata, interner),
+        false => super::metadata::writers(&partial.metadata, interner),
+    };
     Ok(Resource { object, content: Value::Object(content) })
 }
 

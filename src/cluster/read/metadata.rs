@@ -183,23 +183,50 @@ pub(crate) fn writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Ve
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
         let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();
-        let writer = ManagedFieldsEntry {
-            manager: interner.intern(&entry.manager),
-            applies: entry.operation == "Apply",
-            subresource: interner.intern(&entry.subresource),
-            time: entry.time,
-            labels: owned.metadata.labels.0,
-            annotations: owned.metadata.annotations.0,
-            suspend: owned.spec.suspend.is_some(),
-        };
-        let owns_known_field = writer.suspend || !writer.labels.is_empty() || !writer.annotations.is_empty();
-        if owns_known_field || &*writer.subresource == "status" {
-            writers.push(writer);
-        }
+        writers.push(writer(entry, owned, interner));
     }
+    writers.retain(is_evidence);
     // Most objects have one entry, and a vector begins with room for four: this saves 15 MiB for 100,000 objects.
     writers.shrink_to_fit();
     writers
+}
+
+fn writer(entry: &RawManagedFields<'_>, owned: OwnedFields, interner: &mut Interner) -> ManagedFieldsEntry {
+    ManagedFieldsEntry {
+        manager: interner.intern(&entry.manager),
+        applies: entry.operation == "Apply",
+        subresource: interner.intern(&entry.subresource),
+        time: entry.time,
+        labels: owned.metadata.labels.0,
+        annotations: owned.metadata.annotations.0,
+        suspend: owned.spec.suspend.is_some(),
+        spec: None,
+    }
+}
+
+fn is_evidence(writer: &ManagedFieldsEntry) -> bool {
+    writer.suspend || !writer.labels.is_empty() || !writer.annotations.is_empty() || &*writer.subresource == "status"
+}
+
+/// Returns the managedFields entries of a Kustomization, with the fields of its spec: a parent that applies it leaves
+/// the fields of other managers unchanged.
+pub(crate) fn kustomization_writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
+    let mut writers = vec![];
+    for entry in &metadata.managed_fields {
+        let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();
+        let fields: OwnedSpecFields = serde_json::from_slice(entry.fields).unwrap_or_default();
+        writers.push(ManagedFieldsEntry { spec: fields.spec, ..writer(entry, owned, interner) });
+    }
+    writers.retain(|writer| writer.spec.is_some() || is_evidence(writer));
+    writers
+}
+
+/// The fields of the spec in `fieldsV1`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OwnedSpecFields {
+    #[serde(rename = "f:spec")]
+    spec: Option<Box<serde_json::Value>>,
 }
 
 /// The parts of `fieldsV1` that are read.

@@ -231,7 +231,9 @@ fn is_owner(kind: &ResourceType) -> bool {
     SCHEMES.iter().any(|scheme| scheme.owner_kinds.iter().any(|(group, name)| kind.is(group, name)))
 }
 
-/// Returns true if objects of this type are Flux sources: their content says where the objects of an owner come from.
+/// Returns true if objects of this type are Flux sources, or generate sources or inputs: their content says where the
+/// objects of an owner come from.
 fn is_source(kind: &ResourceType) -> bool {
-    &*kind.group == kinds::SOURCE_GROUP && kinds::find(&kind.group, &kind.kind).is_some()
+    let is_known = kinds::find(&kind.group, &kind.kind).is_some();
+    (&*kind.group == kinds::SOURCE_GROUP && is_known) || kinds::INPUTS.iter().any(|(group, name)| kind.is(group, name))
 }

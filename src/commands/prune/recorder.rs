@@ -138,9 +138,8 @@ impl Observer for Recorder<'_> {
                 }
             }
             Event::Waiting(object, held_by) => {
-                if let Some(line) = self.progress.waiting(&deletion::waiting(&object.id, held_by)) {
-                    self.terminal.status(&line);
-                }
+                let (terminal, line) = (&mut *self.terminal, deletion::waiting(&object.id, held_by));
+                self.progress.waiting(&line, || terminal.status(&line));
             }
             Event::Ended(row) => self.records.record(row).map_err(failed)?,
             Event::Reported(row) => {

@@ -57,8 +57,8 @@ pub(crate) fn find(
     Ok((folders, other_ref))
 }
 
-/// Returns the sources that no Kustomization uses.
-/// Fails if no Kustomization uses any of them: the plan would be empty and look safe.
+/// Returns the sources that nothing in the cluster uses.
+/// Fails if nothing uses any of them: the plan would be empty and look safe.
 pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
     let used = matching::sources_in_use(snapshot);
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
@@ -66,7 +66,7 @@ pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot)
         return Ok(unused);
     }
     let names: Vec<String> = unused.iter().map(ToString::to_string).collect();
-    Err(Error::failed(format!("no Kustomization of this cluster uses {}", names.join(" or ")))
+    Err(Error::failed(format!("nothing in this cluster uses {}", names.join(" or ")))
         .hint("`kubectl gitops get kustomizations -A -o wide` shows the sources in use"))
 }
 

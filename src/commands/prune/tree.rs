@@ -22,6 +22,7 @@ use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::kustomize_controller::{Features, KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::matching;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
@@ -91,7 +92,7 @@ pub async fn plan(
 ) -> Result<(Plan, SecretMask)> {
     let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
     for unused in sources::unused(&folders, snapshot)? {
-        session.terminal.warning(&sanitize::one_line(&format!("no Kustomization of this cluster uses {unused}")));
+        session.terminal.warning(&sanitize::one_line(&format!("nothing in this cluster uses {unused}")));
     }
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in &folders {
@@ -116,8 +117,9 @@ pub async fn plan(
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let (features, workers) = (controller.features, controller.workers);
-    let (fidelity, last_applied) = (checked.fidelity, checked.applied);
-    let mut preview = Preview::new(PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied });
+    let (fidelity, last_applied, deployed) = (checked.fidelity, checked.applied, checked.deployed);
+    let input = PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied, deployed };
+    let mut preview = Preview::new(input);
     let mut plan = runner.plan(&mut preview).await?;
     plan.add_gaps(gaps.clone());
     let Some(cluster) = runner.cluster.clone().filter(|_| !args.offline) else {
@@ -181,6 +183,8 @@ struct LastApplied {
     fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// Artifact of each Kustomization's last applied revision.
     applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    /// Artifact of each source's present revision.
+    deployed: BTreeMap<SourceId, Arc<Artifact>>,
     /// Sources whose last applied commit is not in their directory.
     missing: BTreeSet<SourceId>,
 }
@@ -193,7 +197,20 @@ async fn verify_last_applied(
     runner: &mut BuildRunner,
 ) -> Result<LastApplied> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
-    let (mut fidelity, mut applied) = (BTreeMap::new(), BTreeMap::new());
+    let mut artifact_of = |source: &SourceId, commit: &str| {
+        let read = || {
+            // A shallow clone or another history may lack the commit: the build is then not verified.
+            let tree = worktree::read(folders.get(source)?, &WorktreeState::Revision(commit.to_owned())).ok()?;
+            Some(sources::pack(snapshot, source, &tree))
+        };
+        artifacts.entry((source.clone(), commit.to_owned())).or_insert_with(read).clone()
+    };
+    let deployed = folders.keys().filter_map(|source| {
+        let artifact = artifact_of(source, matching::deployed_commit(snapshot, source)?)?;
+        Some((source.clone(), artifact))
+    });
+    let deployed = deployed.collect();
+    let (mut fidelity, mut applied, mut missing) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
     loop {
         let mut needs = Needs::default();
         for full in snapshot
@@ -202,23 +219,20 @@ async fn verify_last_applied(
             .filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
         {
             let Some(recorded) = RecordedBuild::read(full) else { continue };
-            let Some(folder) = folders.get(&recorded.source) else { continue };
-            let key = (recorded.source.clone(), recorded.commit.clone());
-            let artifact = artifacts.entry(key).or_insert_with(|| {
-                // A shallow clone or another history may lack the commit: the build is then not verified.
-                let tree = worktree::read(folder, &WorktreeState::Revision(recorded.commit.clone())).ok()?;
-                Some(sources::pack(snapshot, &recorded.source, &tree))
-            });
-            let Some(artifact) = artifact else { continue };
+            if !folders.contains_key(&recorded.source) {
+                continue;
+            }
+            let Some(artifact) = artifact_of(&recorded.source, &recorded.commit) else {
+                missing.insert(recorded.source);
+                continue;
+            };
             let mut context = BuildContext::new(features, &runner.answers, &mut needs);
-            let verified = recorded.verify(artifact, &mut context);
-            applied.insert(recorded.owner.clone(), artifact.clone());
+            let verified = recorded.verify(&artifact, &mut context);
+            applied.insert(recorded.owner.clone(), artifact);
             fidelity.extend(verified.map(|verified| (recorded.owner, verified)));
         }
         if needs.is_empty() {
-            let missing = artifacts.into_iter().filter(|(_, artifact)| artifact.is_none());
-            let missing = missing.map(|((source, _), _)| source).collect();
-            return Ok(LastApplied { fidelity, applied, missing });
+            return Ok(LastApplied { fidelity, applied, deployed, missing });
         }
         runner.answer(needs).await?;
     }

@@ -1,10 +1,11 @@
-//! Plan files, journals and backups against the real API server. The owner is a Kustomization that no controller touches,
+//! Plan files, journals, backups and questions against the real API server. The owner is a Kustomization that no controller touches,
 //! so that each test decides what changes between a plan and its execution.
 
 mod changes;
 mod interruption;
 mod records;
 mod refusals;
+mod terminals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,39 +1,15 @@
 //! Every kind of Flux on the real API server.
 
 use serde_json::{Value, json};
+use test_support::flux::define_artifact_generators;
 use test_support::gitops::gitops;
 use test_support::suspension::{annotation, generation, item, ok, read, receiver};
 use xtask::cluster::{Cluster, Flux, Options};
 
-/// A CRD for ArtifactGenerator, which no module of the control plane has.
-const ARTIFACT_GENERATOR: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: artifactgenerators.source.extensions.fluxcd.io}
-spec:
-  group: source.extensions.fluxcd.io
-  scope: Namespaced
-  names: {kind: ArtifactGenerator, plural: artifactgenerators, singular: artifactgenerator, shortNames: [ag]}
-  versions:
-  - name: v1beta1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-";
-
 #[test]
 fn every_kind_is_suspended_shown_and_resumed_on_the_real_api_server() {
     let cluster = &Cluster::up(Options { flux: Flux::Crds, ..Options::default() }).unwrap();
-    cluster.kubectl_stdin(&["apply", "-f", "-"], ARTIFACT_GENERATOR).unwrap();
-    cluster
-        .kubectl(&["wait", "--for=condition=Established", "crd/artifactgenerators.source.extensions.fluxcd.io"])
-        .unwrap();
+    define_artifact_generators(cluster);
     let git = json!({"kind": "GitRepository", "name": "x"});
     let source = |extra: Value| {
         let mut spec = json!({"interval": "1h", "url": "https://example.invalid/x"});

@@ -216,6 +216,41 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
 }
 
 #[test]
+fn an_owner_that_only_one_answer_contains_keeps_the_object() {
+    let api = cluster();
+    let path = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
+    api.on(path, [Answer::missing("apps")]);
+    let run = prune(&api);
+    let why = "one answer of the server contains kustomization.kustomize.toolkit.fluxcd.io/apps -n flux-system, another one does not";
+    let line = format!("configmap/leaked -n shop skipped: not-read: {why}");
+    assert!(run.code == 5 && run.stdout.contains(&line), "{run}");
+    assert!(real_deletes(&api).is_empty());
+}
+
+#[test]
+fn another_cluster_behind_the_address_keeps_everything() {
+    let api = cluster();
+    let resource = |plural: &str, kind: &str, scope: &str| {
+        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "singularResource": "",
+               "verbs": ["list", "delete", "get"]})
+    };
+    let resources = [resource("configmaps", "ConfigMap", "Namespaced"), resource("namespaces", "Namespace", "Cluster")];
+    let core = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": ""},
+        "versions": [{"version": "v1", "freshness": "Current", "resources": resources}]}]});
+    api.on("GET /api", [Answer::raw(200, KIND, core.to_string())]);
+    let kube_system = |uid: &str| {
+        let metadata = json!({"name": "kube-system", "uid": uid, "resourceVersion": "1"});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        Answer::list("v1", "Namespace", vec![namespace])
+    };
+    api.on("GET /api/v1/namespaces", [kube_system("one"), kube_system("two")]);
+    let run = prune(&api);
+    let line = "skipped: not-read: another cluster answers than the one of the plan";
+    assert!(run.code == 5 && run.stdout.contains(line), "{run}");
+    assert!(real_deletes(&api).is_empty());
+}
+
+#[test]
 fn a_conflict_is_judged_again_and_given_up_after_three() {
     let api = cluster();
     let conflict = || Answer::status(409, "Conflict", "the object has been modified");
@@ -235,6 +270,18 @@ fn a_conflict_is_judged_again_and_given_up_after_three() {
     ");
     assert_eq!(real_deletes(&api).len(), 3);
     assert_eq!(real_deletes(&api)[0]["preconditions"]["resourceVersion"], "2", "the fresh version is the precondition");
+}
+
+#[test]
+fn an_answer_that_confirms_nothing_is_no_deletion() {
+    let api = cluster();
+    let rehearsed = Answer::json(json!({"kind": "Status", "status": "Success"}));
+    api.on(&format!("DELETE {OBJECT}"), [rehearsed, Answer::json(json!({}))]);
+    api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("2"))]);
+    let run = prune(&api);
+    assert_eq!(run.code, 5, "{run}");
+    assert!(run.stdout.contains("configmap/leaked -n shop may be deleted, its state is unknown: "), "{run}");
+    assert!(run.stdout.contains("is no confirmation of a deletion; the object still exists"), "{run}");
 }
 
 #[test]

@@ -366,6 +366,29 @@ fn rule_6_a_cascade_needs_the_permissions_of_all_that_it_deletes() {
     assert_eq!(planned(vec![GraveKind::Namespaces, GraveKind::Volumes]), (delete("leaked"), 2));
 }
 
+/// A controlled object belongs to no owner, and only its kind can keep the object that controls it.
+#[test]
+fn rule_6_a_cascade_needs_the_permission_for_a_controlled_object_of_a_grave_kind() {
+    let snapshot = with_leaked(|_| ());
+    let leaked = snapshot.objects.iter().find(|object| &*object.id.name == "leaked").unwrap();
+    let mut claim = identified(ObjectId::new("", "PersistentVolumeClaim", "shop", "ledger"));
+    claim.owner_references.push(OwnerReference {
+        group: leaked.id.group.clone(),
+        kind: leaked.id.kind.clone(),
+        name: leaked.id.name.clone(),
+        uid: leaked.uid.clone(),
+        controller: true,
+        block_owner_deletion: false,
+    });
+    let mut controlling = snapshot.clone();
+    controlling.objects.push(claim);
+    controlling.normalise();
+    assert_eq!(row(&controlling, &PruneOptions::default()), keep("cascade"));
+    let wishes = PruneOptions { allowed: AllowedKinds::all(), ..PruneOptions::default() };
+    let plan = leaked::plan(&Index::build(&controlling), &wishes);
+    assert_eq!((row_of(&plan, "leaked"), plan.summary().delete), (delete("leaked"), 2));
+}
+
 #[test]
 fn plans_of_the_same_cluster_are_equal_to_the_byte() {
     let snapshot = with_leaked(|_| ());

@@ -129,9 +129,14 @@ pub fn gitops_without_kubeconfig(home: &Path, args: &[&str]) -> Run {
 
 /// Runs the binary on a terminal of its own and types `answer` once it has had time to ask.
 pub fn gitops_typing(cluster: &Cluster, args: &[&str], answer: &str) -> Run {
+    gitops_typing_on(cluster, 80, args, answer)
+}
+
+/// Runs the binary as [`gitops_typing`], on a terminal of this width.
+pub fn gitops_typing_on(cluster: &Cluster, columns: usize, args: &[&str], answer: &str) -> Run {
     let words: Vec<String> = args.iter().map(|word| format!("'{word}'")).collect();
     let line = format!(
-        "(sleep 3; printf '{answer}'; sleep 1) | script -qec \"'{}' {}\" /dev/null",
+        "(sleep 3; printf '{answer}'; sleep 1) | script -qec \"stty rows 24 cols {columns}; '{}' {}\" /dev/null",
         binary().display(),
         words.join(" ")
     );

@@ -11,7 +11,7 @@ use test_support::gitops::{Run, Transcript, command};
 use xtask::controlplane::bin;
 
 /// A folder outside of any checkout, so that it is read as a plain one.
-fn tree(files: &[(&str, &str)]) -> Folder {
+pub(super) fn tree(files: &[(&str, &str)]) -> Folder {
     let tree = Folder::outside_checkouts("tree-input");
     for (path, content) in files {
         tree.write(path, content);
@@ -19,7 +19,7 @@ fn tree(files: &[(&str, &str)]) -> Folder {
     tree
 }
 
-fn object(group: &str, kind: &str, name: &str, uid: &str) -> Value {
+pub(super) fn object(group: &str, kind: &str, name: &str, uid: &str) -> Value {
     let namespace = if kind == "Namespace" { "" } else { "flux-system" };
     json!({"group": group, "kind": kind, "namespace": namespace, "name": name, "version": "v1", "uid": uid,
            "resource_version": "1", "generation": 1})
@@ -27,13 +27,13 @@ fn object(group: &str, kind: &str, name: &str, uid: &str) -> Value {
 
 /// A recorded cluster: sources `repo` and `other`, and the Kustomization `apps` of `repo` at `./apps`, which lists the
 /// ConfigMaps `a` and `b`.
-struct Recording {
-    snapshot: Value,
+pub(super) struct Recording {
+    pub(super) snapshot: Value,
     folder: Folder,
 }
 
 impl Recording {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let labels =
             json!({"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"});
         let config_map = |name: &str| {
@@ -71,14 +71,14 @@ impl Recording {
     }
 
     /// Objects are recorded in the order of their identity.
-    fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         let key =
             |object: &Value| ["group", "kind", "namespace", "name"].map(|key| object[key].as_str().unwrap().to_owned());
         self.snapshot["objects"].as_array_mut().unwrap().sort_by_key(key);
         self.snapshot["full"].as_array_mut().unwrap().sort_by_key(|full| key(&full["object"]));
     }
 
-    fn apps(&mut self) -> &mut Value {
+    pub(super) fn apps(&mut self) -> &mut Value {
         let full = self.snapshot["full"].as_array_mut().unwrap();
         full.iter_mut().find(|full| full["object"]["name"] == "apps").unwrap()
     }
@@ -96,7 +96,7 @@ impl Recording {
         run.with("HOME", self.folder.path().display())
     }
 
-    fn source(&self, tree: &Path, more: &[&str]) -> Run {
+    pub(super) fn source(&self, tree: &Path, more: &[&str]) -> Run {
         let source = format!("--source=GitRepository/flux-system/repo={}", tree.display());
         self.run(&bin("kustomize"), &[&[source.as_str()], more].concat())
     }
@@ -391,7 +391,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     assert_snapshot!(run, @"
     exit code 1
     --- stderr
-    error: no Kustomization of this cluster uses GitRepository/flux-system/other
+    error: nothing in this cluster uses GitRepository/flux-system/other
     hint: `kubectl gitops get kustomizations -A -o wide` shows the sources in use
     ");
     let both = recording.source(tree.path(), &[&other]);
@@ -401,7 +401,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     ACTION   NAMESPACE     KIND        NAME   OWNER                            REASON
     delete   flux-system   ConfigMap   b      flux-system/kustomization/apps   not-in-build
     --- stderr
-    warning: no Kustomization of this cluster uses GitRepository/flux-system/other
+    warning: nothing in this cluster uses GitRepository/flux-system/other
     1 to delete
     ");
     let none = format!("--source=GitRepository/flux-system/none={}", tree.path().display());

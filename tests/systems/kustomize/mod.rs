@@ -7,3 +7,4 @@ mod hostile_trees;
 mod judge;
 mod reading;
 mod remote_bases;
+mod unfollowed;

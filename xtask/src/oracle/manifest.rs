@@ -2,6 +2,7 @@
 //!
 //! * `PATH: OBJECT | OBJECT …` is a file of manifests. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with options
 //!   `key=value`.
+//!   `json:FIELD=JSON` is a field of a Kustomization's spec; `~` is a space.
 //! * `PATH:: TEXT` is a text file; `;;` ends a line.
 //! * `PATH -> TARGET` is a symlink.
 //! * `-PATH` removes a file or a folder.
@@ -72,6 +73,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
         "crd" => crd(name),
         "widget" => json!({"apiVersion": format!("{}.example.com/v1", prefix), "kind": "Widget"}),
+        "grant" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": plain.first(), "namespace": prefix}]}),
         "secret" => {
             json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"v": options.get("v").unwrap_or(&"1")}})
         }
@@ -92,7 +96,7 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
         other => bail!("no notation for {other:?}"),
     };
-    let clustered = matches!(kind, "ns" | "cr" | "crd" | "policy" | "binding");
+    let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding");
     if kind == "crd" {
         return Ok(manifest);
     }
@@ -107,6 +111,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         if let Some(value) = options.get(option.as_str()) {
             manifest["metadata"]["annotations"][format!("kustomize.toolkit.fluxcd.io/{key}")] = (*value).into();
         }
+    }
+    if let Some(finalizer) = options.get("finalizer") {
+        manifest["metadata"]["finalizers"] = json!([finalizer]);
     }
     for (key, value) in &options {
         if let Some(label) = key.strip_prefix("label:") {
@@ -170,9 +177,12 @@ fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
                     json!([{"patch": value.replace(";;", "\n").replace('~', " "), "target": {"kind": "ConfigMap"}}])
             }
             "common" => spec["commonMetadata"] = json!({"labels": {"kustomize.toolkit.fluxcd.io/name": value}}),
-            "mark-prune" | "mark-force" | "reconcile" | "ssa" | "substitute" | "ns" => {}
+            "mark-prune" | "mark-force" | "reconcile" | "ssa" | "substitute" | "ns" | "finalizer" => {}
             other => match other.split_once(':') {
                 Some(("var", name)) => spec["postBuild"]["substitute"][name] = (*value).into(),
+                Some(("json", field)) => {
+                    spec[field] = serde_json::from_str(&value.replace('~', " ")).with_context(|| value.to_string())?;
+                }
                 Some(("label" | "note", _)) => {}
                 _ => bail!("a Kustomization has no option {other:?}"),
             },

@@ -7,6 +7,7 @@ mod check;
 mod manifest;
 mod races;
 mod random;
+mod rules;
 mod run;
 mod scenarios;
 mod shrink;
@@ -112,10 +113,12 @@ fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
     }
 }
 
-/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [NAME…]`: runs all scenarios or N random ones, or only those
-/// named. With `--races`, scenarios with races are repeated N times to see both results.
+/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [--binary PATH] [--no-shrink] [NAME…]`: runs all scenarios or N random ones, or
+/// only those named. With `--races`, scenarios with races are repeated N times to see both results. With `--no-shrink`,
+/// a scenario with a mismatch is not made smaller.
 pub fn command(words: &[&str]) -> Result<()> {
     let (mut cases, mut seed, mut dir, mut again, mut names) = (None, 1_u64, None, 0_usize, Vec::new());
+    let (mut shrinks, mut binary) = (true, None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
@@ -124,6 +127,8 @@ pub fn command(words: &[&str]) -> Result<()> {
             "--seed" => seed = value()?.parse()?,
             "--races" => again = value()?.parse()?,
             "--dir" => dir = Some(PathBuf::from(value()?)),
+            "--binary" => binary = Some(PathBuf::from(value()?)),
+            "--no-shrink" => shrinks = false,
             name => names.push(name.to_owned()),
         }
     }
@@ -132,7 +137,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         bail!("no scenario is called {unknown:?}; usage: oracle [--cases N] [--seed S] [--dir D] [--races N] [NAME…]");
     }
     scenarios.retain(|scenario| names.is_empty() || names.contains(&scenario.name));
-    let binary = tool::build(false)?;
+    let binary = binary.map_or_else(|| tool::build(false), Ok)?;
     let cluster = dir.map_or_else(self::cluster, Cluster::attach)?;
     let outcomes = run(&cluster, &binary, &scenarios);
     let (mut rows, mut races, mut not_repeated, mut failed) = (0, 0, 0, 0);
@@ -158,7 +163,7 @@ pub fn command(words: &[&str]) -> Result<()> {
             in_parallel(racing, |scenario| run_once(&cluster, &binary, scenario))
         });
     }
-    for scenario in &wrong {
+    for scenario in wrong.iter().filter(|_| shrinks) {
         say(format!("{}: searching for the smallest repository with the mismatch", scenario.name));
         let fails =
             |smaller: &Scenario| run_once(&cluster, &binary, smaller).is_ok_and(|got| !got.mismatches.is_empty());

@@ -19,6 +19,8 @@ use crate::{git, items, text};
 const QUIET: Duration = Duration::from_secs(7);
 /// Time between two reads of the cluster.
 const POLL: Duration = Duration::from_millis(1500);
+/// Finalizer that nothing removes until the scenario ends.
+const HOLD: &str = "example.com/hold";
 /// Time limit for a scenario to become idle.
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -145,7 +147,7 @@ impl Run<'_> {
         let output = Command::new(binary)
             .args(["prune", "--plan", "-o", "json", "--source", &source, "--kustomize"])
             .arg(bin("kustomize"))
-            .args(flags)
+            .args(flags.iter().map(|flag| flag.replace('@', &self.prefix)))
             .env("KUBECONFIG", self.cluster.kubeconfig())
             .output()
             .context("cannot run kubectl-gitops")?;
@@ -162,9 +164,10 @@ impl Run<'_> {
         namespace.starts_with(&self.prefix) || name.contains(&self.prefix)
     }
 
-    /// Returns the uid of every object of the scenario.
+    /// Returns the uid of every object of the scenario that is not being deleted.
     fn uids(&self) -> Result<Uids> {
-        Ok(self.read()?.into_iter().map(|(id, (uid, _))| (id, uid)).collect())
+        let live = self.read()?.into_iter().filter(|(_, (_, progress))| !progress.contains("held"));
+        Ok(live.map(|(id, (uid, _))| (id, uid)).collect())
     }
 
     /// Reads every object of the scenario: its uid and its [`progress`].
@@ -221,14 +224,21 @@ fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, S
     read.iter().map(|(id, (uid, progress))| (id.as_str(), uid.as_str(), progress.replace("working", ""))).collect()
 }
 
-/// Describes the work on an object: `busy` during its deletion and before the first attempt of a Kustomization, `working`
+/// Describes the work on an object: `busy` during its deletion, unless a finalizer holds it, and before the first attempt of a Kustomization, `working`
 /// while a Kustomization reconciles.
 fn progress(item: &Value) -> String {
     let deleting = !text(item, "/metadata/deletionTimestamp").is_empty() && text(item, "/kind") != "Pod";
+    let held = deleting && items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD);
     let kustomization =
         text(item, "/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
     let untouched = kustomization && item.pointer("/status/conditions").is_none();
-    let busy = if deleting || untouched { "busy" } else { "" };
+    let busy = if held {
+        "held"
+    } else if deleting || untouched {
+        "busy"
+    } else {
+        ""
+    };
     let working = kustomization && ready_condition(item).is_some_and(|ready| ready["status"] == "Unknown");
     let working = if working { "working" } else { "" };
     format!(

@@ -20,21 +20,22 @@ pub struct Scenario {
     pub expect: Vec<String>,
 }
 
-struct Row {
-    name: &'static str,
-    cluster: &'static [&'static str],
-    before: &'static [&'static str],
-    live: &'static [&'static str],
-    after: &'static [&'static str],
-    flags: &'static [&'static str],
-    expect: &'static [&'static str],
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) cluster: &'static [&'static str],
+    pub(super) before: &'static [&'static str],
+    pub(super) live: &'static [&'static str],
+    pub(super) after: &'static [&'static str],
+    pub(super) flags: &'static [&'static str],
+    pub(super) expect: &'static [&'static str],
 }
 
-const BASE: Row = Row { name: "", cluster: &[], before: &[], live: &[], after: &[], flags: &[], expect: &[] };
+pub(super) const BASE: Row =
+    Row { name: "", cluster: &[], before: &[], live: &[], after: &[], flags: &[], expect: &[] };
 
 /// Returns every scenario of the table.
 pub fn all() -> Vec<Scenario> {
-    ROWS.iter().map(Row::scenario).collect()
+    ROWS.iter().chain(super::rules::ROWS).map(Row::scenario).collect()
 }
 
 impl Row {

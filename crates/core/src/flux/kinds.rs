@@ -21,6 +21,12 @@ pub enum Suspends {
 /// API group of the sources.
 pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
 
+/// Kinds that generate sources or inputs of owners.
+pub const INPUTS: [(&str, &str); 2] = [
+    ("source.extensions.fluxcd.io", "ArtifactGenerator"),
+    (crate::ownership::schemes::flux_operator::GROUP, "ResourceSetInputProvider"),
+];
+
 /// Annotation that suspends the kinds of flux-operator.
 pub const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
 

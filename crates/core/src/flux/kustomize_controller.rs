@@ -34,6 +34,10 @@ pub struct Features {
     pub whole_images: bool,
     /// The flag `--no-remote-bases`: a build with a remote base fails.
     pub no_remote_bases: bool,
+    /// The flag `--no-cross-namespace-refs`: a source must be in the namespace of its Kustomization.
+    pub no_cross_namespace_refs: bool,
+    /// A dependency with a `readyExpr` must also be ready by itself.
+    pub additive_ready_expr: bool,
 }
 
 impl Default for Features {
@@ -53,6 +57,8 @@ impl Features {
             deletion_policy: version >= (1, 5, 0),
             whole_images: version < (1, 9, 4),
             no_remote_bases: false,
+            no_cross_namespace_refs: false,
+            additive_ready_expr: false,
         }
     }
 }
@@ -148,12 +154,24 @@ impl KustomizeController {
         if flag == "--no-remote-bases" || flag == "--no-remote-bases=true" {
             self.features.no_remote_bases = true;
         }
+        if flag == "--no-cross-namespace-refs" || flag == "--no-cross-namespace-refs=true" {
+            self.features.no_cross_namespace_refs = true;
+        }
         for gate in flag.strip_prefix("--feature-gates=").unwrap_or_default().split(',') {
-            if let Some(value) = gate.trim().strip_prefix("StrictPostBuildSubstitutions=") {
-                self.features.strict_substitution = value == "true";
+            match gate.trim().split_once('=') {
+                Some(("StrictPostBuildSubstitutions", value)) => self.features.strict_substitution = value == "true",
+                Some(("AdditiveCELDependencyCheck", value)) => self.features.additive_ready_expr = value == "true",
+                _ => {}
             }
         }
     }
+}
+
+/// Returns true if the controller takes over the fields of a manager before it applies. The names are prefixes.
+/// `applies` is true for the operation Apply. Source: docs/reference/kustomize-controller.md 4.4.
+pub(crate) fn takes_over(manager: &str, applies: bool) -> bool {
+    manager.starts_with("kubectl")
+        || (!applies && ["before-first-apply", NAME].iter().any(|prefix| manager.starts_with(prefix)))
 }
 
 /// Returns the service account of the pods of a Deployment in this namespace; `None` if it names none, or one that does not
@@ -237,10 +255,16 @@ mod tests {
         assert_eq!(image_version(image), Some((1, 8, 2)));
         let deployment = json!({"spec": {"template": {"spec": {"containers": [{
             "name": "manager", "image": image,
-            "args": ["--concurrent=20", "--no-remote-bases=true", "--feature-gates=A=true,StrictPostBuildSubstitutions=true"],
+            "args": ["--concurrent=20", "--no-remote-bases=true", "--no-cross-namespace-refs", "--feature-gates=AdditiveCELDependencyCheck=true,StrictPostBuildSubstitutions=true"],
         }]}}}});
         let controller = KustomizeController::from_deployment(&deployment);
-        let features = Features { strict_substitution: true, no_remote_bases: true, ..Features::of((1, 8, 2)) };
+        let features = Features {
+            strict_substitution: true,
+            no_remote_bases: true,
+            no_cross_namespace_refs: true,
+            additive_ready_expr: true,
+            ..Features::of((1, 8, 2))
+        };
         assert_eq!(controller, KustomizeController { features, workers: 20, kustomize: Some("5.8") });
         assert!(controller.features.forgets_skipped);
         assert_eq!(KustomizeController::from_deployment(&json!({})), KustomizeController::default());

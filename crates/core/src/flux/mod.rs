@@ -9,6 +9,7 @@ pub mod build;
 pub mod controllers;
 pub mod kinds;
 pub mod kustomize_controller;
+mod ready_expr;
 pub mod simulation;
 pub mod source;
 pub mod spec;

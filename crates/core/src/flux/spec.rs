@@ -33,6 +33,12 @@ impl SourceId {
         Self { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
 
+    /// Reads a reference. Without a kind it is `kind`, without a namespace that of the referring object, `namespace`.
+    pub(crate) fn read(reference: &Value, kind: &str, namespace: &str) -> Self {
+        let field = |key: &str, default: &str| entry_text(reference, key).unwrap_or(default).to_owned();
+        Self { kind: field("kind", kind), namespace: field("namespace", namespace), name: field("name", "") }
+    }
+
     /// Parses an identity of the form `KIND/NAMESPACE/NAME`.
     pub fn parse(text: &str) -> Option<Self> {
         let [kind, namespace, name] = text.split('/').collect::<Vec<_>>()[..] else { return None };
@@ -47,23 +53,46 @@ impl fmt::Display for SourceId {
     }
 }
 
+/// An entry of `spec.dependsOn`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    pub key: NamespacedName,
+    /// Expression that decides if the dependency is ready, in place of its status.
+    pub ready_expr: Option<String>,
+}
+
 /// The spec of a Kustomization: the live one, or the one that a parent applies.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct KustomizationSpec {
     fields: Value,
+    /// Fields that are written with the value that they have by default. They change nothing but the owner of the field.
+    written_defaults: Map<String, Value>,
     /// A field holds a value of a Secret, so that no message may show a part of the spec.
     holds_secrets: bool,
+}
+
+impl PartialEq for KustomizationSpec {
+    /// Compares the effect of two specs.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.fields, self.holds_secrets) == (&other.fields, other.holds_secrets)
+    }
 }
 
 impl KustomizationSpec {
     /// Wraps `.spec`. Empty values and the API's defaults are dropped, so that specs of the same effect are equal.
     pub fn new(spec: &Value) -> Self {
         let mut fields = spec.as_object().cloned().unwrap_or_default();
-        fields.retain(|key, value| {
-            let is_false_by_default = matches!(key.as_str(), "force" | "suspend" | "wait" | "ignoreMissingComponents");
-            !(value.is_null() || (is_false_by_default && *value == Value::Bool(false)))
-        });
-        Self { fields: Value::Object(fields), holds_secrets: false }
+        fields.retain(|_, value| !value.is_null());
+        let is_default = |key: &str, value: &Value| {
+            matches!(key, "force" | "suspend" | "wait" | "ignoreMissingComponents") && *value == Value::Bool(false)
+        };
+        let written_defaults: Map<String, Value> = fields
+            .iter()
+            .filter(|(key, value)| is_default(key, value))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        fields.retain(|key, _| !written_defaults.contains_key(key));
+        Self { fields: Value::Object(fields), written_defaults, holds_secrets: false }
     }
 
     /// Marks the spec as one that holds a value of a Secret if the condition is true.
@@ -81,9 +110,16 @@ impl KustomizationSpec {
         Self::new(kustomization.spec())
     }
 
-    /// Returns the spec as a JSON object.
+    /// Returns the spec as a JSON object, without fields that have their default value.
     pub fn value(&self) -> &Value {
         &self.fields
+    }
+
+    /// Returns the spec as it is written.
+    pub(crate) fn as_written(&self) -> Value {
+        let mut fields = self.fields.as_object().cloned().unwrap_or_default();
+        fields.extend(self.written_defaults.clone());
+        Value::Object(fields)
     }
 
     fn text(&self, pointer: &str) -> Option<&str> {
@@ -104,20 +140,6 @@ impl KustomizationSpec {
 
     pub fn forces(&self) -> bool {
         self.flag("force")
-    }
-
-    /// Returns the JSON pointers of `spec.ignore` that the controller does not compare in an object.
-    ///
-    /// The fields of a target are regular expressions. One that is more than a word matches nothing here, so that its
-    /// paths are compared. Source: docs/reference/kustomize-controller.md 4.3.
-    pub fn ignored_paths(&self, id: &ObjectId, version: &str) -> Vec<String> {
-        let rules = self.fields.get("ignore").and_then(Value::as_array).into_iter().flatten();
-        let matching = rules.filter(|rule| match rule.get("target").and_then(Value::as_object) {
-            Some(target) => is_target(target, id, version),
-            None => true,
-        });
-        let paths = matching.filter_map(|rule| rule.get("paths")?.as_array()).flatten();
-        paths.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
     /// Returns `spec.path` as written.
@@ -151,12 +173,54 @@ impl KustomizationSpec {
 
     /// Returns the Kustomizations that must be ready first; `namespace` is the Kustomization's own.
     pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
+        self.dependencies(namespace).map(|dependency| dependency.key).collect()
+    }
+
+    /// Returns the entries of `spec.dependsOn`; `namespace` is the Kustomization's own.
+    pub fn dependencies(&self, namespace: &str) -> impl Iterator<Item = Dependency> {
         let entries = self.fields.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
-        let names = entries.map(|entry| NamespacedName {
-            namespace: entry_text(entry, "namespace").unwrap_or(namespace).to_owned(),
-            name: entry_text(entry, "name").unwrap_or_default().to_owned(),
+        entries.map(move |entry| Dependency {
+            key: NamespacedName {
+                namespace: entry_text(entry, "namespace").unwrap_or(namespace).to_owned(),
+                name: entry_text(entry, "name").unwrap_or_default().to_owned(),
+            },
+            ready_expr: entry_text(entry, "readyExpr").map(str::to_owned),
+        })
+    }
+
+    /// Returns the Kustomizations that must be ready and, with the same source, have applied the new revision.
+    pub fn waits_for(&self, namespace: &str, additive_ready_expr: bool) -> Vec<NamespacedName> {
+        let entries = self.dependencies(namespace);
+        let entries = entries.filter(|entry| additive_ready_expr || entry.ready_expr.is_none());
+        entries.map(|entry| entry.key).collect()
+    }
+
+    /// Returns the objects of `spec.healthChecks`; none with `spec.wait`, which replaces them.
+    pub fn health_checks(&self) -> Vec<ObjectId> {
+        let checks = self.fields.get("healthChecks").and_then(Value::as_array).filter(|_| !self.flag("wait"));
+        let checks = checks.into_iter().flatten().map(|check| {
+            let [version, kind, namespace, name] =
+                ["apiVersion", "kind", "namespace", "name"].map(|key| entry_text(check, key).unwrap_or_default());
+            ObjectId::new(version.split_once('/').map_or("", |(group, _)| group), kind, namespace, name)
         });
-        names.collect()
+        checks.collect()
+    }
+
+    /// Returns true if the controller waits until objects are healthy.
+    pub fn checks_health(&self) -> bool {
+        self.flag("wait") || !self.health_checks().is_empty()
+    }
+
+    /// Returns an expression of `spec.healthCheckExprs` that `is_valid` does not accept.
+    pub(crate) fn invalid_health_expr(&self, is_valid: impl Fn(&str) -> bool) -> Option<&str> {
+        let entries = self.fields.get("healthCheckExprs").and_then(Value::as_array).into_iter().flatten();
+        let texts = entries.flat_map(|entry| ["current", "failed", "inProgress"].map(|key| entry_text(entry, key)));
+        texts.flatten().find(|text| !is_valid(text))
+    }
+
+    /// Returns the Secret with the keys for decryption, by its name in the Kustomization's namespace.
+    pub fn keys_secret(&self) -> Option<&str> {
+        self.text("/decryption/secretRef/name").filter(|_| self.decrypts())
     }
 
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
@@ -184,29 +248,6 @@ impl KustomizationSpec {
             other => Err(format!("has deletionPolicy: {other}")),
         }
     }
-
-    /// Returns the live spec after a parent applies `desired` (docs/reference/kustomize-controller.md 4.4): the fields of
-    /// `desired`, and of the live spec only a suspension, if `foreign_suspend` says that a manager other than kubectl or
-    /// the controller set it.
-    #[must_use]
-    pub fn after_apply(&self, desired: &Self, foreign_suspend: bool) -> Self {
-        let mut fields: Map<String, Value> = desired.fields.as_object().cloned().unwrap_or_default();
-        if let Some(suspend) = self.fields.get("suspend").filter(|_| foreign_suspend) {
-            fields.entry("suspend").or_insert_with(|| suspend.clone());
-        }
-        Self { fields: Value::Object(fields), holds_secrets: desired.holds_secrets }
-    }
-}
-
-fn is_target(target: &Map<String, Value>, id: &ObjectId, version: &str) -> bool {
-    target.iter().all(|(key, wanted)| match key.as_str() {
-        "group" => wanted == &*id.group,
-        "version" => wanted == version,
-        "kind" => wanted == &*id.kind,
-        "name" => wanted == &*id.name,
-        "namespace" => wanted == &*id.namespace,
-        _ => false,
-    })
 }
 
 fn entry_text<'a>(entry: &'a Value, key: &str) -> Option<&'a str> {
@@ -238,19 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_foreign_suspension_survives_the_parent() {
-        let live = KustomizationSpec::new(&json!({"path": "a", "suspend": true, "timeout": "1m"}));
-        let desired = KustomizationSpec::new(&json!({"path": "b"}));
-        assert!(live.after_apply(&desired, true).is_suspended());
-        assert_eq!(live.after_apply(&desired, false), desired);
-    }
-
-    #[test]
     fn specs_that_act_alike_are_equal() {
         assert_eq!(
             KustomizationSpec::new(&json!({"path": "a", "force": false})),
             KustomizationSpec::new(&json!({"path": "a", "wait": null}))
         );
+        let written = json!({"path": "a", "suspend": false});
+        assert_eq!(KustomizationSpec::new(&written).as_written(), written);
     }
 
     #[test]
@@ -258,18 +293,5 @@ mod tests {
         let id = SourceId::parse("GitRepository/flux-system/apps").unwrap();
         assert_eq!(id.to_string(), "GitRepository/flux-system/apps");
         assert_eq!(SourceId::parse("GitRepository/apps"), None);
-    }
-
-    #[test]
-    fn ignore_rules_apply_to_the_objects_of_their_target() {
-        let spec = KustomizationSpec::new(&json!({"ignore": [
-            {"paths": ["/spec/a"]},
-            {"target": {"kind": "Deployment", "version": "v1"}, "paths": ["/spec/b"]},
-            {"target": {"kind": "Deploy.*"}, "paths": ["/spec/c"]},
-            {"target": {"labelSelector": "x"}, "paths": ["/spec/d"]},
-        ]}));
-        let paths = |kind: &str| spec.ignored_paths(&ObjectId::new("apps", kind, "n", "a"), "v1");
-        assert_eq!(paths("Deployment"), ["/spec/a", "/spec/b"]);
-        assert_eq!(paths("StatefulSet"), ["/spec/a"]);
     }
 }

@@ -211,6 +211,8 @@ pub enum Actor {
     /// The persistent volume controller, which follows reclaim policies.
     PersistentVolumeController,
     HelmController,
+    FluxOperator,
+    SourceWatcher,
     /// The daemon of Flux v1.
     Fluxd,
     /// This tool, on behalf of the user.
@@ -225,6 +227,8 @@ impl From<CascadeKind> for Actor {
             CascadeKind::Dependent { .. } => Self::GarbageCollector,
             CascadeKind::Volume(_) => Self::PersistentVolumeController,
             CascadeKind::HelmRelease => Self::HelmController,
+            CascadeKind::ResourceSet => Self::FluxOperator,
+            CascadeKind::ArtifactGenerator => Self::SourceWatcher,
         }
     }
 }
@@ -240,6 +244,7 @@ impl From<CascadeKind> for Reason {
             }
             CascadeKind::Volume(outcome) => outcome.into(),
             CascadeKind::HelmRelease => ReasonCode::Uninstalled.into(),
+            CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => ReasonCode::OwnerDeleted.into(),
         }
     }
 }

@@ -53,6 +53,24 @@ mod tests {
     }
 
     #[test]
+    fn the_root_of_an_object_is_found_through_all_causes_and_a_circle_ends() {
+        let caused =
+            |name: &str, cause: &str| Change { cause: Some(id_of("Secret", cause)), ..deletion("Secret", name) };
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes([
+            deletion("Secret", "a"),
+            caused("b", "a"),
+            caused("c", "b"),
+            caused("x", "y"),
+            caused("y", "x"),
+        ]);
+        let roots = roots_of_objects(&plan);
+        let root = |name: &str| &*roots[&id_of("Secret", name)].name;
+        assert_eq!(["a", "b", "c"].map(root), ["a", "a", "a"]);
+        assert!(["x", "y"].contains(&root("x")));
+    }
+
+    #[test]
     fn the_given_waves_come_first_and_the_rest_kind_by_kind() {
         let cascaded = Change { cause: Some(id_of("Namespace", "n")), ..deletion("Secret", "cascaded") };
         let kinds = [("ConfigMap", "a"), ("ConfigMap", "b"), ("Namespace", "n"), ("Secret", "c"), ("Secret", "d")];

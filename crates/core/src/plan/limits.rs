@@ -245,6 +245,8 @@ mod tests {
         assert_eq!(messages_of(10, 20, false, Limits::default()), [""; 0], "exactly 50 %");
         let alarm = &messages_of(10, 19, false, Limits::default())[0];
         assert!(alarm.starts_with("this deletes 52 % of kustomization/apps -n n"), "{alarm}");
+        let alarm = Alarm::percentage(&owner(), "", 10, 19, &Limits::default()).unwrap();
+        assert_eq!(alarm.remedy, Some(Remedy::RaiseMaxPercent(53)), "enough for what is deleted");
         let raised = Limits { max_percent: 53, ..Limits::default() };
         assert_eq!(messages_of(10, 19, false, raised), [""; 0]);
         assert_eq!(messages_of(10, 19, true, Limits::default()), [""; 0], "the owner does not stay");

@@ -34,11 +34,9 @@ impl<'a> ManagerFields<'a> {
         self.manager == kustomize_controller::NAME && self.applies
     }
 
-    /// Returns true if the controller takes over the fields of this manager before it applies. The names are prefixes.
+    /// Returns true if the controller takes over the fields of this manager before it applies.
     fn is_taken_over(&self) -> bool {
-        let updates =
-            ["before-first-apply", kustomize_controller::NAME].iter().any(|prefix| self.manager.starts_with(prefix));
-        self.manager.starts_with("kubectl") || (updates && !self.applies)
+        kustomize_controller::takes_over(self.manager, self.applies)
     }
 
     /// Returns true if the manager owns the field or a field below it.

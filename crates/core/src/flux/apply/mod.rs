@@ -2,6 +2,7 @@
 //! that results. Source: docs/reference/kustomize-controller.md 4.
 
 pub mod dry_run;
+pub(crate) mod ignore_rules;
 pub(crate) mod managed_fields;
 pub mod manifest;
 #[cfg(test)]

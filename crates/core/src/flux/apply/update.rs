@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::AppliedObject;
+use super::ignore_rules::{IgnoreTarget, ignored_paths};
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
 use crate::bounds::DIFF_LINES;
 use crate::kubernetes::object::ObjectMetadata;
@@ -46,7 +47,8 @@ pub fn compare(applied: &AppliedObject, seen: Option<&ObjectMetadata>, live: &Va
     }
     let overwritten = overwritten(live, merged);
     let (mut before, mut after) = (comparable(live), comparable(&result));
-    for pointer in applied.spec.ignored_paths(&applied.id, &applied.built.version) {
+    let target = IgnoreTarget::new(&applied.id, &applied.built.version, merged);
+    for pointer in ignored_paths(&applied.spec, &target) {
         remove_pointer(&mut before, &pointer);
         remove_pointer(&mut after, &pointer);
     }

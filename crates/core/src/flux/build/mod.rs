@@ -16,7 +16,7 @@ pub mod objects;
 pub mod references;
 pub(crate) mod resolve_names;
 mod run;
-mod sops;
+pub(crate) mod sops;
 pub(crate) mod substitute;
 pub mod undecrypted;
 mod yaml;

@@ -35,10 +35,13 @@ impl BuiltObject {
     }
 }
 
-/// Returns true if a label or annotation of a manifest has a value that the predicate accepts.
+/// Returns true if a label or annotation of a manifest has a value that the predicate accepts. The controller reads none of
+/// the labels or annotations if one of them is no text.
 pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
     ["/metadata/labels", "/metadata/annotations"].iter().any(|pointer| {
-        let found = manifest.pointer(pointer).and_then(|pairs| pairs.get(key)?.as_str());
+        let pairs = manifest.pointer(pointer).and_then(Value::as_object);
+        let pairs = pairs.filter(|pairs| pairs.values().all(Value::is_string));
+        let found = pairs.and_then(|pairs| pairs.get(key)?.as_str());
         found.is_some_and(&accepts)
     })
 }
@@ -47,7 +50,8 @@ pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -
 /// Kustomization files and entries without version, kind or name are dropped.
 pub(crate) fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec<BuiltObject> {
     let kind = manifest.get("kind").and_then(Value::as_str).unwrap_or_default();
-    if let Some(Value::Array(items)) = manifest.get("items").filter(|_| kind.ends_with("List")) {
+    // The controller takes whatever has items for a list.
+    if let Some(Value::Array(items)) = manifest.get("items") {
         return items.iter().flat_map(|item| objects(item.clone(), undecrypted)).collect();
     }
     let api_version = manifest.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
@@ -89,6 +93,9 @@ mod tests {
             apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: c}\n---\n\
             apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: d, namespace: n}}\n";
         assert_eq!(ids(text), ["configmap/a -n n", "secret/d -n n"]);
+        let custom = "apiVersion: e.com/v1\nkind: Menu\nmetadata: {name: m}\nitems:\n\
+            - {apiVersion: v1, kind: ConfigMap, metadata: {name: e}}\n";
+        assert_eq!(ids(custom), ["configmap/e"], "a custom resource with items");
     }
 
     fn name_as_read(name: &str) -> Option<String> {

@@ -66,7 +66,7 @@ pub(super) fn strings(value: &Value) -> Vec<&str> {
 
 /// Returns the fields that the hash of a generated object is computed from, without the key for each recipient: a new
 /// recipient does not change the decrypted content.
-pub(super) fn content_without_recipients(manifest: &Value) -> Value {
+pub(crate) fn content_without_recipients(manifest: &Value) -> Value {
     let mut content = Map::new();
     for field in ["type", "data", "stringData", "binaryData"] {
         match manifest.get(field) {

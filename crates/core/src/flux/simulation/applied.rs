@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Preview;
-use super::model::Pass;
 use super::owners::owner_id;
 use super::protection::is_never_applied;
 use crate::flux::apply::AppliedObject;
@@ -31,8 +30,9 @@ impl Preview<'_> {
     pub(super) fn contested(&self) -> Vec<Contested> {
         let mut owners: BTreeMap<&ObjectId, BTreeSet<_>> = BTreeMap::new();
         for node in self.nodes.iter().filter(|node| node.may_stay()) {
-            let objects = node.last_pass().and_then(Pass::new_inventory).into_iter().flatten();
-            for (id, _) in objects.filter(|(_, built)| !is_never_applied(built)) {
+            let Some(pass) = node.last_pass() else { continue };
+            let objects = pass.new_inventory().into_iter().flatten();
+            for (id, _) in objects.filter(|(_, built)| !is_never_applied(built, &pass.spec)) {
                 owners.entry(id).or_default().insert(owner_id(&node.id.key));
             }
         }

@@ -2,13 +2,18 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 1 (steps 3 to 6), 4.1 (long names) and 7.2 (dependencies).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
 
 use super::Preview;
-use super::model::{NodeId, Pass, PassOutcome};
+use super::model::{Node, NodeId, Pass, PassOutcome};
 use super::owners::{dependency_detail, owner_id, unknown_reason};
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::ObjectId;
+use super::protection::prune_protection;
+use crate::flux::ready_expr::{self, Invalid, ReadyExpression};
+use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
 use crate::plan::{Reason, ReasonCode};
 
 /// Longest value of a label.
@@ -17,7 +22,7 @@ const MAX_LABEL_LENGTH: usize = 63;
 /// A condition that keeps a Kustomization from building.
 pub(super) struct Blocker {
     pub(super) reason: Reason,
-    /// False if the dependency may reconcile before it is deleted, which makes the outcome a race.
+    /// False if the Kustomization may apply all the same, which makes the outcome a race.
     pub(super) is_certain: bool,
 }
 
@@ -25,16 +30,19 @@ impl Blocker {
     fn certain(code: ReasonCode, detail: impl Into<String>) -> Self {
         Self { reason: Reason::new(code, detail), is_certain: true }
     }
+
+    fn possible(code: ReasonCode, detail: impl Into<String>) -> Self {
+        Self { reason: Reason::new(code, detail), is_certain: false }
+    }
 }
 
 impl Preview<'_> {
     /// Returns the condition that blocks a Kustomization with this spec, a certain one first.
     pub(super) fn blocker(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-        self.own_blocker(key, spec).or_else(|| {
-            let dependencies = spec.depends_on(&key.namespace);
-            let blockers = dependencies.iter().filter_map(|dependency| self.dependency_blocker(key, spec, dependency));
-            blockers.max_by_key(|blocker| blocker.is_certain)
-        })
+        let own = self.own_blocker(key, spec).into_iter().chain(self.missing_keys(key, spec));
+        let dependencies = spec.dependencies(&key.namespace);
+        let of_dependencies = dependencies.filter_map(|dependency| self.dependency_blocker(key, spec, &dependency));
+        own.chain(of_dependencies).max_by_key(|blocker| blocker.is_certain)
     }
 
     /// Returns the condition of the Kustomization itself that blocks it.
@@ -46,12 +54,32 @@ impl Preview<'_> {
             let detail = "its name is longer than 63 characters, so no object can carry its label";
             return Some(Blocker::certain(ReasonCode::NameTooLong, detail));
         }
-        let account = ObjectId::new("", "ServiceAccount", &key.namespace, spec.service_account()?);
-        let is_applied = || self.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(&account));
-        if self.live_object(&account).is_some() || is_applied() {
-            return None;
+        let source = spec.source(&key.namespace);
+        if self.input.features.no_cross_namespace_refs && source.namespace != key.namespace {
+            let detail = format!("it may not use {source}, because the controller runs with --no-cross-namespace-refs");
+            return Some(Blocker::certain(ReasonCode::AccessDenied, detail));
         }
-        Some(Blocker::certain(ReasonCode::ServiceAccountMissing, format!("its {account} does not exist")))
+        let invalid = spec.invalid_health_expr(ready_expr::parses)?;
+        let detail = format!("the controller stops unless it can parse the expression {invalid:?} of healthCheckExprs");
+        Some(Blocker::possible(ReasonCode::ExpressionInvalid, detail))
+    }
+
+    /// Returns a blocker if the Secret with the keys for decryption does not exist: every build then fails.
+    fn missing_keys(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
+        let secret = ObjectId::new("", "Secret", &key.namespace, spec.keys_secret()?);
+        self.is_absent(&secret).then(|| {
+            let detail = format!("{secret} with its keys for decryption does not exist");
+            Blocker::certain(ReasonCode::KeysMissing, detail)
+        })
+    }
+
+    /// Returns true if an object does not exist and nothing applies it.
+    fn is_absent(&self, id: &ObjectId) -> bool {
+        let kind = id.group_kind();
+        self.live_object(id).is_none()
+            && self.input.snapshot.resource_type(&kind).is_some()
+            && self.input.snapshot.gaps_hiding(&kind).next().is_none()
+            && !self.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(id))
     }
 
     /// Returns the condition of a dependency that blocks a Kustomization.
@@ -59,37 +87,172 @@ impl Preview<'_> {
         &self,
         key: &NamespacedName,
         spec: &KustomizationSpec,
-        dependency: &NamespacedName,
+        dependency: &Dependency,
     ) -> Option<Blocker> {
+        let Dependency { key: dependency, ready_expr } = dependency;
         let name = owner_id(dependency);
         let live_node = self.node(&NodeId::live(dependency)).filter(|node| node.deletion.is_none());
         let Some(node) = self.node(&NodeId::new(dependency)).or(live_node) else {
             return self.missing_dependency(dependency);
         };
+        if let Some(expression) = ready_expr {
+            let blocker = self.expression_blocker(key, spec, node, expression);
+            if blocker.is_some() || !self.input.features.additive_ready_expr {
+                return blocker;
+            }
+        }
+        if !node.id.is_new && self.is_terminating(dependency) {
+            let detail = format!("it depends on {name}, which is being deleted");
+            return Some(Blocker::certain(ReasonCode::DependencyDeleted, detail));
+        }
         if self.depends_on(key, spec, key) {
             let detail = format!("it depends on {name}, which depends on it");
             return Some(Blocker::certain(ReasonCode::DependencyCycle, detail));
         }
         if unknown_reason(node).is_some() {
-            let reason = Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&name));
-            return Some(Blocker { reason, is_certain: false });
+            return Some(Blocker::possible(ReasonCode::DependencyUnknown, dependency_detail(&name)));
         }
         match node.last_pass().map(|pass| &pass.outcome) {
             Some(PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. }) => {
                 let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
-            Some(PassOutcome::Applied(_)) => {
-                let failure = self.failing_deletion(node)?;
-                let detail = format!("it depends on {name}, which does not become ready: {failure}");
-                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
-            }
+            Some(PassOutcome::Applied(_)) => match self.failing_deletion(node) {
+                Some(failure) => {
+                    let detail = format!("it depends on {name}, which does not become ready: {failure}");
+                    Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+                }
+                None => self.unhealthy_dependency(node),
+            },
             Some(PassOutcome::Unknown(_)) if !self.is_ready(dependency) => {
                 let detail = format!("it depends on {name}, which is not ready");
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
             _ => None,
         }
+    }
+
+    /// Returns a blocker if the health check of a dependency fails: of an object that does not exist, or now.
+    fn unhealthy_dependency(&self, node: &Node) -> Option<Blocker> {
+        let (name, pass) = (owner_id(&node.id.key), node.last_pass()?);
+        let prunes = |id: &ObjectId| {
+            pass.spec.prunes()
+                && node.inventory.contains(id)
+                && self.live_object(id).is_some_and(|live| prune_protection(live, self.input.features).is_none())
+                && !self.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
+        };
+        if let Some(missing) = pass.spec.health_checks().into_iter().find(|id| self.is_absent(id) || prunes(id)) {
+            let detail = format!("it depends on {name}, whose health check names {missing}, which does not exist then");
+            return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
+        }
+        let ready = self.live.get(&node.id.key).filter(|_| !node.id.is_new)?.condition("Ready")?;
+        (pass.spec.checks_health() && ready.status == "False" && ready.reason == "HealthCheckFailed").then(|| {
+            let detail = format!("it applies only if {name}, whose health check fails now, becomes healthy");
+            Blocker::possible(ReasonCode::DependencyNotReady, detail)
+        })
+    }
+
+    /// Returns a blocker unless the expression for a dependency is true once the dependency has reconciled.
+    fn expression_blocker(
+        &self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        node: &Node,
+        expression: &str,
+    ) -> Option<Blocker> {
+        let name = owner_id(&node.id.key);
+        let compiled = match ReadyExpression::compile(expression) {
+            Ok(compiled) => compiled,
+            Err(Invalid::NotBoolean) => {
+                let detail = format!("the result of its readyExpr {expression:?} for {name} is no Boolean");
+                return Some(Blocker::certain(ReasonCode::ExpressionInvalid, detail));
+            }
+            Err(Invalid::NotCompiled) => {
+                let detail =
+                    format!("it applies only if the controller can compile its readyExpr {expression:?} for {name}");
+                return Some(Blocker::possible(ReasonCode::ExpressionInvalid, detail));
+            }
+        };
+        let own = self.object_state(key, Some(spec), None);
+        let last = node.last_pass();
+        let evaluate = |ready: Option<&str>| {
+            let state = self.object_state(&node.id.key, last.map(|pass| &pass.spec), ready);
+            compiled.evaluate(&own, &state)
+        };
+        let (ready, failed) = (evaluate(Some("True")), evaluate(Some("False")));
+        let succeeds = last.is_some_and(|pass| pass.new_inventory().is_some());
+        match (ready, failed) {
+            (Some(true), Some(true)) => None,
+            (Some(true), _) if succeeds => None,
+            (Some(false), Some(false)) if evaluate(None) == Some(false) && !self.was_changed(node) => {
+                let detail = format!("its readyExpr {expression:?} for {name} is false");
+                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+            }
+            _ => {
+                let detail = format!("it applies only if its readyExpr {expression:?} for {name} becomes true");
+                Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
+            }
+        }
+    }
+
+    /// Returns true if the labels or the spec of a live Kustomization change.
+    fn was_changed(&self, node: &Node) -> bool {
+        let live = self.live.get(&node.id.key);
+        live.is_some_and(|live| {
+            let before = self.live_state(live);
+            let after = self.object_state(&node.id.key, node.last_pass().map(|pass| &pass.spec), None);
+            before["spec"] != after["spec"] || before["metadata"]["labels"] != after["metadata"]["labels"]
+        })
+    }
+
+    fn live_state(&self, live: &Resource) -> Value {
+        let labels: BTreeMap<&str, &str> = live.object.labels.iter().collect();
+        json!({"metadata": {"labels": labels}, "spec": KustomizationSpec::of(live).value()})
+    }
+
+    /// Returns a Kustomization as an expression sees it: with a spec, the labels of its manifest, and the given status of
+    /// its condition Ready.
+    fn object_state(&self, key: &NamespacedName, spec: Option<&KustomizationSpec>, ready: Option<&str>) -> Value {
+        let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+        let live = self.live.get(key);
+        let mut status = live.and_then(|live| live.at("/status")).cloned().unwrap_or_else(|| json!({}));
+        let generation = live.map_or(1, |live| live.object.generation);
+        if let Some(ready) = ready {
+            let old = status["conditions"].as_array().cloned().unwrap_or_default();
+            let others = old.into_iter().filter(|condition| condition["type"] != "Ready");
+            let condition = json!({"type": "Ready", "status": ready, "observedGeneration": generation});
+            status["conditions"] = others.chain([condition]).collect();
+            status["observedGeneration"] = generation.into();
+        }
+        let mut labels: BTreeMap<String, String> = BTreeMap::new();
+        let builder = self.nodes.iter().filter_map(|node| Some((node, node.last_pass()?)));
+        let built =
+            builder.filter_map(|(node, pass)| Some((node, pass, pass.applied_objects()?.get(&id)?))).next_back();
+        match built {
+            Some((node, pass, built)) => {
+                let pairs = |pointer: &str, value: &Value| -> Vec<(String, String)> {
+                    let pairs = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+                    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+                };
+                labels.extend(pairs("/metadata/labels", &built.manifest));
+                labels.insert(NAME.to_owned(), node.id.key.name.clone());
+                labels.insert(NAMESPACE.to_owned(), node.id.key.namespace.clone());
+                labels.extend(pairs("/commonMetadata/labels", pass.spec.value()));
+            }
+            None => {
+                let live = live.into_iter().flat_map(|live| live.object.labels.iter());
+                labels.extend(live.map(|(key, value)| (key.to_owned(), value.to_owned())));
+            }
+        }
+        json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": KIND,
+            "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels, "generation": generation},
+            "spec": spec.map_or_else(|| json!({}), KustomizationSpec::as_written), "status": status,
+        })
+    }
+
+    fn is_terminating(&self, key: &NamespacedName) -> bool {
+        self.live.get(key).is_some_and(|live| live.object.deletion_timestamp.is_some())
     }
 
     fn missing_dependency(&self, dependency: &NamespacedName) -> Option<Blocker> {

@@ -4,16 +4,22 @@ use std::collections::BTreeSet;
 
 use super::model::{Finalization, KustomizationDeletion, SimulationEvent};
 use super::passes::Derivation;
-use crate::flux::spec::KustomizationSpec;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
+
+/// Finalizer with which the controller deletes the objects of a Kustomization.
+pub(super) const FINALIZER: &str = "finalizers.fluxcd.io";
 
 impl Derivation<'_, '_> {
     /// Returns the deletion of a live Kustomization; `None` if it stays.
     pub(super) fn deletion(&self, live: &Resource) -> Option<KustomizationDeletion> {
         let (triggers, is_certain) = self.deletion_triggers(&live.object.id)?;
-        let finalization = self.finalization(live);
+        let finalization = match live.object.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER) {
+            true => self.finalization(live),
+            false => self.deletion_without_finalizer(live),
+        };
         Some(KustomizationDeletion { triggers, is_certain, finalization })
     }
 
@@ -27,6 +33,17 @@ impl Derivation<'_, '_> {
             None => consequences.root_of(&consequences.cascaded.get(id)?.cause)?,
         };
         Some((outcomes.deletions.clone(), outcomes.is_deleted()))
+    }
+
+    /// Returns the effect of deleting a Kustomization that has lost its finalizer: the next reconciliation sets it again.
+    fn deletion_without_finalizer(&self, live: &Resource) -> Finalization {
+        let (key, spec) = (NamespacedName::of(&live.object.id), KustomizationSpec::of(live));
+        let reconciles = self.preview.input.trees.contains_key(&spec.source(&key.namespace));
+        match self.finalization(live) {
+            Finalization::LeavesObjects(why) => Finalization::LeavesObjects(why),
+            _ if reconciles => Finalization::Depends("it has no finalizer until it reconciles once more".to_owned()),
+            _ => Finalization::LeavesObjects("has no finalizer".to_owned()),
+        }
     }
 
     fn finalization(&self, live: &Resource) -> Finalization {

@@ -89,7 +89,7 @@ impl<'a> Rows<'a> {
             DryRunResult::NotValidated(reason) => self.mark_creation_unvalidated(id, &reason),
             DryRunResult::Updated(Update { reason, diff }) => {
                 // The plan has a row of an object that is deleted, recreated or moved to another owner.
-                if self.add_row(applied, Action::Update, reason) && self.with_diffs {
+                if (self.add_row(applied, Action::Update, reason) || self.is_not_followed(id)) && self.with_diffs {
                     self.diffs.push(Diff { object: id.clone(), text: diff });
                 }
             }
@@ -145,6 +145,12 @@ impl<'a> Rows<'a> {
         };
         self.rows.push(kustomization_row(action, object, &applied.owner, reason));
         true
+    }
+
+    /// Returns true if the plan has the row of an owner whose effect is not computed.
+    fn is_not_followed(&self, id: &ObjectId) -> bool {
+        let mut rows = self.plan.changes().iter();
+        rows.any(|row| row.object.id == *id && row.reason.code == ReasonCode::NotFollowed)
     }
 
     /// Marks recreations as a race where a refusal of another object may stop the Kustomization before it recreates.

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use super::model::{Node, NodeId, PassId, SimulationEvent};
+use crate::flux::kustomize_controller::Features;
 
 /// The transitive order of events.
 pub(super) struct EventOrder {
@@ -15,13 +16,13 @@ pub(super) struct EventOrder {
 
 impl EventOrder {
     /// Computes the order of the events of these Kustomizations.
-    pub(super) fn new(nodes: &[Node]) -> Self {
+    pub(super) fn new(nodes: &[Node], features: Features) -> Self {
         let mut builder = Builder { index: HashMap::new(), edges: Vec::new() };
         let by_id: HashMap<&NodeId, &Node> = nodes.iter().map(|node| (&node.id, node)).collect();
         for node in nodes {
             builder.add_sequence(node);
             builder.add_triggers(node, nodes);
-            builder.add_dependencies(node, &by_id);
+            builder.add_dependencies(node, &by_id, features);
             builder.add_deletion(node);
         }
         builder.finish()
@@ -95,10 +96,10 @@ impl Builder {
         }
     }
 
-    /// A dependant waits until its dependency has reconciled the revision.
-    fn add_dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>) {
+    /// A dependant waits until its dependency has reconciled the revision, unless an expression decides instead.
+    fn add_dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>, features: Features) {
         for (id, pass) in node.numbered_passes() {
-            for key in pass.spec.depends_on(&node.id.key.namespace) {
+            for key in pass.spec.waits_for(&node.id.key.namespace, features.additive_ready_expr) {
                 for dependency in [NodeId::live(&key), NodeId::new(&key)].iter().filter_map(|id| by_id.get(id)) {
                     let first = dependency.numbered_passes().find(|(_, pass)| pass.new_inventory().is_some());
                     if let Some((first, _)) = first {

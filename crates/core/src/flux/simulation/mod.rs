@@ -5,26 +5,36 @@
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
 //! changes. It is pure: builds and ConfigMaps that it lacks are returned as needs.
 
+mod affected;
+mod affected_kustomizations;
+mod affected_owners;
 mod applied;
 mod blockers;
+mod comparison;
 mod deletions;
 pub mod dry_run;
 mod encrypted;
 mod event_order;
 mod explore;
+mod finalizers;
 mod helm_uninstall;
+mod live_spec;
 mod model;
 mod orders;
 mod owners;
 mod passes;
 mod protection;
+mod references;
 pub mod rehearsal;
 mod rows;
 mod schedule;
 mod scope;
 mod secrets;
+mod sources;
 #[cfg(test)]
 mod tests;
+mod unfollowed;
+mod unfollowed_rows;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +55,7 @@ use model::{Node, NodeId, Pass};
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
 use scope::Scopes;
+use unfollowed::Unfollowed;
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
 const MAX_ROUNDS: usize = 24;
@@ -64,6 +75,8 @@ pub struct PreviewInput<'a> {
     pub fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// Artifacts that the Kustomizations applied last, where git has them.
     pub last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    /// Artifacts that the sources of the trees have now, where git has them.
+    pub deployed: BTreeMap<SourceId, Arc<Artifact>>,
 }
 
 /// Result of a step.
@@ -82,6 +95,8 @@ pub struct Preview<'a> {
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
     deletion_refusals: Vec<DeletionRefusal>,
+    /// Affected owners whose effect is not computed.
+    unfollowed: Vec<Unfollowed>,
 }
 
 /// A refusal of the server to apply an object of a Kustomization.
@@ -146,6 +161,7 @@ impl<'a> Preview<'a> {
             nodes: Vec::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            unfollowed: vec![],
         }
     }
 
@@ -165,6 +181,11 @@ impl<'a> Preview<'a> {
                 return Progress::Needs(needs);
             }
             if is_stable {
+                let (unfollowed, needs) = self.find_unfollowed(&consequences, answers);
+                if !needs.is_empty() {
+                    return Progress::Needs(needs);
+                }
+                self.unfollowed = unfollowed;
                 return Progress::Done(Box::new(self.plan(&consequences, true)));
             }
         }
@@ -178,7 +199,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let order = EventOrder::new(&self.nodes);
+        let order = EventOrder::new(&self.nodes, self.input.features);
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.nodes_by_object() {
             let refused = self.refused_owners(id);
@@ -189,13 +210,17 @@ impl<'a> Preview<'a> {
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.live_object(id)).collect();
         let cascaded = self.cascade_of(&roots);
         let mut consequences = Consequences { outcomes, cascaded };
-        let uninstalled = self.uninstalled_objects(&consequences);
-        if !uninstalled.is_empty() {
-            roots.extend(uninstalled.values().map(|cascaded| cascaded.object));
+        let mut finalized = BTreeMap::new();
+        loop {
+            let more = self.finalized_objects(&consequences);
+            if more.is_empty() {
+                return consequences;
+            }
+            roots.extend(more.values().map(|cascaded| cascaded.object));
+            finalized.extend(more);
             consequences.cascaded = self.cascade_of(&roots);
-            consequences.cascaded.extend(uninstalled);
+            consequences.cascaded.extend(finalized.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
         }
-        consequences
     }
 
     /// Returns the Kustomizations that list or apply each object.

@@ -104,6 +104,8 @@ pub(super) struct Pass {
     /// The pass may not happen: with more Kustomizations than workers the next spec may come first, and a dependency may
     /// be deleted before its dependant checks it.
     pub(super) is_optional: bool,
+    /// Condition for the pass that is not known to hold.
+    pub(super) condition: Option<Reason>,
 }
 
 impl Pass {

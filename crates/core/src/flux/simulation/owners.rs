@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Preview;
+use super::affected_kustomizations::changed_fields;
 use super::encrypted::encrypted_reason;
 use super::model::{Finalization, KustomizationDeletion, Node, PassOutcome};
 use crate::flux::spec::NamespacedName;
@@ -28,6 +29,7 @@ impl Preview<'_> {
             let parents = parents.map(owner_id).collect();
             owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
         }
+        self.add_unfollowed_outcomes(&mut owners);
         self.add_unknown_descendants(&mut owners);
         owners.into_values().collect()
     }
@@ -35,7 +37,8 @@ impl Preview<'_> {
     /// Returns a gap for each Kustomization with a build that is not known, or whose changed spec has another source.
     pub(super) fn unknown_builds(&self) -> Vec<Gap> {
         let mut gaps = vec![];
-        for node in &self.nodes {
+        let unfollowed: BTreeSet<OwnerId> = self.unfollowed_owners().collect();
+        for node in self.nodes.iter().filter(|node| !unfollowed.contains(&owner_id(&node.id.key))) {
             let Some(reason) = unknown_reason(node) else { continue };
             let changed = if follows_another_tree(&reason) { " with its changed spec" } else { "" };
             let subject = format!("build of {}{changed}", owner_id(&node.id.key));
@@ -65,7 +68,8 @@ impl Preview<'_> {
     fn add_unknown_descendants(&self, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
         loop {
             let unknown = owners.values().filter(|row| row.outcome == Outcome::Unknown);
-            let unknown: BTreeSet<OwnerId> = unknown.map(|row| row.owner.clone()).collect();
+            let unknown: BTreeSet<OwnerId> =
+                unknown.map(|row| row.owner.clone()).chain(self.unfollowed_owners()).collect();
             let mut is_changed = false;
             let known = |row: &OwnerOutcome| !matches!(row.outcome, Outcome::Unknown | Outcome::Deleted);
             for (key, row) in owners.iter_mut().filter(|(_, row)| known(row)) {
@@ -110,7 +114,10 @@ fn follows_another_tree(reason: &Reason) -> bool {
 
 /// Returns the reason why the objects of a Kustomization at the new revision or with its changed spec are not known.
 pub(super) fn unknown_reason(node: &Node) -> Option<Reason> {
-    let is_changed = !node.id.is_new && node.passes.len() > 1;
+    let is_changed = match (node.passes.first(), node.passes.last()) {
+        (Some(first), Some(last)) if !node.id.is_new => !changed_fields(&first.spec, &last.spec).is_empty(),
+        _ => false,
+    };
     let mut reasons = node.passes.iter().enumerate().filter_map(|(number, pass)| {
         let PassOutcome::Unknown(reason) = &pass.outcome else { return None };
         let is_last_change = is_changed && number + 1 == node.passes.len();
@@ -137,9 +144,9 @@ fn node_outcome(node: &Node) -> (Outcome, Reason) {
                 let detail = format!("its inventory is unreadable: {error}; it is replaced, and nothing is deleted");
                 (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
             }
-            None if pass.is_optional => {
-                let detail = "race: it depends on an owner that this change deletes";
-                (Outcome::Applies, Reason::new(ReasonCode::DependencyDeleted, detail))
+            None if pass.condition.is_some() => {
+                let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
+                (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
             }
             None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
         },

@@ -7,19 +7,23 @@ use serde_json::Value;
 
 use super::blockers::Blocker;
 use super::explore::{FinalState, PossibleOutcomes};
-use super::model::{Finalization, KustomizationDeletion, Node, NodeId, Pass, PassOutcome, PassSpec, SimulationEvent};
-use super::protection::{is_never_applied, is_never_changed};
+use super::live_spec::{SpecChange, live_specs};
+use super::model::{
+    Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
+};
+use super::protection::{is_marked, is_never_applied};
 use super::scope::{Scopes, stop_at};
 use super::{Consequences, Preview};
+use crate::flux::apply::ignore_rules::{IgnoreTarget, ignored_paths};
 use crate::flux::build;
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{Answers, BuildContext, BuildFailure, DataOverrides, Needs};
-use crate::flux::kustomize_controller;
 use crate::flux::source::artifact::Artifact;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 use crate::plan::{Reason, ReasonCode};
 
 /// One computation of all Kustomizations from their last state.
@@ -35,15 +39,13 @@ pub(super) struct Derivation<'r, 'a> {
 
 impl Preview<'_> {
     /// Returns for every Kustomization the specs that passes of its parents apply, in order.
-    pub(super) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<PassSpec>> {
-        let mut changes: BTreeMap<NamespacedName, Vec<PassSpec>> = BTreeMap::new();
+    pub(super) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
+        let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
         for (pass_id, pass) in self.nodes.iter().flat_map(Node::numbered_passes) {
             for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
                 // Of a manifest that is encrypted as a whole only the live spec is known.
-                if !is_never_applied(built) && built.manifest.is_object() {
-                    let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
-                    let spec = spec.with_secrets(built.is_masked_at("/spec"));
-                    let change = PassSpec { spec, trigger: Some(pass_id.clone()) };
+                if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
+                    let change = spec_change(built, id, &pass_id, &pass.spec);
                     changes.entry(NamespacedName::of(id)).or_default().push(change);
                 }
             }
@@ -60,7 +62,7 @@ impl Preview<'_> {
     /// Returns true if a Kustomization depends on another one of the same source.
     fn waits_for_same_source(&self, key: &NamespacedName, spec: &KustomizationSpec) -> bool {
         let source = spec.source(&key.namespace);
-        spec.depends_on(&key.namespace).iter().any(|other| {
+        spec.waits_for(&key.namespace, self.input.features.additive_ready_expr).iter().any(|other| {
             self.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
         })
     }
@@ -92,7 +94,7 @@ impl Preview<'_> {
 
 impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
-    pub(super) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[PassSpec]) -> Node {
+    pub(super) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
         let is_terminating = live.object.deletion_timestamp.is_some();
         let passes = if is_terminating { vec![] } else { self.live_passes(key, live, changes) };
         let (inventory, unreadable_inventory) = match inventory_members(&live.content) {
@@ -103,13 +105,17 @@ impl Derivation<'_, '_> {
         Node { id: NodeId::live(key), passes, deletion: self.deletion(live), inventory, unreadable_inventory }
     }
 
-    fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[PassSpec]) -> Vec<Pass> {
+    fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
         let mut specs = live_specs(live, changes);
-        // A dependant waits for its dependency at the new revision; by then its parent has changed the spec.
-        if specs.len() > 1 && self.preview.waits_for_same_source(key, &specs[0].spec) {
+        // A dependant waits for its dependency at the new revision; by then its parent has changed the spec, unless the
+        // parent waits too.
+        let is_waiting = specs.len() > 1 && self.preview.waits_for_same_source(key, &specs[0].spec);
+        let parent_waits = is_waiting && specs[1].trigger.as_ref().is_some_and(|parent| self.waits(parent));
+        if is_waiting && !parent_waits {
             specs.remove(0);
         }
-        let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && self.preview.exceeds_workers();
+        let may_be_overtaken =
+            specs.len() > 1 && specs[0].trigger.is_none() && (self.preview.exceeds_workers() || parent_waits);
         let last = specs.pop();
         let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();
         if let Some(first) = passes.first_mut() {
@@ -119,8 +125,15 @@ impl Derivation<'_, '_> {
         passes
     }
 
+    /// Returns true if a pass waits for a dependency.
+    fn waits(&self, id: &PassId) -> bool {
+        let node = self.preview.node(&id.node);
+        let pass = node.and_then(|node| node.passes.get(id.number));
+        pass.is_some_and(|pass| pass.spec.dependencies(&id.node.key.namespace).next().is_some())
+    }
+
     /// Returns the lifetime of a Kustomization that is created or recreated; `None` if it is not.
-    pub(super) fn new_node(&mut self, key: &NamespacedName, changes: &[PassSpec]) -> Option<Node> {
+    pub(super) fn new_node(&mut self, key: &NamespacedName, changes: &[SpecChange]) -> Option<Node> {
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
         let outcomes = self.consequences.outcomes.get(&id)?;
         if self.consequences.namespace_is_deleted(&id) {
@@ -136,10 +149,11 @@ impl Derivation<'_, '_> {
     }
 
     /// Returns the lifetime of a Kustomization that is created or recreated, and stays.
-    fn created_node(&mut self, key: &NamespacedName, changes: &[PassSpec]) -> Option<Node> {
+    fn created_node(&mut self, key: &NamespacedName, changes: &[SpecChange]) -> Option<Node> {
         // Only a parent that stays creates it for good. It recreates a live Kustomization with the spec of its last pass.
         let mut changes: Vec<&PassSpec> = changes
             .iter()
+            .map(|change| &change.applied)
             .filter(|change| change.trigger.as_ref().is_some_and(|by| by.node.key != *key && self.may_stay(&by.node)))
             .collect();
         if self.preview.live.contains_key(key) {
@@ -162,13 +176,13 @@ impl Derivation<'_, '_> {
     fn transient_node(
         &mut self,
         key: &NamespacedName,
-        changes: &[PassSpec],
+        changes: &[SpecChange],
         outcomes: &PossibleOutcomes,
     ) -> Option<Node> {
-        let mut passes = self.passes_from_parents(key, changes.iter());
+        let mut passes = self.passes_from_parents(key, changes.iter().map(|change| &change.applied));
         passes.iter_mut().for_each(|pass| pass.is_optional = true);
         let deletes_objects = passes.last()?.spec.finalizer_deletes(self.preview.input.features.deletion_policy);
-        let parents = changes.iter().filter_map(|change| change.trigger.as_ref());
+        let parents = changes.iter().filter_map(|change| change.applied.trigger.as_ref());
         let deletion = outcomes.may_end_as(FinalState::Absent).then(|| KustomizationDeletion {
             triggers: parents.map(|parent| SimulationEvent::Finalize(parent.node.clone())).collect(),
             is_certain: !outcomes.may_end_as(FinalState::Created),
@@ -215,24 +229,26 @@ impl Derivation<'_, '_> {
     fn pass(&mut self, key: &NamespacedName, spec: PassSpec, overrides: &DataOverrides) -> Pass {
         let PassSpec { spec, trigger } = spec;
         let preview = self.preview;
-        let mut may_be_blocked = false;
+        let mut condition = None;
         if spec.holds_secrets() {
             let detail = "its spec holds values of a Secret, and messages about it could show them";
             let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
-            return Pass { spec, trigger, outcome, is_optional: false };
+            return Pass { spec, trigger, outcome, is_optional: false, condition };
         }
         let outcome = match preview.artifact(key, &spec) {
             Err(reason) => PassOutcome::Unknown(reason),
             Ok(artifact) => match preview.blocker(key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 blocker => {
-                    may_be_blocked = blocker.is_some();
+                    condition = blocker.map(|blocker| blocker.reason);
                     self.build_outcome(key, &spec, artifact, overrides)
                 }
             },
         };
-        let mut pass = Pass { spec, trigger, outcome, is_optional: false };
-        pass.is_optional = may_be_blocked && pass.applied_objects().is_some();
+        let outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
+        let mut pass = Pass { spec, trigger, outcome, is_optional: false, condition: None };
+        pass.condition = condition.filter(|_| pass.applied_objects().is_some());
+        pass.is_optional = pass.condition.is_some();
         pass
     }
 
@@ -265,28 +281,26 @@ impl Derivation<'_, '_> {
     }
 }
 
-/// Returns the live spec of a Kustomization and the specs after each change by a parent.
-fn live_specs(live: &Resource, changes: &[PassSpec]) -> Vec<PassSpec> {
-    let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None }];
-    if is_never_changed(&live.object) {
-        return specs;
-    }
-    let is_foreign = has_foreign_suspend(&live.object);
-    for change in changes {
-        let current = &specs[specs.len() - 1].spec;
-        let spec = current.after_apply(&change.spec, is_foreign);
-        if spec.value() != current.value() {
-            specs.push(PassSpec { spec, trigger: change.trigger.clone() });
-        } else if let Some(current) = specs.last_mut().filter(|_| spec.holds_secrets()) {
-            current.spec = spec;
+/// Returns the outcome of a pass whose path may be an empty directory: Git has none, but other artifacts can, and then
+/// everything is deleted.
+fn missing_path_outcome(outcome: PassOutcome, source: &SourceId) -> PassOutcome {
+    match outcome {
+        PassOutcome::Blocked(reason) if reason.code == ReasonCode::PathNotFound && source.kind != "GitRepository" => {
+            let detail = format!("{}, unless the artifact of {source} has it as an empty directory", reason.detail);
+            PassOutcome::Unknown(Reason::new(ReasonCode::PathNotFound, detail))
         }
+        outcome => outcome,
     }
-    specs
 }
 
-/// Returns true if a field manager whose fields the controller does not take over set `spec.suspend`.
-fn has_foreign_suspend(object: &ObjectMetadata) -> bool {
-    object.managed_fields.iter().any(|entry| {
-        entry.suspend && &*entry.manager != kustomize_controller::NAME && !entry.manager.starts_with("kubectl")
-    })
+/// Returns the change of a child's spec by a pass with a spec.
+fn spec_change(built: &BuiltObject, id: &ObjectId, pass: &PassId, spec: &KustomizationSpec) -> SpecChange {
+    let desired = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+    let desired = desired.with_secrets(built.is_masked_at("/spec"));
+    SpecChange {
+        applied: PassSpec { spec: desired, trigger: Some(pass.clone()) },
+        only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
+        merges: is_marked(built, spec, SSA, "merge"),
+        ignored: ignored_paths(spec, &IgnoreTarget::new(id, &built.version, &built.manifest)),
+    }
 }

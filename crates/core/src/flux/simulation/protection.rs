@@ -29,9 +29,9 @@ pub(super) fn is_never_changed(object: &ObjectMetadata) -> bool {
     is_marked_live(object, RECONCILE, "disabled") || is_marked_live(object, SSA, "ignore")
 }
 
-/// Returns true if a manifest tells the controller not to apply it.
-pub(super) fn is_never_applied(built: &BuiltObject) -> bool {
-    built.has_label_or_annotation(RECONCILE, "disabled") || built.has_label_or_annotation(SSA, "ignore")
+/// Returns true if a manifest or `spec.commonMetadata` tells the controller not to apply an object.
+pub(super) fn is_never_applied(built: &BuiltObject, spec: &KustomizationSpec) -> bool {
+    is_marked(built, spec, RECONCILE, "disabled") || is_marked(built, spec, SSA, "ignore")
 }
 
 /// Returns the owner that the labels of a live object name.
@@ -46,7 +46,8 @@ pub(super) fn is_marked(built: &BuiltObject, spec: &KustomizationSpec, key: &str
         || spec.common_label_or_annotation(key).is_some_and(|found| found.eq_ignore_ascii_case(value))
 }
 
-fn is_marked_live(object: &ObjectMetadata, key: &str, value: &str) -> bool {
+/// Returns true if a live object has a label or annotation with a value.
+pub(super) fn is_marked_live(object: &ObjectMetadata, key: &str, value: &str) -> bool {
     let found = [object.labels.get(key), object.annotations.get(key)];
     found.into_iter().flatten().any(|found| found.eq_ignore_ascii_case(value))
 }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
+use super::deletions::FINALIZER;
 use super::explore::{FinalState, PossibleOutcomes};
 use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
 use super::owners::owner_id;
@@ -10,8 +13,10 @@ use super::rehearsal::unrehearsed;
 use super::{Consequences, Preview};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Certainty, Change, PinnedObject, Plan, Reason, ReasonCode};
 
@@ -51,6 +56,7 @@ impl Preview<'_> {
         plan.add_changes(changes);
         plan.add_contested(self.contested());
         plan.set_unrehearsed(unrehearsed(&plan));
+        self.add_unfollowed(&mut plan);
         plan
     }
 
@@ -86,7 +92,12 @@ impl Preview<'_> {
         };
         let certainty = if outcomes.is_certain() { Certainty::Certain } else { Certainty::Race };
         if certainty == Certainty::Race {
-            reason.add_detail(&race_detail(outcomes));
+            reason.add_detail(&self.race_detail(outcomes));
+        }
+        let mut certainty = certainty;
+        if action == Action::Create && self.is_collected_at_once(id) {
+            certainty = Certainty::Race;
+            reason.add_detail("race: the garbage collector deletes it, because no owner that it refers to exists");
         }
         let owner = event.map(SimulationEvent::owner).or_else(|| outcomes.appliers.first());
         let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
@@ -180,6 +191,10 @@ impl Preview<'_> {
             row.certainty = Certainty::Race;
         }
         match cascaded.kind {
+            CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => {
+                let ObjectId { kind, namespace, name, .. } = &cascaded.cause;
+                row.owner = Some(OwnerId::new("flux", kind, namespace, name));
+            }
             // Helm never deletes a chart's crds/, which the inventory lists too; it deletes the chart's templates.
             CascadeKind::HelmRelease if id.is("apiextensions.k8s.io", "CustomResourceDefinition") => {
                 row.action = Action::Unknown;
@@ -190,9 +205,47 @@ impl Preview<'_> {
                 row.certainty = Certainty::Race;
                 row.reason = Reason::new(ReasonCode::Dependent, "its owner is recreated and may create it again");
             }
+            // The apply can remove the reference to the owner before the garbage collector sees the deletion.
+            CascadeKind::Dependent { .. } if is_desired => {
+                row.certainty = Certainty::Race;
+                row.reason.add_detail("race: a Kustomization applies it and may remove its owner reference first");
+            }
+            CascadeKind::Dependent { .. } => {
+                if let Some(finalizer) = self.live_object(&cascaded.cause).and_then(foreign_finalizer) {
+                    row.certainty = Certainty::Race;
+                    let detail = format!("race: it stays until the finalizer {finalizer} of its owner is removed");
+                    row.reason.add_detail(&detail);
+                }
+            }
             _ => {}
         }
         row
+    }
+
+    /// Returns true if an object that is created refers only to owners that do not exist.
+    fn is_collected_at_once(&self, id: &ObjectId) -> bool {
+        let mut applied = self.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects()?.get(id));
+        applied.any(|built| {
+            let references = built.manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let mut uids =
+                references.into_iter().flatten().map(|reference| reference["uid"].as_str().unwrap_or_default());
+            let exists = |uid: &str| self.input.snapshot.objects.iter().any(|object| &*object.uid == uid);
+            references.is_some_and(|references| !references.is_empty()) && !uids.any(exists)
+        })
+    }
+
+    /// Names the conditions of a race, or the owners whose order of events decides it.
+    fn race_detail(&self, outcomes: &PossibleOutcomes) -> String {
+        let events = outcomes.deletions.iter().chain(&outcomes.prevented_deletions);
+        let owners: BTreeSet<&NamespacedName> = events.map(SimulationEvent::owner).chain(&outcomes.appliers).collect();
+        let passes = self.nodes.iter().filter(|node| owners.contains(&node.id.key)).flat_map(|node| &node.passes);
+        let conditions: BTreeSet<&str> =
+            passes.filter_map(|pass| pass.condition.as_ref()).map(|condition| &*condition.detail).collect();
+        let names: Vec<String> = owners.iter().map(|key| owner_id(key).to_string()).collect();
+        match conditions.is_empty() {
+            true => format!("race: it depends on which of these comes first: {}", names.join(", ")),
+            false => format!("race: {}", conditions.into_iter().collect::<Vec<_>>().join("; ")),
+        }
     }
 
     /// Returns rows for RBAC objects whose names contain `__`. The inventory lists another name, so they are never
@@ -215,12 +268,10 @@ impl Preview<'_> {
     }
 }
 
-/// Names the owners whose order of events decides a race.
-fn race_detail(outcomes: &PossibleOutcomes) -> String {
-    let events = outcomes.deletions.iter().chain(&outcomes.prevented_deletions);
-    let owners = events.map(SimulationEvent::owner).chain(&outcomes.appliers);
-    let owners: BTreeSet<String> = owners.map(|key| owner_id(key).to_string()).collect();
-    format!("race: it depends on which of these comes first: {}", owners.into_iter().collect::<Vec<_>>().join(", "))
+/// Returns a finalizer that neither Kubernetes nor Flux removes.
+fn foreign_finalizer(object: &ObjectMetadata) -> Option<&str> {
+    let mut finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
+    finalizers.find(|finalizer| !is_removed_by_kubernetes(finalizer) && *finalizer != FINALIZER)
 }
 
 /// Returns true if the control plane creates the object in every namespace.

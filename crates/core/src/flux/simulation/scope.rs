@@ -5,11 +5,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use super::model::{BuiltObjects, Node, Pass, PassOutcome};
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::build::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
 
 /// Kinds and namespaces that exist, or that some Kustomization applies.
@@ -41,6 +44,10 @@ impl<'a> Scopes<'a> {
 
     /// Returns the outcome of applying a build.
     pub(super) fn apply(&self, built: Vec<BuiltObject>) -> PassOutcome {
+        if let Some(object) = built.iter().find(|object| !has_text_values(object)) {
+            let detail = format!("{} has a value that is no text where only text is allowed", object.shown_id());
+            return PassOutcome::Blocked(Reason::new(ReasonCode::ApplyRefused, detail));
+        }
         let own = OwnScopes::new(&built);
         let mut first_failure: Option<(Stage, String)> = None;
         let mut desired = BuiltObjects::new();
@@ -71,7 +78,9 @@ impl<'a> Scopes<'a> {
         }
         let kind = id.group_kind();
         let refused = (!object.has_unknown_identity() && !is_valid_name(&id))
-            .then(|| format!("the API server refuses the name {:?}", &*shown.name));
+            .then(|| format!("the API server refuses the name {:?}", &*shown.name))
+            .or_else(|| self.version_failure(object, own))
+            .or_else(|| has_invalid_variable(object).then(|| format!("{shown} has a variable that is no text")));
         match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
             Some(false) => (Some(ObjectId::new(&kind.group, &kind.kind, "", &id.name)), refused),
             // A gap in discovery may hide the kind.
@@ -93,6 +102,20 @@ impl<'a> Scopes<'a> {
         }
         let exists = self.namespaces.contains(namespace) || own.namespaces.contains(namespace);
         (self.has_namespaces && !exists).then(|| format!("namespace {} does not exist", shown.namespace))
+    }
+
+    /// Returns a failure if the API server has the kind of an object, but not in its version.
+    fn version_failure(&self, object: &BuiltObject, own: &OwnScopes) -> Option<String> {
+        let (kind, others) = (object.id.group_kind(), &self.snapshot.other_versions);
+        let served = self.snapshot.resource_type(&kind)?;
+        let is_defined = self.defined.contains_key(&kind) || own.defined.contains_key(&kind);
+        let is_unknown = others.is_empty() || is_defined || self.snapshot.gaps_hiding(&kind).next().is_some();
+        let is_served = *served.version == *object.version
+            || others.iter().any(|other| other.what == kind && *other.version == *object.version);
+        (!is_unknown && !is_served).then(|| {
+            let shown = object.shown_id();
+            format!("no matches for kind {} in version {}/{}", shown.kind, shown.group, object.version)
+        })
     }
 
     fn is_namespaced(&self, kind: &GroupKind) -> Option<bool> {
@@ -117,14 +140,35 @@ impl OwnScopes {
     }
 }
 
-/// Returns true if the API server accepts a name: lower-case letters, digits, `-` and `.`; almost anything for RBAC kinds.
+/// Returns true if the controller can read an object whose values were substituted: the values of a ConfigMap or Secret and
+/// all annotations must be text. Other values of built-in types are not checked.
+fn has_text_values(object: &BuiltObject) -> bool {
+    let is_data = object.id.is("", "ConfigMap") || object.id.is("", "Secret");
+    let parts =
+        if is_data { &["/metadata/annotations", "/data", "/stringData"][..] } else { &["/metadata/annotations"] };
+    parts.iter().filter_map(|part| object.manifest.pointer(part)?.as_object()).all(holds_text)
+}
+
+fn holds_text(values: &Map<String, Value>) -> bool {
+    values.values().all(|value| value.is_string() || value.is_null())
+}
+
+/// Returns true if the API server refuses a Kustomization because a variable is no text.
+fn has_invalid_variable(object: &BuiltObject) -> bool {
+    let variables = object.manifest.pointer("/spec/postBuild/substitute").and_then(Value::as_object);
+    object.id.is(GROUP, KIND) && !variables.is_none_or(holds_text)
+}
+
+/// Returns true if the API server accepts a name: lower-case letters, digits, `-` and `.`; no `.` for Namespaces and
+/// Services; almost anything for RBAC kinds.
 fn is_valid_name(id: &ObjectId) -> bool {
     if &*id.group == "rbac.authorization.k8s.io" {
         return !id.name.contains(['/', '%']);
     }
     let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    id.name.len() <= 253
-        && id.name.chars().all(|c| is_alphanumeric(c) || c == '-' || c == '.')
+    let is_label = id.is("", "Namespace") || id.is("", "Service");
+    id.name.len() <= if is_label { 63 } else { 253 }
+        && id.name.chars().all(|c| is_alphanumeric(c) || c == '-' || (c == '.' && !is_label))
         && id.name.starts_with(is_alphanumeric)
         && id.name.ends_with(is_alphanumeric)
 }
@@ -139,8 +183,11 @@ enum Stage {
 }
 
 fn stage(id: &ObjectId) -> Stage {
+    let is_definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+        || id.is("", "Namespace")
+        || id.is("rbac.authorization.k8s.io", "ClusterRole");
     match &*id.kind {
-        "CustomResourceDefinition" | "Namespace" | "ClusterRole" => Stage::Definitions,
+        _ if is_definition => Stage::Definitions,
         kind if kind.ends_with("Class") => Stage::Classes,
         _ => Stage::Rest,
     }

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use super::explore::FinalState;
-use super::model::{Pass, PassId};
+use super::model::PassId;
 use super::passes::Derivation;
-use super::protection::is_never_applied;
+use super::protection::{is_marked, is_never_applied};
 use crate::flux::build::DataOverrides;
 use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
@@ -67,11 +67,10 @@ impl Derivation<'_, '_> {
         let id = ObjectId::new("", &reference.kind, &reference.namespace, &reference.name);
         let exists = self.preview.live_object(&id).is_some();
         for node in self.preview.nodes.iter().filter(|node| node.may_stay()) {
-            let Some(built) = node.last_pass().and_then(Pass::new_inventory).and_then(|objects| objects.get(&id))
-            else {
-                continue;
-            };
-            let is_skipped = is_never_applied(built) || (exists && built.has_label_or_annotation(SSA, "ifnotpresent"));
+            let Some(last) = node.last_pass() else { continue };
+            let Some(built) = last.new_inventory().and_then(|objects| objects.get(&id)) else { continue };
+            let spec = &last.spec;
+            let is_skipped = is_never_applied(built, spec) || (exists && is_marked(built, spec, SSA, "ifnotpresent"));
             // Encrypted data cannot be compared and is assumed not to change.
             if is_skipped || built.undecrypted.is_some() {
                 return None;

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::flux::kinds::SOURCE_GROUP;
-use crate::flux::spec::{KustomizationSpec, SourceId};
+use serde_json::Value;
+
+use crate::flux::kinds::{FluxKind, SOURCE_GROUP};
+use crate::flux::spec::SourceId;
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Result of comparing a GitRepository with a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +53,24 @@ pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource>
     snapshot.resources.iter().find(|full| SourceId::of(&full.object.id) == *id)
 }
 
-/// Returns the sources that the Kustomizations of a cluster use.
+/// Returns the commit of the artifact that a source has now.
+pub fn deployed_commit<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a str> {
+    source(snapshot, id)?.text("/status/artifact/revision")?.rsplit_once("sha1:").map(|(_, commit)| commit)
+}
+
+/// Returns the sources that the Kustomizations, HelmReleases, HelmCharts and ArtifactGenerators of a cluster use.
 pub fn sources_in_use(snapshot: &Snapshot) -> BTreeSet<SourceId> {
-    let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
-    kustomizations.map(|full| KustomizationSpec::of(full).source(&full.object.id.namespace)).collect()
+    let references = |full: &Resource| {
+        let pointers = FluxKind::of(full).map_or(&[][..], |kind| kind.sources);
+        let namespace = &*full.object.id.namespace;
+        let values = pointers.iter().filter_map(|(pointer, kind)| Some((full.at(pointer)?, *kind)));
+        let entries = values.flat_map(|(value, kind)| match value {
+            Value::Array(entries) => entries.iter().map(|entry| SourceId::read(entry, kind, namespace)).collect(),
+            entry => vec![SourceId::read(entry, kind, namespace)],
+        });
+        entries.collect::<Vec<_>>()
+    };
+    snapshot.resources.iter().flat_map(references).collect()
 }
 
 /// Compares a GitRepository with a checkout. Of the fields of `spec.ref`, source-controller uses the first that is set

@@ -37,6 +37,10 @@ pub enum CascadeKind {
     Volume(ReclaimOutcome),
     /// helm-controller uninstalls the release of a HelmRelease.
     HelmRelease,
+    /// flux-operator deletes the inventory of a ResourceSet.
+    ResourceSet,
+    /// source-watcher deletes the artifacts of an ArtifactGenerator.
+    ArtifactGenerator,
 }
 
 impl CascadeKind {

@@ -81,11 +81,31 @@ pub fn is_record(content: &Value, object: &ObjectMetadata) -> bool {
     else {
         return false;
     };
+    is_record_of(object, stored, name)
+}
+
+/// Returns true if a Secret is one of the records that Helm keeps of the release with this name in a namespace.
+pub fn is_record_of(object: &ObjectMetadata, namespace: &str, name: &str) -> bool {
     let labels = &object.labels;
     object.id.is("", "Secret")
-        && *object.id.namespace == *stored
+        && *object.id.namespace == *namespace
         && labels.get("owner") == Some("helm")
         && labels.get("name") == Some(name)
+}
+
+/// Returns the name of the release of a HelmRelease with this spec, and the namespace of Helm's records of it.
+pub fn release_record(id: &ObjectId, spec: &Value) -> (String, String) {
+    let stored = text(spec, "/storageNamespace").unwrap_or(&id.namespace);
+    (release_name(id, spec), stored.to_owned())
+}
+
+/// Returns the name of the release of a HelmRelease with this spec.
+fn release_name(id: &ObjectId, spec: &Value) -> String {
+    shorten(&match (text(spec, "/releaseName"), text(spec, "/targetNamespace")) {
+        (Some(asked), _) => asked.to_owned(),
+        (None, Some(target)) => format!("{target}-{}", id.name),
+        (None, None) => id.name.to_string(),
+    })
 }
 
 /// Returns the non-empty text at a JSON pointer.
@@ -96,11 +116,10 @@ fn text<'a>(content: &'a Value, pointer: &str) -> Option<&'a str> {
 /// Returns the Helm release as Helm names it: in the namespace of its objects, and in the namespace of its record.
 fn releases(object: &ObjectMetadata, content: &Value) -> Vec<OwnerId> {
     let target = text(content, "/spec/targetNamespace");
-    let name = match (text(content, "/status/history/0/name"), text(content, "/spec/releaseName"), target) {
-        (Some(installed), ..) => installed.to_owned(),
-        (None, Some(asked), _) => asked.to_owned(),
-        (None, None, Some(target)) => shorten(&format!("{target}-{}", object.id.name)),
-        (None, None, None) => shorten(&object.id.name),
+    let spec = content.get("spec").unwrap_or(&Value::Null);
+    let name = match text(content, "/status/history/0/name") {
+        Some(installed) => installed.to_owned(),
+        None => release_name(&object.id, spec),
     };
     let installed = text(content, "/status/history/0/namespace").or(target).unwrap_or(&object.id.namespace);
     let stored = text(content, "/status/storageNamespace")

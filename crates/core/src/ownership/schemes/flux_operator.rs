@@ -15,7 +15,8 @@ pub const GROUP: &str = "fluxcd.controlplane.io";
 /// Annotation with the value `disabled` that suspends an object of flux-operator.
 pub const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
 const MANAGERS: &[&str] = &["flux-operator"];
-const SET: [&str; 2] = ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
+/// Labels that name the ResourceSet of an object, and its namespace.
+pub const SET: [&str; 2] = ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
 const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"];
 
 pub const RESOURCE_SET: Scheme = Scheme {

@@ -84,6 +84,8 @@ pub(crate) struct TestCluster {
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    /// Files that were applied last, if the checkout has that revision.
+    pub(crate) history: Option<Files>,
 }
 
 impl TestCluster {
@@ -96,6 +98,7 @@ impl TestCluster {
             data: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            history: None,
         };
         let types = [
             ("", "Namespace", "namespaces", false),
@@ -103,6 +106,17 @@ impl TestCluster {
             ("", "ServiceAccount", "serviceaccounts", true),
             ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false),
             (GROUP, KIND, "kustomizations", true),
+            ("", "Secret", "secrets", true),
+            ("helm.toolkit.fluxcd.io", "HelmRelease", "helmreleases", true),
+            ("fluxcd.controlplane.io", "ResourceSet", "resourcesets", true),
+            ("fluxcd.controlplane.io", "FluxInstance", "fluxinstances", true),
+            ("fluxcd.controlplane.io", "ResourceSetInputProvider", "resourcesetinputproviders", true),
+            ("source.extensions.fluxcd.io", "ArtifactGenerator", "artifactgenerators", true),
+            ("source.toolkit.fluxcd.io", "GitRepository", "gitrepositories", true),
+            ("source.toolkit.fluxcd.io", "OCIRepository", "ocirepositories", true),
+            ("source.toolkit.fluxcd.io", "HelmRepository", "helmrepositories", true),
+            ("source.toolkit.fluxcd.io", "HelmChart", "helmcharts", true),
+            ("source.toolkit.fluxcd.io", "ExternalArtifact", "externalartifacts", true),
         ];
         for (group, kind, plural, namespaced) in types {
             cluster.snapshot.types.push(testing::resource_type(group, kind, plural, namespaced));
@@ -137,6 +151,17 @@ impl TestCluster {
         id
     }
 
+    /// Adds an object, with its content if it is of a kind whose content is read.
+    pub(crate) fn add_with_content(&mut self, manifest: &Value, owner: Option<&str>, status: Value) {
+        let id = self.add(manifest, owner);
+        let is_read = !id.is(GROUP, KIND) && self.snapshot.resources.iter().all(|full| full.object.id != id);
+        if is_read && (id.group.ends_with("fluxcd.io") || id.group.ends_with("controlplane.io")) {
+            let object = self.snapshot.objects.iter().find(|object| object.id == id).cloned().unwrap();
+            let content = json!({"spec": manifest["spec"], "status": status});
+            self.snapshot.resources.push(Resource { object, content });
+        }
+    }
+
     pub(crate) fn answer_data(&self, needs: &Needs, answers: &mut Answers) {
         for reference in &needs.data {
             let live = self.data.get(&reference.name).map(Data::read);
@@ -162,12 +187,14 @@ impl TestCluster {
             if object.id.is(GROUP, KIND) && object.id.name != id.name {
                 self.apply(&object.manifest, Some(&key.name), artifact);
             } else {
-                self.add(&object.manifest, Some(&key.name));
+                self.add_with_content(&object.manifest, Some(&key.name), json!({}));
             }
         }
         let content = json!({"spec": manifest["spec"], "status": {"inventory": {"entries": entries},
             "conditions": [{"type": "Ready", "status": "True"}]}});
-        let object = self.snapshot.objects.iter().find(|object| object.id == id).cloned().unwrap();
+        let object = self.snapshot.objects.iter_mut().find(|object| object.id == id).unwrap();
+        object.finalizers = vec!["finalizers.fluxcd.io".into()];
+        let object = object.clone();
         self.snapshot.resources.push(Resource { object, content });
     }
 
@@ -188,6 +215,12 @@ impl TestCluster {
         } else {
             trees.insert(id, artifact(files));
         }
+        let history = self.history.as_ref().map(artifact);
+        let keys = self.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
+        let keys = keys.map(|full| NamespacedName::of(&full.object.id));
+        let last_applied = keys.filter_map(|key| Some((key, history.clone()?))).collect();
+        let source = trees.keys().next().cloned();
+        let deployed = source.and_then(|source| Some((source, history.clone()?))).into_iter().collect();
         let input = PreviewInput {
             snapshot: &self.snapshot,
             trees,
@@ -195,7 +228,8 @@ impl TestCluster {
             features: self.features,
             workers: self.workers,
             fidelity: BTreeMap::new(),
-            last_applied: BTreeMap::new(),
+            last_applied,
+            deployed,
         };
         let (mut preview, mut answers) = (Preview::new(input), Answers::default());
         preview.set_refusals(self.refusals.clone(), self.deletion_refusals.clone());

@@ -3,8 +3,11 @@
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
 mod cluster;
+mod conditions;
+mod finalizers;
 mod refusals;
 mod shared_objects;
+mod unfollowed;
 mod unknown_builds;
 mod variables;
 

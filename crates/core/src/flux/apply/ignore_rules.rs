@@ -1,0 +1,91 @@
+//! Rules of `spec.ignore`: fields of applied objects that keep their live values.
+//!
+//! Source: docs/reference/kustomize-controller.md 4.3.
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::flux::spec::KustomizationSpec;
+use crate::kubernetes::object::{KeyValues, ObjectId};
+use crate::kubernetes::selector::Selector;
+
+/// An object that rules are matched with.
+pub(crate) struct IgnoreTarget<'a> {
+    pub(crate) id: &'a ObjectId,
+    /// API version without the group.
+    pub(crate) version: &'a str,
+    pub(crate) labels: KeyValues,
+    pub(crate) annotations: KeyValues,
+}
+
+impl<'a> IgnoreTarget<'a> {
+    /// Reads labels and annotations from a manifest.
+    pub(crate) fn new(id: &'a ObjectId, version: &'a str, manifest: &Value) -> Self {
+        let pairs = |part: &str| {
+            let pairs = manifest.get("metadata").and_then(|metadata| metadata.get(part)?.as_object());
+            pairs.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
+        };
+        Self { id, version, labels: pairs("labels"), annotations: pairs("annotations") }
+    }
+
+    fn is_selected_by(&self, target: &Map<String, Value>) -> bool {
+        target.iter().all(|(key, wanted)| {
+            let Some(wanted) = wanted.as_str().filter(|wanted| !wanted.is_empty()) else { return true };
+            match key.as_str() {
+                "group" => is_match(wanted, &self.id.group),
+                "version" => is_match(wanted, self.version),
+                "kind" => is_match(wanted, &self.id.kind),
+                "name" => is_match(wanted, &self.id.name),
+                "namespace" => is_match(wanted, &self.id.namespace),
+                "labelSelector" => is_selected(wanted, &self.labels),
+                "annotationSelector" => is_selected(wanted, &self.annotations),
+                _ => true,
+            }
+        })
+    }
+}
+
+/// Returns true if a regular expression matches the whole text.
+fn is_match(pattern: &str, text: &str) -> bool {
+    Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|pattern| pattern.is_match(text))
+}
+
+fn is_selected(selector: &str, pairs: &KeyValues) -> bool {
+    Selector::parse(selector).is_ok_and(|selector| selector.matches(pairs))
+}
+
+/// Returns the JSON pointers of the fields that keep their live values when a Kustomization applies an object.
+pub(crate) fn ignored_paths(spec: &KustomizationSpec, object: &IgnoreTarget<'_>) -> Vec<String> {
+    let rules = spec.value().get("ignore").and_then(Value::as_array).into_iter().flatten();
+    let matching = rules.filter(|rule| {
+        rule.get("target").and_then(Value::as_object).is_none_or(|target| object.is_selected_by(target))
+    });
+    let paths = matching.filter_map(|rule| rule.get("paths")?.as_array()).flatten();
+    paths.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rules_apply_to_the_objects_of_their_target() {
+        let spec = KustomizationSpec::new(&json!({"ignore": [
+            {"paths": ["/spec/a"]},
+            {"target": {"kind": "Deployment", "version": "v1"}, "paths": ["/spec/b"]},
+            {"target": {"kind": "Deploy.*"}, "paths": ["/spec/c"]},
+            {"target": {"kind": "Deploy"}, "paths": ["/spec/part"]},
+            {"target": {"labelSelector": "app in (x, y)"}, "paths": ["/spec/d"]},
+            {"target": {"annotationSelector": "note=z"}, "paths": ["/spec/e"]},
+            {"target": {"name": "("}, "paths": ["/spec/invalid"]},
+        ]}));
+        let manifest = json!({"metadata": {"labels": {"app": "x"}, "annotations": {"note": "y"}}});
+        let paths = |kind: &str| {
+            let id = ObjectId::new("apps", kind, "n", "a");
+            ignored_paths(&spec, &IgnoreTarget::new(&id, "v1", &manifest))
+        };
+        assert_eq!(paths("Deployment"), ["/spec/a", "/spec/b", "/spec/c", "/spec/d"]);
+        assert_eq!(paths("StatefulSet"), ["/spec/a", "/spec/d"]);
+    }
+}

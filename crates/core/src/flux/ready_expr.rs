@@ -1,0 +1,162 @@
+//! Expressions in CEL that decide if a dependency is ready (`dependsOn[].readyExpr`).
+//!
+//! What this tool does not record or cannot evaluate has no result, so that nothing is predicted from it.
+//! Source: docs/reference/kustomize-controller.md 7.2.
+
+use cel::common::ast::{Expr, LiteralValue};
+use cel::{Context, ExecutionError, Program, Value as CelValue};
+use serde_json::Value;
+
+/// Longest expression, and most brackets and signs in it. Deeper expressions could exhaust the stack.
+const MAX_LENGTH: usize = 4096;
+const MAX_SIGNS: usize = 64;
+
+/// Fields that a snapshot does not record, or that nobody can predict.
+const UNRECORDED: [&str; 9] = [
+    "annotations",
+    "finalizers",
+    "history",
+    "inventory",
+    "managedFields",
+    "ownerReferences",
+    "uid",
+    "Timestamp",
+    "Revision",
+];
+
+/// Functions and operators with a Boolean result.
+const BOOLEAN: [&str; 17] = [
+    "_&&_",
+    "_||_",
+    "!_",
+    "_==_",
+    "_!=_",
+    "_<_",
+    "_<=_",
+    "_>_",
+    "_>=_",
+    "@in",
+    "bool",
+    "contains",
+    "endsWith",
+    "matches",
+    "startsWith",
+    "hasValue",
+    "has",
+];
+
+/// A compiled expression.
+pub(crate) struct ReadyExpression {
+    text: String,
+    program: Program,
+}
+
+/// Reason why an expression has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Invalid {
+    /// The controller refuses it, because its result is no Boolean.
+    NotBoolean,
+    /// It does not compile here.
+    NotCompiled,
+}
+
+/// Returns true if an expression can be parsed here. The controller may know more functions, but parses the same grammar.
+pub(crate) fn parses(text: &str) -> bool {
+    parse(text).is_some()
+}
+
+fn parse(text: &str) -> Option<Program> {
+    let signs = text.chars().filter(|c| "([{!-?".contains(*c)).count();
+    if text.len() > MAX_LENGTH || signs > MAX_SIGNS {
+        return None;
+    }
+    Program::compile(text).ok()
+}
+
+impl ReadyExpression {
+    pub(crate) fn compile(text: &str) -> Result<Self, Invalid> {
+        let program = parse(text).ok_or(Invalid::NotCompiled)?;
+        match is_boolean(&program.expression().expr) {
+            Some(true) => Ok(Self { text: text.to_owned(), program }),
+            Some(false) => Err(Invalid::NotBoolean),
+            None => Err(Invalid::NotCompiled),
+        }
+    }
+
+    /// Evaluates the expression; `None` if the result is not known. An error that the controller meets too is `false`.
+    pub(crate) fn evaluate(&self, own: &Value, dependency: &Value) -> Option<bool> {
+        if UNRECORDED.iter().any(|field| self.text.contains(field)) {
+            return None;
+        }
+        let mut context = Context::default();
+        context.add_variable("self", own).ok()?;
+        context.add_variable("dep", dependency).ok()?;
+        match self.program.execute(&context) {
+            Ok(CelValue::Bool(result)) => Some(result),
+            Err(ExecutionError::NoSuchKey(_)) => Some(false),
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
+/// Returns true if the compiler of the controller finds the type Boolean, false if it finds another one, and `None` if
+/// that is not known. Fields of objects have a dynamic type.
+fn is_boolean(expr: &Expr) -> Option<bool> {
+    match expr {
+        Expr::Literal(literal) => Some(matches!(literal, LiteralValue::Boolean(_))),
+        Expr::Select(select) => Some(select.test),
+        Expr::Call(call) if call.func_name == "_?_:_" => {
+            let [_, yes, no] = call.args.as_slice() else { return None };
+            Some(is_boolean(&yes.expr)? && is_boolean(&no.expr)?)
+        }
+        Expr::Call(call) if BOOLEAN.contains(&call.func_name.as_str()) => Some(true),
+        Expr::Call(call) => (call.func_name == "_[_]").then_some(false),
+        Expr::Comprehension(all) => match &all.result.expr {
+            Expr::Ident(name) if *name == all.accu_var => is_boolean(&all.accu_init.expr),
+            result => is_boolean(result),
+        },
+        Expr::Ident(_) | Expr::List(_) | Expr::Map(_) => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn result(text: &str) -> Option<bool> {
+        let own = json!({"metadata": {"name": "k", "labels": {"v": "1"}}, "spec": {"path": "./p"}});
+        let dependency = json!({"metadata": {"name": "d", "labels": {"v": "1"}, "generation": 2},
+            "spec": {"prune": true}, "status": {"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}]}});
+        ReadyExpression::compile(text).unwrap().evaluate(&own, &dependency)
+    }
+
+    #[test]
+    fn expressions_are_evaluated_with_both_objects() {
+        for (text, expected) in [
+            ("dep.metadata.labels['v'] == self.metadata.labels['v']", Some(true)),
+            ("dep.status.conditions.filter(c, c.type == 'Ready').all(c, c.status == 'True')", Some(true)),
+            ("dep.metadata.generation == dep.status.observedGeneration && dep.spec.prune == true", Some(true)),
+            ("has(dep.spec.suspend)", Some(false)),
+            ("dep.spec.path == 'x'", Some(false)),
+            ("dep.metadata.annotations['v'] == '1'", None),
+            ("dep.status.lastAppliedRevision == 'main'", None),
+            ("dep.spec.prune.nothing() == true", None),
+        ] {
+            assert_eq!(result(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_expression_without_a_boolean_type_is_refused() {
+        let invalid = |text: &str| ReadyExpression::compile(text).err();
+        for text in ["dep.spec.prune", "dep.spec['prune']", "'true'", "true ? dep.spec.prune : false", "[true]"] {
+            assert_eq!(invalid(text), Some(Invalid::NotBoolean), "{text}");
+        }
+        for text in ["dep.spec.prune ==", "unknown(dep)", &"!".repeat(100), &"(".repeat(10_000)] {
+            assert_eq!(invalid(text), Some(Invalid::NotCompiled), "{text}");
+        }
+        assert!(parses("data.ready == 'yes'") && !parses("x +"));
+    }
+}

@@ -1,0 +1,220 @@
+//! HelmReleases, ResourceSets, FluxInstances and ArtifactGenerators that a change affects.
+
+use std::collections::BTreeSet;
+
+use super::comparison::{Comparison, Difference, Part};
+use super::sources::{GENERATOR, GENERATOR_GROUP};
+use super::unfollowed::{Effect, Unfollowed};
+use crate::flux::kinds::{ARTIFACT_SWITCH, OPERATOR_SWITCH};
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::Members;
+use crate::ownership::OwnerStatus;
+use crate::ownership::schemes::flux::inventory_members;
+use crate::ownership::schemes::flux::{is_switched_off, status};
+use crate::ownership::schemes::{flux_helmrelease, flux_operator};
+use crate::plan::{Reason, ReasonCode};
+use crate::text::pluralize;
+
+/// Kinds of owners whose effect is not computed.
+const KINDS: [(&str, &str); 4] = [
+    (flux_helmrelease::GROUP, flux_helmrelease::KIND),
+    (flux_operator::GROUP, "ResourceSet"),
+    (flux_operator::GROUP, "FluxInstance"),
+    (GENERATOR_GROUP, GENERATOR),
+];
+
+impl Comparison<'_, '_, '_> {
+    /// Returns the owners of these kinds that the change affects.
+    pub(super) fn affected_owners(&mut self) -> Vec<Unfollowed> {
+        let mut affected = vec![];
+        for (group, kind) in KINDS {
+            for id in self.ids_of(group, kind) {
+                affected.extend(self.effect(&id).map(|effect| Unfollowed { id, effect }));
+            }
+        }
+        affected
+    }
+
+    fn effect(&mut self, id: &ObjectId) -> Option<Effect> {
+        let preview = self.preview();
+        let Some(object) = preview.live_object(id) else { return self.creation(id) };
+        if object.deletion_timestamp.is_some() {
+            return None;
+        }
+        let live = preview.input.snapshot.resource(id);
+        if self.derivation.consequences.may_be_deleted(id) {
+            return self.deletion(id, live);
+        }
+        let changes = self.changes(id, live);
+        if changes.is_empty() {
+            return None;
+        }
+        let is_masked = self.applied(id).iter().any(|(_, built)| built.masked.is_some());
+        let what =
+            if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
+        if self.is_inactive_after(id) {
+            let detail = format!("{what}; this takes effect once it is resumed");
+            return Some(Effect::Suspended(Reason::new(ReasonCode::Suspended, detail)));
+        }
+        if live.is_some_and(|live| self.is_not_installed(id, live)) {
+            return Some(Effect::Creates(creation_remark(&id.kind)));
+        }
+        let detail = format!("{what}; {}, so {}", not_computed(&id.kind), may_be_deleted(live));
+        Some(Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+    }
+
+    /// Returns what changes in a live owner and in everything that it refers to, in words.
+    fn changes(&mut self, id: &ObjectId, live: Option<&Resource>) -> Vec<String> {
+        if &*id.kind == GENERATOR {
+            return self.generator_changes(id, None, &mut BTreeSet::new());
+        }
+        let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
+        let mut changes = match self.difference(id, Part::Spec { is_ready }) {
+            Some(Difference::Changed(parts)) => parts.into_iter().map(|part| format!("{part} changes")).collect(),
+            Some(Difference::NotCompared(why)) => vec![format!("its spec cannot be compared: {why}")],
+            _ => vec![],
+        };
+        let was_inactive = live.is_some_and(|live| live.flag("/spec/suspend"))
+            || live.is_some_and(|live| live.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off));
+        if was_inactive && !self.is_inactive_after(id) {
+            changes.push("it is resumed".to_owned());
+        }
+        for spec in self.specs_after(id) {
+            changes.extend(match &*id.kind {
+                flux_helmrelease::KIND => self.release_references(&id.namespace, &spec),
+                "ResourceSet" => self.set_references(&id.namespace, &spec),
+                _ => vec![],
+            });
+        }
+        let mut seen = BTreeSet::new();
+        changes.retain(|change| seen.insert(change.clone()));
+        changes
+    }
+
+    /// Returns true if the controller does nothing for the owner after the change.
+    fn is_inactive_after(&self, id: &ObjectId) -> bool {
+        match &*id.kind {
+            flux_helmrelease::KIND => self.is_suspended_after(id),
+            GENERATOR => self.is_switched_off_after(id, ARTIFACT_SWITCH),
+            _ => self.is_switched_off_after(id, OPERATOR_SWITCH),
+        }
+    }
+
+    /// Returns true if a live HelmRelease has no release that an upgrade or an uninstall could change.
+    fn is_not_installed(&self, id: &ObjectId, live: &Resource) -> bool {
+        let has_history = live.at("/status/history/0").is_some();
+        &*id.kind == flux_helmrelease::KIND
+            && !has_history
+            && inventory_members(&live.content) == Members::Unrecorded
+            && self.specs_after(id).iter().all(|spec| !self.may_have_release(id, spec))
+    }
+
+    /// Returns true unless it is known that Helm has no record of the release with this spec.
+    fn may_have_release(&self, id: &ObjectId, spec: &serde_json::Value) -> bool {
+        let snapshot = self.preview().input.snapshot;
+        let (name, namespace) = flux_helmrelease::release_record(id, spec);
+        let secret = crate::kubernetes::object::GroupKind::new("", "Secret");
+        let is_remote = spec.get("kubeConfig").is_some_and(|config| !config.is_null());
+        let mut objects = snapshot.objects.iter();
+        is_remote
+            || snapshot.gaps_hiding(&secret).next().is_some()
+            || objects.any(|object| flux_helmrelease::is_record_of(object, &namespace, &name))
+    }
+
+    /// Returns the effect of an owner that is created.
+    fn creation(&mut self, id: &ObjectId) -> Option<Effect> {
+        let applied = self.applied(id);
+        if applied.is_empty() || &*id.kind == GENERATOR {
+            return None;
+        }
+        let forces = applied.iter().any(|(_, built)| built.has_label_or_annotation(FORCE, "enabled"));
+        let specs = self.specs_after(id);
+        let takes_over = &*id.kind == flux_helmrelease::KIND && {
+            specs.iter().any(|spec| spec.get("kubeConfig").is_none() && self.may_have_release(id, spec))
+        };
+        let why = if takes_over {
+            "it is created and its release may exist already, which is then upgraded"
+        } else if forces {
+            "it is created and may delete and create again objects that exist (fluxcd.controlplane.io/force)"
+        } else {
+            return (!self.is_inactive_after(id)).then(|| Effect::Creates(creation_remark(&id.kind)));
+        };
+        let detail = format!("{why}; {}", not_computed(&id.kind));
+        Some(Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+    }
+
+    /// Returns the effect of an owner that is deleted, unless the plan follows its inventory.
+    fn deletion(&self, id: &ObjectId, live: Option<&Resource>) -> Option<Effect> {
+        let Some(live) = live else { return Some(unrecorded("its content could not be read")) };
+        let content = &live.content;
+        let is_off = |key: &str| live.object.annotations.get(key).is_some_and(is_switched_off);
+        match &*id.kind {
+            flux_helmrelease::KIND if live.flag("/spec/suspend") || live.at("/status/history/0").is_none() => None,
+            flux_helmrelease::KIND => match inventory_members(content) {
+                Members::Listed(_) => None,
+                Members::Remote(ids) => Some(unrecorded(&format!(
+                    "its release of {} in another cluster is uninstalled",
+                    pluralize(ids.len(), "object")
+                ))),
+                Members::Unreadable(error) => Some(unrecorded(&error)),
+                _ => Some(unrecorded("its release is uninstalled, and it records no inventory")),
+            },
+            GENERATOR => None,
+            _ if is_off(OPERATOR_SWITCH) => None,
+            "FluxInstance" => match inventory_members(content) {
+                Members::Unrecorded => None,
+                Members::Listed(ids) if ids.is_empty() => None,
+                _ => Some(unrecorded(
+                    "flux-operator uninstalls Flux: it deletes the controllers and every object of Flux in the cluster",
+                )),
+            },
+            _ => match inventory_members(content) {
+                Members::Unreadable(error) => Some(unrecorded(&error)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Annotation that lets flux-operator delete and create again what it cannot change.
+const FORCE: &str = "fluxcd.controlplane.io/force";
+
+fn unrecorded(why: &str) -> Effect {
+    let detail = format!("it is deleted, and what its controller deletes is not known: {why}");
+    Effect::Unknown(Reason::new(ReasonCode::NotRecorded, detail))
+}
+
+/// Returns what is not computed of an owner of this kind, as a clause.
+fn not_computed(kind: &str) -> &'static str {
+    match kind {
+        flux_helmrelease::KIND => "its chart is not rendered here",
+        "ResourceSet" => "its resources are not generated here",
+        "FluxInstance" => "what flux-operator installs is not computed here",
+        _ => "its artifacts are not generated here",
+    }
+}
+
+/// Returns what is not known of the objects of an owner, as a clause.
+pub(super) fn may_be_deleted(live: Option<&Resource>) -> String {
+    let number = match live.map(|live| inventory_members(&live.content)) {
+        Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
+        _ => 0,
+    };
+    match number {
+        0 => "it is not known what is deleted".to_owned(),
+        1 => "its object may be deleted".to_owned(),
+        _ => format!("any of its {} may be deleted", pluralize(number, "object")),
+    }
+}
+
+fn creation_remark(kind: &str) -> &'static str {
+    match kind {
+        flux_helmrelease::KIND => {
+            "its release is installed; the objects of the chart are not in this plan, and those that exist are taken over"
+        }
+        "FluxInstance" => {
+            "flux-operator installs Flux; its objects are not in this plan, and those that exist are taken over"
+        }
+        _ => "the objects that it generates are not in this plan, and those that exist are taken over",
+    }
+}

@@ -1,0 +1,209 @@
+//! Comparison of objects before and after the change: what the Kustomizations applied last, or what is live, with what
+//! they apply now.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Preview;
+use super::model::PassOutcome;
+use super::passes::Derivation;
+use super::protection::{is_marked, is_never_applied, is_never_changed};
+use super::unfollowed::effective::differing_parts;
+use crate::flux::build;
+use crate::flux::build::BuildContext;
+use crate::flux::build::data::{Data, DataRef, Lookup};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::sops::content_without_recipients;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::SSA;
+
+/// Objects of the last applied builds, by identity, each with its Kustomization.
+type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
+
+/// Comparison of objects before and after the change.
+pub(super) struct Comparison<'d, 'r, 'a> {
+    pub(super) derivation: &'d mut Derivation<'r, 'a>,
+    last_applied: LastApplied,
+}
+
+/// The part of an object that is compared.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'k> {
+    /// The fields that decide what is deployed; the flag is true if the owner is ready.
+    Spec { is_ready: bool },
+    /// One key of a ConfigMap or Secret, or all keys.
+    Data(Option<&'k str>),
+    /// Labels and spec.
+    SpecAndLabels,
+}
+
+/// A difference between an object before and after the change.
+pub(super) enum Difference {
+    Created,
+    Deleted,
+    /// These parts of it change; empty for data.
+    Changed(Vec<String>),
+    /// Its content before the change is not known, for this reason.
+    NotCompared(String),
+}
+
+impl Difference {
+    /// Returns the difference of an object in words.
+    pub(super) fn describe(&self, id: &ObjectId) -> String {
+        match self {
+            Self::Created => format!("{id} is created"),
+            Self::Deleted => format!("{id} is deleted"),
+            Self::Changed(_) => format!("{id} changes"),
+            Self::NotCompared(why) => format!("{id} cannot be compared: {why}"),
+        }
+    }
+}
+
+/// A built object, and the Kustomization that applies it.
+type Applied<'r> = (&'r NamespacedName, &'r BuiltObject);
+
+impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
+    /// Builds what the Kustomizations applied last. Builds without answers add to the needs.
+    pub(super) fn new(derivation: &'d mut Derivation<'r, 'a>) -> Self {
+        let mut last_applied = LastApplied::new();
+        let preview = derivation.preview;
+        for (key, artifact) in &preview.input.last_applied {
+            let Some(live) = preview.live.get(key) else { continue };
+            let mut context = BuildContext::new(preview.input.features, derivation.answers, &mut derivation.needs);
+            let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
+            let Some(Ok(built)) = built else { continue };
+            let Some(built) = derivation.resolve_names(key, built) else { continue };
+            if let PassOutcome::Applied(objects) = derivation.scopes.apply(built) {
+                for (id, built) in objects.iter() {
+                    last_applied.entry(id.clone()).or_default().push((key.clone(), built.clone()));
+                }
+            }
+        }
+        Self { derivation, last_applied }
+    }
+
+    pub(super) fn preview(&self) -> &'r Preview<'a> {
+        self.derivation.preview
+    }
+
+    /// Returns the manifests of an object that passes apply, except those that change nothing of the live object.
+    pub(super) fn applied(&self, id: &ObjectId) -> Vec<Applied<'r>> {
+        let preview = self.preview();
+        let live = preview.live_object(id);
+        if live.is_some_and(is_never_changed) {
+            return vec![];
+        }
+        let mut applied = vec![];
+        for node in &preview.nodes {
+            for pass in &node.passes {
+                let Some(built) = pass.applied_objects().and_then(|objects| objects.get(id)) else { continue };
+                let is_skipped = live.is_some() && is_marked(built, &pass.spec, SSA, "ifnotpresent");
+                if !is_skipped && !is_never_applied(built, &pass.spec) {
+                    applied.push((&node.id.key, built));
+                }
+            }
+        }
+        applied.dedup_by(|next, earlier| next.1.manifest == earlier.1.manifest);
+        applied
+    }
+
+    /// Returns the difference of an object; `None` if there is none.
+    pub(super) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
+        let applied = self.applied(id);
+        if self.preview().live_object(id).is_none() {
+            return (!applied.is_empty()).then_some(Difference::Created);
+        }
+        if self.derivation.consequences.may_be_deleted(id) {
+            return Some(Difference::Deleted);
+        }
+        applied.into_iter().find_map(|(key, built)| self.difference_from(id, key, built, part))
+    }
+
+    /// Returns the difference of a manifest that a Kustomization applies from the live object.
+    fn difference_from(
+        &mut self,
+        id: &ObjectId,
+        key: &NamespacedName,
+        built: &BuiltObject,
+        part: Part<'_>,
+    ) -> Option<Difference> {
+        let last = self.last_applied.get(id).into_iter().flatten();
+        let own = last.clone().find(|(owner, _)| owner == key).or_else(|| last.clone().next());
+        match (part, own) {
+            (Part::Data(data_key), Some((_, old))) => {
+                (data_of(old, built, data_key) != data_of(built, old, data_key)).then(|| Difference::Changed(vec![]))
+            }
+            (Part::Data(data_key), None) => self.difference_of_data(id, built, data_key),
+            (Part::Spec { is_ready }, Some((_, old))) => {
+                changed(differing_parts(&id.kind, &old.manifest, &built.manifest, false, is_ready))
+            }
+            (Part::SpecAndLabels, Some((_, old))) => {
+                let mut parts = differing_parts(&id.kind, &old.manifest, &built.manifest, false, false);
+                let labels = |built: &BuiltObject| built.manifest.pointer("/metadata/labels").cloned();
+                parts.extend((labels(old) != labels(built)).then(|| "its labels".to_owned()));
+                changed(parts)
+            }
+            (Part::Spec { .. } | Part::SpecAndLabels, None) => {
+                let is_ready = matches!(part, Part::Spec { is_ready: true });
+                let Some(live) = self.preview().input.snapshot.resource(id) else {
+                    return Some(Difference::NotCompared(self.why_not_compared(id)));
+                };
+                changed(differing_parts(&id.kind, &live.content, &built.manifest, true, is_ready))
+            }
+        }
+    }
+
+    fn difference_of_data(&mut self, id: &ObjectId, built: &BuiltObject, key: Option<&str>) -> Option<Difference> {
+        let reference =
+            DataRef { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() };
+        let found = match self.derivation.answers.data(&reference) {
+            Some(Lookup::Found(data)) if built.undecrypted.is_none() => data.clone(),
+            Some(Lookup::Missing) => return Some(Difference::Created),
+            Some(_) => return Some(Difference::NotCompared(self.why_not_compared(id))),
+            None => {
+                self.derivation.needs.data.insert(reference);
+                return None;
+            }
+        };
+        let new = Data::read(&built.manifest);
+        let is_equal = match key {
+            Some(key) => new.values.get(key) == found.values.get(key),
+            None => {
+                new.values.iter().all(|(key, value)| found.values.get(key) == Some(value)) && {
+                    found.values.keys().all(|key| new.values.contains_key(key) || found.foreign_keys.contains(key))
+                }
+            }
+        };
+        (!is_equal).then(|| Difference::Changed(vec![]))
+    }
+
+    fn why_not_compared(&self, id: &ObjectId) -> String {
+        let what = match &*id.kind {
+            "Secret" => "Secrets of the cluster are not read, and ",
+            _ => "",
+        };
+        format!("{what}the revision that was applied last is not in the checkout")
+    }
+}
+
+fn changed(parts: Vec<String>) -> Option<Difference> {
+    (!parts.is_empty()).then_some(Difference::Changed(parts))
+}
+
+/// Returns the data of a manifest to compare with the data of another one, as text where one of both is encrypted.
+fn data_of(built: &BuiltObject, other: &BuiltObject, key: Option<&str>) -> Value {
+    if built.undecrypted.is_some() || other.undecrypted.is_some() {
+        let content = content_without_recipients(&built.manifest);
+        return match key {
+            None => content,
+            Some(key) => ["data", "stringData"].iter().map(|field| content[*field][key].clone()).collect(),
+        };
+    }
+    let mut data = Data::read(&built.manifest).values;
+    if let Some(key) = key {
+        return json!(data.remove(key));
+    }
+    json!([data, built.manifest.get("binaryData")])
+}

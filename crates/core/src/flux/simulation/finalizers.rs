@@ -1,0 +1,74 @@
+//! Objects that the finalizers of deleted owners other than Kustomizations delete.
+//!
+//! Source: docs/reference/flux.md 3.2, 6.2 and 7.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Consequences, Preview};
+use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::ownership::Members;
+use crate::ownership::schemes::flux::{inventory_members, is_switched_off};
+use crate::ownership::schemes::flux_helmrelease;
+use crate::ownership::schemes::flux_operator;
+
+/// Label or annotation that keeps an object of flux-operator, with the value `disabled`.
+const PRUNE: &str = "fluxcd.controlplane.io/prune";
+
+impl<'a> Preview<'a> {
+    /// Returns the objects of every deleted owner that are not deleted otherwise.
+    pub(super) fn finalized_objects(&self, consequences: &Consequences<'a>) -> BTreeMap<ObjectId, CascadedObject<'a>> {
+        let mut finalized = BTreeMap::new();
+        for owner in self.input.snapshot.resources.iter().filter(|full| consequences.may_be_deleted(&full.object.id)) {
+            let cause = &owner.object.id;
+            let (kind, objects) = match (&*cause.group, &*cause.kind) {
+                (flux_helmrelease::GROUP, flux_helmrelease::KIND) => {
+                    (CascadeKind::HelmRelease, self.release_objects(owner))
+                }
+                (flux_operator::GROUP, "ResourceSet") => (CascadeKind::ResourceSet, self.set_objects(owner)),
+                ("source.extensions.fluxcd.io", "ArtifactGenerator") => {
+                    (CascadeKind::ArtifactGenerator, self.generated_artifacts(owner))
+                }
+                _ => continue,
+            };
+            for object in objects.into_iter().filter(|object| !consequences.may_be_deleted(&object.id)) {
+                let cascaded = CascadedObject { object, cause: cause.clone(), kind };
+                finalized.insert(object.id.clone(), cascaded);
+            }
+        }
+        finalized
+    }
+
+    /// Returns the objects in the inventory of a ResourceSet that carry its labels and are not protected. A ResourceSet
+    /// that is disabled, or whose service account does not exist, deletes nothing.
+    fn set_objects(&self, set: &Resource) -> Vec<&'a ObjectMetadata> {
+        let own = &set.object.id;
+        let Members::Listed(ids) = inventory_members(&set.content) else { return vec![] };
+        let account = text_at(&set.content, "/spec/serviceAccountName");
+        let account_id = ObjectId::new("", "ServiceAccount", &own.namespace, account);
+        let cannot_delete = !account.is_empty() && self.live_object(&account_id).is_none();
+        if cannot_delete || set.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off) {
+            return vec![];
+        }
+        let is_own = |object: &&ObjectMetadata| {
+            let [name, namespace] = flux_operator::SET.map(|key| object.labels.get(key));
+            let marks = [object.labels.get(PRUNE), object.annotations.get(PRUNE)];
+            let is_protected = marks.into_iter().flatten().any(is_switched_off);
+            name == Some(&*own.name) && namespace == Some(&*own.namespace) && !is_protected
+        };
+        ids.iter().filter_map(|id| self.live_object(id)).filter(is_own).collect()
+    }
+
+    /// Returns the ExternalArtifacts in the inventory of an ArtifactGenerator, which it deletes even if it is disabled.
+    fn generated_artifacts(&self, generator: &Resource) -> Vec<&'a ObjectMetadata> {
+        let entries = generator.at("/status/inventory").and_then(Value::as_array).into_iter().flatten();
+        let ids = entries.map(|entry| {
+            let [namespace, name] = ["/namespace", "/name"].map(|pointer| text_at(entry, pointer));
+            ObjectId::new("source.toolkit.fluxcd.io", "ExternalArtifact", namespace, name)
+        });
+        ids.filter_map(|id| self.live_object(&id)).collect()
+    }
+}

@@ -1,0 +1,189 @@
+//! References of owners: values, charts, sources, inputs, and data that is copied.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::comparison::{Comparison, Difference, Part};
+use super::sources::UsedFiles;
+use crate::flux::source::glob::Glob;
+use crate::flux::spec::SourceId;
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_operator;
+
+/// Kind of the objects that give inputs to ResourceSets.
+const PROVIDER: &str = "ResourceSetInputProvider";
+/// Annotations of the resources of a ResourceSet that name a ConfigMap or Secret to read.
+const COPYING: [&str; 3] = [
+    "fluxcd.controlplane.io/copyFrom",
+    "fluxcd.controlplane.io/checksumFrom",
+    "fluxcd.controlplane.io/convertKubeConfigFrom",
+];
+
+/// Returns the text of a field, or empty text.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+impl Comparison<'_, '_, '_> {
+    /// Returns what changes in the objects that a HelmRelease with this spec refers to, in words.
+    pub(super) fn release_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+        let mut changes = vec![];
+        for entry in spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten() {
+            let id = ObjectId::new("", text(entry, "kind"), namespace, text(entry, "name"));
+            let key = match text(entry, "valuesKey") {
+                "" => "values.yaml",
+                key => key,
+            };
+            changes.extend(self.data_changes(&id, Some(key)));
+        }
+        changes.extend(self.cluster_changes(namespace, spec));
+        let seen = &mut BTreeSet::new();
+        if let Some(chart_ref) = spec.get("chartRef").filter(|value| value.is_object()) {
+            changes.extend(self.source_changes(&SourceId::read(chart_ref, "", namespace), &UsedFiles::All, seen));
+        }
+        if let Some(chart) = spec.pointer("/chart/spec") {
+            let source = SourceId::read(&chart["sourceRef"], "HelmRepository", namespace);
+            changes.extend(self.source_changes(&source, &UsedFiles::of_chart(chart), seen));
+        }
+        changes
+    }
+
+    /// Returns what changes in the object that `spec.kubeConfig` names, in words.
+    pub(super) fn cluster_changes(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+        let mut changes = vec![];
+        for (field, kind) in [("secretRef", "Secret"), ("configMapRef", "ConfigMap")] {
+            if let Some(entry) = spec.get("kubeConfig").and_then(|config| config.get(field)) {
+                let id = ObjectId::new("", kind, namespace, text(entry, "name"));
+                changes.extend(self.data_changes(&id, None));
+            }
+        }
+        changes
+    }
+
+    /// Returns what changes in the objects that a ResourceSet with this spec refers to, in words.
+    pub(super) fn set_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+        let mut changes = vec![];
+        for entry in spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten() {
+            for id in self.providers(namespace, entry) {
+                let difference = self.difference(&id, Part::SpecAndLabels);
+                changes.extend(difference.map(|difference| difference.describe(&id)));
+            }
+        }
+        for name in copied_names(spec) {
+            for id in self.named_data(&name) {
+                changes.extend(self.data_changes(&id, None));
+            }
+        }
+        changes
+    }
+
+    fn data_changes(&mut self, id: &ObjectId, key: Option<&str>) -> Option<String> {
+        let difference = self.difference(id, Part::Data(key))?;
+        Some(match (&difference, key) {
+            (Difference::Changed(_), Some(key)) => format!("{key} of {id} changes"),
+            _ => difference.describe(id),
+        })
+    }
+
+    /// Returns the input providers that an entry names or may select.
+    fn providers(&self, namespace: &str, entry: &Value) -> Vec<ObjectId> {
+        let all = self.ids_of(flux_operator::GROUP, PROVIDER).into_iter();
+        let own = all.filter(|id| &*id.namespace == namespace);
+        if !text(entry, "name").is_empty() {
+            return own.filter(|id| &*id.name == text(entry, "name")).collect();
+        }
+        let wanted = entry.pointer("/selector/matchLabels").and_then(Value::as_object);
+        let is_selected = |label: &dyn Fn(&str) -> Option<String>| {
+            let mut pairs = wanted.into_iter().flatten();
+            pairs.all(|(key, value)| label(key).as_deref() == value.as_str())
+        };
+        own.filter(|id| {
+            let live = self.preview().live_object(id);
+            let mut applied = self.applied(id).into_iter();
+            live.is_some_and(|live| is_selected(&|key| live.labels.get(key).map(str::to_owned)))
+                || applied.any(|(_, built)| {
+                    let labels = built.manifest.pointer("/metadata/labels");
+                    is_selected(&|key| Some(labels?.get(key)?.as_str()?.to_owned()))
+                })
+        })
+        .collect()
+    }
+
+    /// Returns the ConfigMaps and Secrets with a name of the form `NAMESPACE/NAME`, in which `<<` begins a placeholder.
+    fn named_data(&self, name: &str) -> Vec<ObjectId> {
+        let Ok(pattern) = Glob::parse(with_wildcards(name).as_bytes()) else { return vec![] };
+        let ids = ["ConfigMap", "Secret"].into_iter().flat_map(|kind| self.ids_of("", kind));
+        ids.filter(|id| pattern.matches(format!("{}/{}", id.namespace, id.name).as_bytes())).collect()
+    }
+}
+
+/// Returns a text with `*` in place of each placeholder.
+fn with_wildcards(name: &str) -> String {
+    let mut parts = name.split("<<");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + "*" + part.split_once(">>").map_or("", |(_, rest)| rest))
+}
+
+/// Returns the names in the annotations of the resources of a ResourceSet that copy data, as `NAMESPACE/NAME`.
+fn copied_names(spec: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    collect_copied(spec, &mut names);
+    names
+}
+
+fn collect_copied(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect_copied(item, names)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value.as_str() {
+                    Some(text) if COPYING.contains(&key.as_str()) => add_names(text, names),
+                    _ => collect_copied(value, names),
+                }
+            }
+        }
+        Value::String(template) => {
+            for line in template.lines() {
+                let found = COPYING.iter().find_map(|key| line.split_once(&format!("{key}:")));
+                if let Some((_, text)) = found {
+                    add_names(text.trim().trim_matches(['"', '\'']), names);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds the names in `NAMESPACE/NAME` or `KIND/NAMESPACE/NAME`, separated by commas.
+fn add_names(text: &str, names: &mut BTreeSet<String>) {
+    for entry in text.split(',') {
+        let mut segments = entry.trim().rsplit('/');
+        if let (Some(name), Some(namespace)) = (segments.next(), segments.next()) {
+            names.insert(format!("{namespace}/{name}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_of_copied_data_are_found_in_resources_and_templates() {
+        let spec = json!({
+            "resources": [
+                {"metadata": {"annotations": {"fluxcd.controlplane.io/copyFrom": "shop/a"}}},
+                {"spec": {"template": {"metadata": {"annotations": {
+                    "fluxcd.controlplane.io/checksumFrom": "ConfigMap/shop/b,Secret/shop/<< inputs.name >>-c",
+                }}}}},
+            ],
+            "resourcesTemplate": "kind: Secret\nmetadata:\n  annotations:\n    fluxcd.controlplane.io/copyFrom: \"x/d\"\n",
+        });
+        let names: Vec<String> = copied_names(&spec).into_iter().collect();
+        assert_eq!(names, ["shop/<< inputs.name >>-c", "shop/a", "shop/b", "x/d"]);
+        assert_eq!(with_wildcards("<< a >>/x-<< b >>-y"), "*/x-*-y");
+    }
+}

@@ -1,0 +1,178 @@
+//! Conditions for a reconciliation: dependencies, expressions, accounts, keys, flags, and what the API server accepts.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
+use crate::kubernetes::object::GroupKind;
+use crate::kubernetes::snapshot::OtherVersion;
+use crate::testing;
+
+/// Returns a dependency `d`, and a dependant `k` that loses `a` if `is_after`.
+fn two(dependency: Value, dependant: Value, is_after: bool) -> Files {
+    vec![
+        ("root/d.yaml", vec![ks("d", "./d", dependency)]),
+        ("root/k.yaml", vec![ks("k", "./p", dependant)]),
+        ("d/x.yaml", vec![cm("x"), cm("y")]),
+        ("p/a.yaml", if is_after { vec![cm("b")] } else { vec![cm("a"), cm("b")] }),
+    ]
+}
+
+fn with_expression(expression: &str) -> Value {
+    json!({"dependsOn": [{"name": "d", "readyExpr": expression}]})
+}
+
+/// Returns one child that moves to another directory with a spec, loses `a` and gets further manifests.
+fn child(spec: Value, manifests: Vec<Value>) -> Files {
+    vec![("root/k.yaml", vec![ks("k", "./q", spec)]), ("q/a.yaml", [vec![cm("b")], manifests].concat())]
+}
+
+fn cluster() -> TestCluster {
+    TestCluster::new(&vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", vec![cm("a"), cm("b")])])
+}
+
+#[test]
+fn a_missing_service_account_does_not_stop_a_reconciliation() {
+    assert_eq!(cluster().rows(&child(json!({"serviceAccountName": "none"}), vec![])), set(&["delete a"]));
+}
+
+#[test]
+fn an_expression_replaces_the_status_of_a_dependency() {
+    let ready = "dep.status.conditions.filter(c, c.type == 'Ready').all(c, c.status == 'True')";
+    for (expression, broken, expected) in [
+        ("dep.spec.prune == true", true, set(&["delete a"])),
+        ("dep.spec.prune == true", false, set(&["delete a"])),
+        ("dep.spec.path == self.spec.path", false, set(&[])),
+        ("dep.spec.prune", false, set(&[])),
+        (ready, false, set(&["delete a"])),
+        (ready, true, set(&["delete? a"])),
+        ("dep.spec.prune ==", false, set(&["delete? a"])),
+        ("dep.metadata.annotations['v'] == 'x'", false, set(&["delete? a"])),
+    ] {
+        let cluster = TestCluster::new(&two(json!({}), with_expression(expression), false));
+        let mut after = two(json!({}), with_expression(expression), true);
+        if broken {
+            after[2].1.push(cm("broken"));
+        }
+        assert_eq!(cluster.rows(&after), expected, "{expression} {broken}");
+    }
+}
+
+#[test]
+fn an_expression_and_the_status_must_hold_if_the_gate_is_on() {
+    let mut cluster = TestCluster::new(&two(json!({}), with_expression("true"), false));
+    let mut after = two(json!({}), with_expression("true"), true);
+    after[2].1.push(cm("broken"));
+    assert_eq!(cluster.rows(&after), set(&["delete a"]));
+    cluster.features.additive_ready_expr = true;
+    assert_eq!(cluster.rows(&after), set(&[]));
+}
+
+#[test]
+fn a_changed_expression_is_named_as_the_condition() {
+    let cluster = TestCluster::new(&two(json!({}), json!({"dependsOn": [{"name": "d"}]}), false));
+    let expression = "dep.metadata.annotations['v'] == 'x'";
+    let outcome = cluster.outcome(&two(json!({}), with_expression(expression), true), "k");
+    assert!(outcome.contains("race: it applies only if its readyExpr") && outcome.contains("annotations"), "{outcome}");
+}
+
+#[test]
+fn a_dependency_that_is_terminating_blocks() {
+    let dependant = json!({"dependsOn": [{"name": "d"}]});
+    let mut cluster = TestCluster::new(&two(json!({}), dependant.clone(), false));
+    cluster.kustomization("d").object.deletion_timestamp = Some(chrono::DateTime::UNIX_EPOCH);
+    assert!(!cluster.rows(&two(json!({}), dependant, true)).contains("delete a"));
+}
+
+#[test]
+fn a_dependency_that_cannot_become_healthy_blocks() {
+    let checks = |name: &str| json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": name, "namespace": NS}]});
+    let dependant = json!({"dependsOn": [{"name": "d"}]});
+    for (name, is_blocked) in [("x", true), ("y", false), ("none", true)] {
+        let cluster = TestCluster::new(&two(checks(name), dependant.clone(), false));
+        let mut after = two(checks(name), dependant.clone(), true);
+        after[2].1.remove(0);
+        let expected = if is_blocked { set(&["delete x"]) } else { set(&["delete x", "delete a"]) };
+        assert_eq!(cluster.rows(&after), expected, "{name}");
+    }
+    let mut cluster = TestCluster::new(&two(json!({"wait": true}), dependant.clone(), false));
+    cluster.kustomization("d").content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "False", "reason": "HealthCheckFailed"}]);
+    let after = two(json!({"wait": true}), dependant, true);
+    assert_eq!(cluster.rows(&after), set(&["delete? a"]));
+    assert!(cluster.outcome(&after, "k").contains("becomes healthy"));
+}
+
+#[test]
+fn missing_keys_and_invalid_health_expressions_stop_the_controller() {
+    let mut cluster = cluster();
+    cluster.snapshot.types.push(testing::resource_type("", "Secret", "secrets", true));
+    let decryption = |provider: &str| json!({"decryption": {"provider": provider, "secretRef": {"name": "keys"}}});
+    assert_eq!(cluster.rows(&child(decryption("sops"), vec![])), set(&[]));
+    assert_eq!(cluster.rows(&child(decryption(""), vec![])), set(&["delete a"]));
+    let health =
+        |current: &str| json!({"healthCheckExprs": [{"apiVersion": "v1", "kind": "ConfigMap", "current": current}]});
+    assert_eq!(cluster.rows(&child(health("data.a == 'b'"), vec![])), set(&["delete a"]));
+    assert_eq!(cluster.rows(&child(health("data.a =="), vec![])), set(&["delete? a"]));
+    let outcome = cluster.outcome(&child(health("data.a =="), vec![]), "k");
+    assert!(outcome.contains("expression-invalid"), "{outcome}");
+}
+
+#[test]
+fn a_source_in_another_namespace_needs_the_flag() {
+    let mut cluster = cluster();
+    let source = json!({"sourceRef": {"kind": "GitRepository", "name": "repo", "namespace": NS}});
+    cluster.features.no_cross_namespace_refs = true;
+    assert_eq!(cluster.rows(&child(source, vec![])), set(&["delete a"]));
+    let mut elsewhere = ks("k", "./p", json!({}));
+    elsewhere["spec"]["sourceRef"]["namespace"] = "other".into();
+    assert!(
+        cluster.outcome(&vec![("root/k.yaml", vec![elsewhere]), ("p/a.yaml", vec![cm("b")])], "k").contains("other")
+    );
+}
+
+#[test]
+fn objects_that_the_api_server_refuses_stop_the_apply() {
+    let mut cluster = cluster();
+    let (group, kind) = ("rbac.authorization.k8s.io", "ClusterRole");
+    cluster.snapshot.other_versions =
+        vec![OtherVersion { what: GroupKind::new(group, kind), version: "v1beta1".into() }];
+    let role =
+        |version: &str| json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "metadata": {"name": "r"}});
+    let mut number = cm("n");
+    number["data"] = json!({"v": 5});
+    let mut annotated = cm("n");
+    annotated["metadata"]["annotations"] = json!({"v": true});
+    let variables = |value: Value| ks("g", "./g", json!({"postBuild": {"substitute": {"v": value}}}));
+    for (manifest, is_refused) in [
+        (role("v1"), false),
+        (role("v1beta1"), false),
+        (role("v1alpha1"), true),
+        (number, true),
+        (annotated, true),
+        (cluster_scoped("Namespace", "a.b"), true),
+        (cluster_scoped("Namespace", &"a".repeat(64)), true),
+        (cluster_scoped("Namespace", "a-b"), false),
+        (cm("a.b"), false),
+        (variables(json!(5)), true),
+        (variables(json!("5")), false),
+    ] {
+        let rows = cluster.rows(&child(json!({}), vec![manifest.clone()]));
+        assert_eq!(rows.contains("delete a"), !is_refused, "{manifest}: {rows:?}");
+    }
+}
+
+#[test]
+fn a_label_that_is_no_text_makes_the_controller_drop_the_others() {
+    let mut cluster = cluster();
+    let mut ignored = cm("z");
+    ignored["metadata"]["labels"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "Ignore"});
+    let creates = |cluster: &TestCluster, manifest: &Value| {
+        let plan = cluster.plan(&child(json!({}), vec![manifest.clone()]));
+        plan.changes().iter().any(|change| change.action == crate::plan::Action::Create)
+    };
+    assert!(!creates(&cluster, &ignored));
+    ignored["metadata"]["labels"]["x"] = true.into();
+    assert!(creates(&cluster, &ignored));
+    cluster.kustomization("k").object.finalizers.clear();
+    assert_eq!(cluster.rows(&vec![("root/x.yaml", vec![cm("x")])]), set(&["delete k", "delete? a", "delete? b"]));
+}

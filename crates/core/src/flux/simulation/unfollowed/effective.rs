@@ -1,0 +1,212 @@
+//! The part of an object that decides what is deployed because of it.
+//!
+//! Everything counts, except fields that are known to change nothing by themselves: a field that a newer API adds counts.
+//! Source: docs/reference/flux.md 8.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+/// Rules for the spec of a kind.
+struct KindRules {
+    kind: &'static str,
+    /// JSON pointers in the spec to fields that change nothing by themselves. A change of `suspend` is judged on its own.
+    neutral: &'static [&'static str],
+    /// Fields that change nothing while the owner is ready, because its controller uses them in its next action only.
+    neutral_when_ready: &'static [&'static str],
+    /// Fields that the API server adds, with their values as JSON.
+    defaults: &'static [(&'static str, &'static str)],
+    /// Annotations that count.
+    annotations: &'static [&'static str],
+}
+
+const BASE: KindRules = KindRules {
+    kind: "",
+    neutral: &["/interval", "/timeout", "/suspend"],
+    neutral_when_ready: &[],
+    defaults: &[],
+    annotations: &[],
+};
+
+static RULES: [KindRules; 10] = [
+    KindRules {
+        kind: "HelmRelease",
+        neutral: &["/interval", "/timeout", "/suspend", "/chart/spec/interval", "/chart/metadata"],
+        neutral_when_ready: &[
+            "/install",
+            "/upgrade",
+            "/rollback",
+            "/uninstall",
+            "/maxHistory",
+            "/dependsOn",
+            "/persistentClient",
+            "/waitStrategy",
+            "/healthCheckExprs",
+        ],
+        defaults: &[
+            ("/chart/spec/reconcileStrategy", r#""ChartVersion""#),
+            ("/chart/spec/version", r#""*""#),
+            ("/chart/spec/verify/provider", r#""cosign""#),
+            ("/uninstall/deletionPropagation", r#""background""#),
+        ],
+        annotations: &["reconcile.fluxcd.io/forceAt", "reconcile.fluxcd.io/resetAt"],
+    },
+    KindRules {
+        kind: "HelmChart",
+        defaults: &[
+            ("/reconcileStrategy", r#""ChartVersion""#),
+            ("/version", r#""*""#),
+            ("/verify/provider", r#""cosign""#),
+        ],
+        ..BASE
+    },
+    KindRules { kind: "HelmRepository", defaults: &[("/provider", r#""generic""#)], ..BASE },
+    KindRules { kind: "GitRepository", defaults: &[("/verify/mode", r#""HEAD""#)], ..BASE },
+    KindRules {
+        kind: "OCIRepository",
+        defaults: &[("/provider", r#""generic""#), ("/verify/provider", r#""cosign""#)],
+        ..BASE
+    },
+    KindRules { kind: "Bucket", defaults: &[("/provider", r#""generic""#)], ..BASE },
+    KindRules { kind: "ResourceSet", neutral: &[], annotations: &["fluxcd.controlplane.io/force"], ..BASE },
+    KindRules { kind: "ResourceSetInputProvider", neutral: &[], defaults: &[("/filter/limit", "100")], ..BASE },
+    KindRules {
+        kind: "FluxInstance",
+        neutral: &["/sync/interval", "/wait"],
+        defaults: &[
+            ("/cluster/domain", r#""cluster.local""#),
+            ("/cluster/multitenant", "false"),
+            ("/cluster/multitenantWorkloadIdentity", "false"),
+            ("/cluster/networkPolicy", "true"),
+            ("/cluster/type", r#""kubernetes""#),
+            ("/migrateResources", "true"),
+            ("/sharding/key", r#""sharding.fluxcd.io/key""#),
+        ],
+        ..BASE
+    },
+    KindRules { kind: "ArtifactGenerator", neutral: &["/commonMetadata"], ..BASE },
+];
+
+/// Returns the names of the parts that differ between two manifests of a kind, or between the content of a live object
+/// and a manifest if `is_live` is true. `is_ready` is true if the owner is ready.
+pub(crate) fn differing_parts(kind: &str, before: &Value, after: &Value, is_live: bool, is_ready: bool) -> Vec<String> {
+    let rules = RULES.iter().find(|rules| rules.kind == kind).unwrap_or(&BASE);
+    let [old, new] = [before, after].map(|object| rules.effective_spec(object, is_live, is_ready));
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let mut parts: Vec<String> =
+        keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).map(|key| format!("spec.{key}")).collect();
+    let annotation = |object: &Value, key: &str| object.pointer("/metadata/annotations")?.get(key).cloned();
+    let annotations = rules.annotations.iter().filter(|key| annotation(before, key) != annotation(after, key));
+    parts.extend(annotations.map(|key| format!("the annotation {key}")));
+    parts
+}
+
+impl KindRules {
+    /// Returns the fields of a spec that count, with the defaults of the server if `is_live` is true.
+    fn effective_spec(&self, object: &Value, is_live: bool, is_ready: bool) -> Map<String, Value> {
+        let mut spec = object.get("spec").cloned().unwrap_or(Value::Null);
+        if is_live {
+            self.defaults.iter().for_each(|(pointer, value)| add_default(&mut spec, pointer, value));
+        }
+        let ready: &[&str] = if is_ready { self.neutral_when_ready } else { &[] };
+        for pointer in self.neutral.iter().chain(ready) {
+            remove(&mut spec, pointer);
+        }
+        let mut fields = spec.as_object().cloned().unwrap_or_default();
+        fields.retain(|_, value| !value.is_null() && *value != json!({}));
+        fields
+    }
+}
+
+fn remove(value: &mut Value, pointer: &str) {
+    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
+    if let Some(fields) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
+        fields.remove(key);
+    }
+}
+
+/// Adds a default where the object that holds it exists.
+fn add_default(spec: &mut Value, pointer: &str, value: &str) {
+    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
+    if let Some(fields) = spec.pointer_mut(parent).and_then(Value::as_object_mut) {
+        fields.entry(key).or_insert_with(|| serde_json::from_str(value).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(kind: &str, before: Value, after: Value) -> Vec<String> {
+        differing_parts(kind, &json!({"spec": before}), &json!({"spec": after}), false, true)
+    }
+
+    #[test]
+    fn every_field_counts_unless_it_is_known_to_change_nothing() {
+        let kinds = RULES.iter().map(|rules| rules.kind);
+        for kind in kinds.chain(["Other"]) {
+            assert_eq!(parts(kind, json!({}), json!({"newField": 1})), ["spec.newField"], "{kind}");
+            assert_eq!(parts(kind, json!({"a": 1}), json!({"a": 1})), [""; 0], "{kind}");
+        }
+    }
+
+    #[test]
+    fn fields_of_a_release_that_change_what_it_deploys() {
+        let rows = [
+            (json!({"interval": "1m", "timeout": "5m", "suspend": false}), ""),
+            (json!({"chart": {"spec": {"chart": "a", "interval": "1m"}, "metadata": {"labels": {"a": "b"}}}}), ""),
+            (json!({"values": {"image": {"tag": "2"}}}), "spec.values"),
+            (json!({"values": {"a": null}}), "spec.values"),
+            (json!({"chart": {"spec": {"chart": "a", "version": "2"}}}), "spec.chart"),
+            (json!({"chart": {"spec": {"chart": "b"}}}), "spec.chart"),
+            (json!({"chartRef": {"kind": "OCIRepository", "name": "a"}}), "spec.chartRef"),
+            (json!({"valuesFrom": [{"kind": "ConfigMap", "name": "a"}]}), "spec.valuesFrom"),
+            (json!({"postRenderers": [{"kustomize": {}}]}), "spec.postRenderers"),
+            (json!({"commonMetadata": {"labels": {"a": "b"}}}), "spec.commonMetadata"),
+            (json!({"releaseName": "b"}), "spec.releaseName"),
+            (json!({"targetNamespace": "b"}), "spec.targetNamespace"),
+            (json!({"storageNamespace": "b"}), "spec.storageNamespace"),
+            (json!({"kubeConfig": {"secretRef": {"name": "b"}}}), "spec.kubeConfig"),
+            (json!({"serviceAccountName": "b"}), "spec.serviceAccountName"),
+            (json!({"driftDetection": {"mode": "enabled"}}), "spec.driftDetection"),
+            (json!({"test": {"enable": true}}), "spec.test"),
+            (json!({"values": {}}), ""),
+        ];
+        for (change, expected) in rows {
+            let before = json!({"chart": {"spec": {"chart": "a"}}});
+            let mut after = before.clone();
+            change.as_object().unwrap().iter().for_each(|(key, value)| after[key] = value.clone());
+            assert_eq!(parts("HelmRelease", before, after).join(", "), expected, "{change}");
+        }
+    }
+
+    #[test]
+    fn options_of_the_next_action_count_unless_the_release_is_ready() {
+        for field in ["install", "upgrade", "rollback", "uninstall", "maxHistory", "dependsOn", "persistentClient"] {
+            let (before, after) = (json!({"spec": {}}), json!({"spec": {field: 1}}));
+            assert_eq!(differing_parts("HelmRelease", &before, &after, false, true), [""; 0], "{field}");
+            let counted = differing_parts("HelmRelease", &before, &after, false, false);
+            assert_eq!(counted, [format!("spec.{field}")]);
+        }
+    }
+
+    #[test]
+    fn a_request_for_an_upgrade_counts_and_other_metadata_does_not() {
+        let with = |key: &str| json!({"metadata": {"annotations": {key: "1"}, "labels": {key: "1"}}, "spec": {}});
+        let parts = |key: &str| differing_parts("HelmRelease", &json!({"spec": {}}), &with(key), false, true);
+        assert_eq!(parts("reconcile.fluxcd.io/forceAt"), ["the annotation reconcile.fluxcd.io/forceAt"]);
+        assert_eq!(parts("example.com/team"), [""; 0]);
+    }
+
+    #[test]
+    fn defaults_of_the_server_are_no_difference() {
+        let manifest = json!({"spec": {"chart": {"spec": {"chart": "a"}}, "uninstall": {}}});
+        let mut live = manifest.clone();
+        live["spec"]["chart"]["spec"]["version"] = "*".into();
+        live["spec"]["chart"]["spec"]["reconcileStrategy"] = "ChartVersion".into();
+        live["spec"]["uninstall"]["deletionPropagation"] = "background".into();
+        assert_eq!(differing_parts("HelmRelease", &live, &manifest, true, false), [""; 0]);
+        live["spec"]["chart"]["spec"]["version"] = "1".into();
+        assert_eq!(differing_parts("HelmRelease", &live, &manifest, true, false), ["spec.chart"]);
+    }
+}

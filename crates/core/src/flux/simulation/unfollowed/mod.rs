@@ -1,0 +1,29 @@
+//! Owners whose effect is not computed: HelmReleases, ResourceSets, FluxInstances, ArtifactGenerators, and Kustomizations
+//! whose objects or whose source are elsewhere. This folder has what decides if a change affects them.
+//!
+//! If a change affects what such an owner deploys, any of its objects may be deleted, and the plan says so. Only a change
+//! that is known to have no effect is left out. A new owner deletes nothing.
+
+pub(super) mod copied;
+pub(super) mod effective;
+
+use crate::kubernetes::object::ObjectId;
+use crate::plan::Reason;
+
+/// An owner whose effect is not computed, and how the change affects it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unfollowed {
+    pub(crate) id: ObjectId,
+    pub(crate) effect: Effect,
+}
+
+/// The way in which a change affects an owner.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Effect {
+    /// It is not known what is deleted.
+    Unknown(Reason),
+    /// The owner is suspended, so that nothing happens for now.
+    Suspended(Reason),
+    /// The owner is new and creates objects that are not in the plan; the remark for its row.
+    Creates(&'static str),
+}
