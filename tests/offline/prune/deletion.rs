@@ -227,9 +227,8 @@ fn an_owner_that_only_one_answer_contains_keeps_the_object() {
     assert!(real_deletes(&api).is_empty());
 }
 
-#[test]
-fn another_cluster_behind_the_address_keeps_everything() {
-    let api = cluster();
+/// Adds Namespaces to a cluster, with these uids of kube-system in turn.
+fn add_namespaces(api: &FakeApi, uids: &[&str]) {
     let resource = |plural: &str, kind: &str, scope: &str| {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "singularResource": "",
                "verbs": ["list", "delete", "get"]})
@@ -238,16 +237,39 @@ fn another_cluster_behind_the_address_keeps_everything() {
     let core = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": ""},
         "versions": [{"version": "v1", "freshness": "Current", "resources": resources}]}]});
     api.on("GET /api", [Answer::raw(200, KIND, core.to_string())]);
-    let kube_system = |uid: &str| {
+    let kube_system = |uid: &&str| {
         let metadata = json!({"name": "kube-system", "uid": uid, "resourceVersion": "1"});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
         Answer::list("v1", "Namespace", vec![namespace])
     };
-    api.on("GET /api/v1/namespaces", [kube_system("one"), kube_system("two")]);
+    api.on("GET /api/v1/namespaces", uids.iter().map(kube_system));
+}
+
+#[test]
+fn another_cluster_behind_the_address_keeps_everything() {
+    let api = cluster();
+    add_namespaces(&api, &["one", "two"]);
     let run = prune(&api);
     let line = "skipped: not-read: another cluster answers than the one of the plan";
     assert!(run.code == 5 && run.stdout.contains(line), "{run}");
     assert!(real_deletes(&api).is_empty());
+}
+
+#[test]
+fn an_object_that_changed_after_a_reviewed_plan_was_compared_is_kept() {
+    for (more, code, deletes) in [(&[][..], 5, 0), (&["--allow-changed"], 0, 1)] {
+        let api = cluster();
+        add_namespaces(&api, &["one"]);
+        let folder = Folder::new("deleting");
+        let (kubeconfig, file) = (api.kubeconfig(&folder), folder.path().join("plan.json"));
+        let file = file.to_str().unwrap();
+        assert_eq!(gitops_as(&kubeconfig, &["prune", "--plan", "--out", file]).code, 0);
+        api.on(&format!("GET {OBJECT}"), [Answer::json(leaked("2")), gone()]);
+        let run = gitops_as(&kubeconfig, &[&["prune", "--apply", file, "--yes", "--timeout=2s"], more].concat());
+        assert_eq!((run.code, real_deletes(&api).len()), (code, deletes), "{run}");
+        let why = "changed-since-plan: its resourceVersion was 1 and is 2";
+        assert_eq!(run.stdout.contains(why), deletes == 0, "{run}");
+    }
 }
 
 #[test]
