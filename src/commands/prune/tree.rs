@@ -257,9 +257,9 @@ async fn controller(
     Ok(match cluster.get(&path, "application/json").await {
         Ok(answer) => {
             let content = serde_json::from_slice(&answer.body).unwrap_or_default();
-            let account = kustomize_controller::service_account(&content, &deployment.id.namespace);
+            let account = kustomize_controller::service_account(&content, &deployment.id.namespace, snapshot);
             let controller = given.unwrap_or_else(|| KustomizeController::from_deployment(&content));
-            (controller, ControllerUser::Account(account))
+            (controller, account.map_or(ControllerUser::NotInCluster, ControllerUser::Account))
         }
         Err(failure) => (given.unwrap_or_default(), ControllerUser::Unreadable(failure)),
     })

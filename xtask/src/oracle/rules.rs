@@ -141,15 +141,6 @@ pub(super) const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
-        name: "two-versions-of-one-object",
-        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
-        after: &[
-            "p/a.yaml: cm b",
-            "p/w.yaml:: apiVersion: apiextensions.k8s.io/v1;;kind: Odd;;metadata: {name: w, namespace: @};;---;;apiVersion: apiextensions.k8s.io/v1beta1;;kind: Odd;;metadata: {name: w, namespace: @}",
-        ],
-        ..BASE
-    },
-    Row {
         name: "dependency-checks-the-health-of-what-goes",
         before: &[
             "root/k.yaml: ks d ./d json:healthChecks=[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"x\",\"namespace\":\"@\"}] | ks k ./p dependsOn=d",
@@ -281,29 +272,6 @@ pub(super) const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
-        name: "definition-in-a-removed-version",
-        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
-        after: &[
-            "p/a.yaml: cm b | cr @-early",
-            "p/w.yaml:: apiVersion: other.example.com/v1;;kind: ClusterRole;;metadata: {name: w}",
-        ],
-        ..BASE
-    },
-    Row {
-        name: "dependencies-in-a-circle-stop-the-source",
-        before: &[
-            "root/k.yaml: ks a ./a interval=1h | ks b ./b interval=1h | ks k ./p interval=1h",
-            "a/a.yaml: cm aa",
-            "b/b.yaml: cm bb",
-            "p/a.yaml: cm a | cm b",
-        ],
-        after: &[
-            "root/k.yaml: ks a ./a interval=1h dependsOn=b | ks b ./b interval=1h dependsOn=a | ks k ./p interval=1h",
-            "p/a.yaml: cm b",
-        ],
-        ..BASE
-    },
-    Row {
         name: "named-owner-has-a-new-child",
         before: &["root/x.yaml: cm x"],
         after: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a"],
@@ -313,12 +281,11 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "named-owner-adopts-a-child",
-        cluster: &["cm held"],
+        cluster: &[],
         before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b", "root/x.yaml: cm x"],
         live: &["label kustomization k -n @ --field-manager=someone kustomize.toolkit.fluxcd.io/name-"],
         after: &["p/a.yaml: cm b"],
         flags: &["kustomization/root", "-n", "@"],
         expect: &["delete configmap/a"],
-        ..BASE
     },
 ];

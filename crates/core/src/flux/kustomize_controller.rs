@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::spec::NamespacedName;
-use crate::kubernetes::object::ObjectMetadata;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Name of the controller, of its Deployment and of its field manager.
@@ -174,11 +174,13 @@ pub(crate) fn takes_over(manager: &str, applies: bool) -> bool {
         || (!applies && ["before-first-apply", NAME].iter().any(|prefix| manager.starts_with(prefix)))
 }
 
-/// Returns the service account of the pods of a Deployment in this namespace.
-pub fn service_account(deployment: &Value, namespace: &str) -> NamespacedName {
+/// Returns the service account of the pods of a Deployment in this namespace; `None` if it names none, or one that does not
+/// exist, so that it has no pods.
+pub fn service_account(deployment: &Value, namespace: &str, snapshot: &Snapshot) -> Option<NamespacedName> {
     let name = deployment.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str);
-    let name = name.filter(|name| !name.is_empty()).unwrap_or("default");
-    NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() }
+    let name = name.filter(|name| !name.is_empty())?;
+    snapshot.object(&ObjectId::new("", "ServiceAccount", namespace, name))?;
+    Some(NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 /// Returns the controller's Deployment.

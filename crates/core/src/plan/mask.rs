@@ -53,6 +53,13 @@ impl SecretMask {
         self.words.is_empty() && self.values.is_empty()
     }
 
+    /// Returns true if an identity holds a value of a Secret.
+    pub fn hides(&self, id: &ObjectId) -> bool {
+        let mut shown = id.clone();
+        self.mask_id(&mut shown);
+        shown != *id
+    }
+
     fn mask_id(&self, id: &mut ObjectId) {
         let [group, kind, namespace, name] =
             [&*id.group, &*id.kind, &*id.namespace, &*id.name].map(|part| self.mask(part));

@@ -14,7 +14,7 @@ use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 pub(crate) enum ControllerUser {
     /// The service account of its Deployment.
     Account(NamespacedName),
-    /// There is no Deployment: the controller runs elsewhere, and the user stands in for it.
+    /// There is no Deployment with a service account: the controller runs elsewhere, and the user stands in for it.
     NotInCluster,
     /// The Deployment cannot be read.
     Unreadable(Failure),

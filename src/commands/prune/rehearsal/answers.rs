@@ -32,13 +32,15 @@ pub(super) struct Answers {
     failures: BTreeMap<String, (Failure, BTreeSet<ObjectId>)>,
     /// Failures to find out about rights.
     unknown_rights: BTreeMap<String, Failure>,
+    /// Objects that are not asked about, because their names hold values of Secrets.
+    hidden: Vec<ObjectId>,
     is_endless: bool,
 }
 
 impl Answers {
     pub(super) fn new(with_diffs: bool) -> Self {
         let dry_runs = DryRuns { with_diffs, ..DryRuns::default() };
-        Self { dry_runs, failures: BTreeMap::new(), unknown_rights: BTreeMap::new(), is_endless: false }
+        Self { dry_runs, failures: BTreeMap::new(), unknown_rights: BTreeMap::new(), hidden: vec![], is_endless: false }
     }
 
     pub(super) fn add_apply(
@@ -86,6 +88,12 @@ impl Answers {
         self.unknown_rights.extend(failures);
     }
 
+    /// Records an object that is not asked about. Returns false.
+    pub(super) fn leave_open(&mut self, id: &ObjectId) -> bool {
+        self.hidden.push(id.clone());
+        false
+    }
+
     /// Records that new questions came up after the last round.
     pub(super) fn add_endless(&mut self) {
         self.is_endless = true;
@@ -112,6 +120,7 @@ impl Answers {
         let not_validated = self.dry_runs.applied.iter();
         let not_validated = not_validated.filter(|(_, result)| matches!(result, DryRunResult::NotValidated(_)));
         let mut open: Vec<ObjectId> = not_validated.map(|(applied, _)| applied.id.clone()).collect();
+        open.extend(self.hidden);
         open.extend(self.failures.into_values().flat_map(|(_, objects)| objects));
         let mut plan = self.dry_runs.add_to(plan, snapshot, &preview.applied_objects());
         if gaps.is_empty() {

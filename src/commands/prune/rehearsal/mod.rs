@@ -85,7 +85,10 @@ impl<'a> Rehearsal<'a> {
         for _ in 0..MAX_ROUNDS {
             let mut objects = preview.changed_objects(&applied);
             objects.retain(|object| self.is_new(&object.owner, &object.id, object.built.manifest.to_string()));
-            let mut deletions = preview.planned_deletions(&plan);
+            let (mut deletions, secrets) = (preview.planned_deletions(&plan), preview.secret_mask(&runner.answers));
+            // Its name would be in the URL of the request, and so in logs.
+            deletions
+                .retain(|deletion| !secrets.hides(&deletion.object.id) || self.answers.leave_open(&deletion.object.id));
             deletions.retain(|deletion| self.is_new(&deletion.owner, &deletion.object.id, String::new()));
             if objects.is_empty() && deletions.is_empty() {
                 return Ok(self.answers.add_to(plan, self.snapshot, preview, encrypted_warning(&self.encrypted)));

@@ -54,14 +54,21 @@ impl Preview<'_> {
             let detail = "its name is longer than 63 characters, so no object can carry its label";
             return Some(Blocker::certain(ReasonCode::NameTooLong, detail));
         }
-        let source = spec.source(&key.namespace);
-        if self.input.features.no_cross_namespace_refs && source.namespace != key.namespace {
-            let detail = format!("it may not use {source}, because the controller runs with --no-cross-namespace-refs");
-            return Some(Blocker::certain(ReasonCode::AccessDenied, detail));
+        if let Some(reason) = self.denied_source(key, spec) {
+            return Some(Blocker { reason, is_certain: true });
         }
         let invalid = spec.invalid_health_expr(ready_expr::parses)?;
         let detail = format!("the controller stops unless it can parse the expression {invalid:?} of healthCheckExprs");
         Some(Blocker::possible(ReasonCode::ExpressionInvalid, detail))
+    }
+
+    /// Returns the reason why the controller denies a Kustomization the access to its source.
+    pub(super) fn denied_source(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Reason> {
+        let source = spec.source(&key.namespace);
+        (self.input.features.no_cross_namespace_refs && source.namespace != key.namespace).then(|| {
+            let detail = format!("it may not use {source}, because the controller runs with --no-cross-namespace-refs");
+            Reason::new(ReasonCode::AccessDenied, detail)
+        })
     }
 
     /// Returns a blocker if the Secret with the keys for decryption does not exist: every build then fails.

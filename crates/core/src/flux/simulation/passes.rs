@@ -236,7 +236,10 @@ impl Derivation<'_, '_> {
             return Pass { spec, trigger, outcome, is_optional: false, condition };
         }
         let outcome = match preview.artifact(key, &spec) {
-            Err(reason) => PassOutcome::Unknown(reason),
+            Err(reason) => match preview.denied_source(key, &spec) {
+                Some(denied) => PassOutcome::Blocked(denied),
+                None => PassOutcome::Unknown(reason),
+            },
             Ok(artifact) => match preview.blocker(key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 blocker => {
