@@ -12,7 +12,7 @@ use test_support::fake_api::FakeApi;
 use test_support::folder::Folder;
 
 /// Rows of the tables, and the constants in `file` that have their values.
-const ROWS: [(&str, &str, &[&str]); 27] = [
+const ROWS: [(&str, &str, &[&str]); 30] = [
     ("one file", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all files", "src/tools/limits.rs", &["MAX_TREE"]),
     ("number of files", "src/tools/limits.rs", &["MAX_TREE_FILES"]),
@@ -30,7 +30,10 @@ const ROWS: [(&str, &str, &[&str]); 27] = [
         "crates/core/src/flux/simulation/explore.rs",
         &["MAX_STEPS"],
     ),
+    ("one dry-run of a preview", "src/commands/prune/rehearsal/mod.rs", &["REQUEST_LIMIT"]),
+    ("repetitions of a preview with new answers", "src/commands/prune/rehearsal/mod.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
+    ("`expression-length`", "crates/core/src/flux/ready_expr.rs", &["MAX_LENGTH", "MAX_SIGNS"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all manifests of `-f`, and standard input", "src/tools/limits.rs", &["MAX_MANIFESTS"]),
     ("number of files of `-f`", "src/tools/limits.rs", &["MAX_MANIFEST_FILES"]),
