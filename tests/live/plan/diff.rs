@@ -189,7 +189,7 @@ fn a_refusal_blocks_its_kustomization_and_holds_back_what_that_would_delete() {
     write(&tree, "gone.yaml", &config_map("gone", ""));
     deploy(cluster, namespace, &tree);
     write(&tree, "web.yaml", &deployment("two", ""));
-    write(&tree, "bad.yaml", &config_map("bad", "data: {k: [1]}"));
+    write(&tree, "bad.yaml", &config_map("bad", "data: {'a/b': '1'}"));
     std::fs::remove_file(tree.join("gone.yaml")).unwrap();
     let run = plan(cluster, namespace, &tree, &["--diff"]);
     let found = rows(&run);
