@@ -104,12 +104,16 @@ impl<'a> Scopes<'a> {
         (self.has_namespaces && !exists).then(|| format!("namespace {} does not exist", shown.namespace))
     }
 
-    /// Returns a failure if the API server has the kind of an object, but not in its version.
+    /// Returns a failure if the API server has the kind of an object, but not in its version. The version of a manifest that
+    /// is encrypted as a whole is not known.
     fn version_failure(&self, object: &BuiltObject, own: &OwnScopes) -> Option<String> {
         let (kind, others) = (object.id.group_kind(), &self.snapshot.other_versions);
         let served = self.snapshot.resource_type(&kind)?;
         let is_defined = self.defined.contains_key(&kind) || own.defined.contains_key(&kind);
-        let is_unknown = others.is_empty() || is_defined || self.snapshot.gaps_hiding(&kind).next().is_some();
+        let is_unknown = object.version.is_empty()
+            || others.is_empty()
+            || is_defined
+            || self.snapshot.gaps_hiding(&kind).next().is_some();
         let is_served = *served.version == *object.version
             || others.iter().any(|other| other.what == kind && *other.version == *object.version);
         (!is_unknown && !is_served).then(|| {
