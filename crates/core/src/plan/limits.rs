@@ -180,6 +180,7 @@ fn cause(plan: &Plan, owner: &OwnerId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::gap::{Gap, GapKind};
     use crate::kubernetes::object::{ObjectId, Resource};
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
     use crate::plan::{Actor, Change, Outcome, OwnerOutcome, PinnedObject, Reason};
@@ -201,12 +202,24 @@ mod tests {
 
     /// Returns the same alarms for `all` objects in the inventory; the plan may delete the owner too.
     fn messages_of(lost: usize, all: usize, owner_is_deleted: bool, limits: Limits) -> Vec<String> {
+        let snapshot = cluster(all);
+        let plan = deletions(lost, owner_is_deleted);
+        check_preview(&plan, &Index::build(&snapshot), &limits).into_iter().map(|alarm| alarm.detail).collect()
+    }
+
+    /// Returns a cluster with the owner, which has this number of objects in its inventory.
+    fn cluster(all: usize) -> Snapshot {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let entries: Vec<_> =
             (0..all).map(|n| serde_json::json!({"id": format!("n_o{n}__ConfigMap"), "v": "v1"})).collect();
         let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
         let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
         snapshot.resources.push(Resource { object, content });
+        snapshot
+    }
+
+    /// Returns a plan that deletes objects of the owner, and perhaps the owner.
+    fn deletions(lost: usize, owner_is_deleted: bool) -> Plan {
         let change = |n: usize| {
             let id = ObjectId::new("", "ConfigMap", "n", &format!("o{n}"));
             let object = PinnedObject { id, uid: n.to_string(), resource_version: "1".to_owned() };
@@ -215,12 +228,64 @@ mod tests {
         };
         let mut changes: Vec<Change> = (0..lost).map(change).collect();
         if owner_is_deleted {
-            let own = PinnedObject { id: snapshot.resources[0].object.id.clone(), ..changes[0].object.clone() };
+            let id = ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
+            let own = PinnedObject { id, ..changes[0].object.clone() };
             changes.push(Change { object: own, owner: None, ..changes[0].clone() });
         }
         let mut plan = Plan::new(ClusterIdentity::default());
         plan.add_changes(changes);
-        check_preview(&plan, &Index::build(&snapshot), &limits).into_iter().map(|alarm| alarm.detail).collect()
+        plan
+    }
+
+    /// Returns the alarms of a plan of this tool.
+    fn refusals(plan: &Plan, base: Base<'_>, limits: Limits) -> Vec<(AlarmCode, String)> {
+        check_plan(plan, base, &limits).into_iter().map(|alarm| (alarm.code, alarm.detail)).collect()
+    }
+
+    #[test]
+    fn an_incomplete_plan_is_executed_only_with_permission() {
+        let snapshot = cluster(10);
+        let index = Index::build(&snapshot);
+        let base = || Base::Inventories(&index);
+        let mut plan = deletions(1, false);
+        assert_eq!(refusals(&plan, base(), Limits::default()), []);
+        let message = "forbidden".to_owned();
+        plan.add_gaps([Gap { kind: GapKind::Forbidden, subject: "nodes".to_owned(), namespace: None, message }]);
+        let expected = (AlarmCode::Incomplete, "the plan is incomplete: 1 thing could not be read".to_owned());
+        assert_eq!(refusals(&plan, base(), Limits::default()), [expected]);
+        assert_eq!(refusals(&plan, base(), Limits { allow_incomplete: true, ..Limits::default() }), []);
+    }
+
+    #[test]
+    fn the_share_of_leaked_objects_counts_those_that_the_inventory_lists() {
+        let alarms = |lost, recorded, owner_is_deleted| {
+            let snapshot = cluster(recorded);
+            let index = Index::build(&snapshot);
+            refusals(&deletions(lost, owner_is_deleted), Base::Inventories(&index), Limits::default())
+        };
+        let shrinks = "this deletes 66 % of kustomization/apps -n n: 20 of 30 objects, more than 50 %".to_owned();
+        assert_eq!(alarms(20, 10, false), [(AlarmCode::OwnerShrinks, shrinks)]);
+        assert_eq!(alarms(20, 20, false), [], "exactly 50 %");
+        assert_eq!(alarms(20, 10, true), [], "the owner does not stay");
+        let emptied = "this deletes everything of kustomization/apps -n n: 3 of 3 objects".to_owned();
+        assert_eq!(alarms(3, 0, false), [(AlarmCode::OwnerEmptied, emptied)], "its inventory is empty");
+        let nobody = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let index = Index::build(&nobody);
+        assert_eq!(refusals(&deletions(3, false), Base::Inventories(&index), Limits::default()), []);
+    }
+
+    #[test]
+    fn the_share_of_an_environment_counts_the_objects_that_stay() {
+        let alarms = |lost, staying, max_percent| {
+            let limits = Limits { max_percent, ..Limits::default() };
+            refusals(&deletions(lost, false), Base::Staying(staying), limits)
+        };
+        let emptied = "this deletes everything of kustomization/apps -n n: 3 of 3 objects".to_owned();
+        assert_eq!(alarms(3, 0, 50), [(AlarmCode::OwnerEmptied, emptied)]);
+        assert_eq!(alarms(3, 0, 100), []);
+        let shrinks = "this deletes 80 % of kustomization/apps -n n: 20 of 25 objects, more than 50 %".to_owned();
+        assert_eq!(alarms(20, 5, 50), [(AlarmCode::OwnerShrinks, shrinks)]);
+        assert_eq!(alarms(20, 20, 50), []);
     }
 
     #[test]
