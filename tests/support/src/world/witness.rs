@@ -14,7 +14,8 @@ impl State {
             let object = &self.objects[&own];
             let known = own != *root && self.changed_after_reading(root, &own);
             let mut add = |why: &str| found.push(format!("{root:?} takes {own:?}, {why}"));
-            if !self.expected.rows.contains(uid(object)) && !known {
+            let is_row = self.expected.rows.contains(uid(object));
+            if !is_row && !known {
                 add("which is no row of the plan");
             }
             if self.refused.contains(uid(object)) {
@@ -28,7 +29,8 @@ impl State {
             if labels.is_some_and(|labels| *labels != claim(object)) && !known {
                 add("whose labels changed");
             }
-            if let Some(owner) = self.recorder(&own)
+            // An inventory says nothing about an object that the client has not seen.
+            if let Some(owner) = self.recorder(&own).filter(|_| is_row || !known)
                 && !self.owner_changed_after_reading(root, &owner)
             {
                 add(&format!("which {} lists", owner.2));
@@ -69,7 +71,9 @@ impl State {
             false => self.history.execution,
         };
         let served = self.served.get(own.0).copied().unwrap_or_default();
-        if served > self.history.discovery && self.history.discovery >= since {
+        // Of deletions that run at the same time, each has its own discovery.
+        let discovery = if self.is_sequential { self.history.discovery } else { since };
+        if served > discovery && self.history.discovery >= since {
             return true;
         }
         let list = |namespace: &str| self.history.lists.get(&(type_of(own.0).plural, namespace.to_owned())).copied();
