@@ -318,34 +318,6 @@ mod tests {
     }
 
     #[test]
-    fn without_an_inventory_the_objects_that_stay_are_the_base_and_an_owner_that_is_deleted_has_none() {
-        let id = |name: &str| ObjectId::new("", "ConfigMap", "n", name);
-        let row = |id: ObjectId| {
-            let object = PinnedObject { uid: id.name.to_string(), id, resource_version: "1".to_owned() };
-            Change::new(Action::Delete, object, Some(owner()), Actor::KubectlGitops, ReasonCode::Leaked)
-        };
-        let mut plan = Plan::new(ClusterIdentity::default());
-        plan.add_changes((0..10).map(|number| row(id(&number.to_string()))));
-        let codes = |plan: &Plan, base: Base<'_>, max_percent: u8| -> Vec<AlarmCode> {
-            let limits = Limits { max_percent, ..Limits::default() };
-            check_plan(plan, base, &limits).into_iter().map(|alarm| alarm.code).collect()
-        };
-        assert_eq!(codes(&plan, Base::Staying(0), 99), [AlarmCode::OwnerEmptied]);
-        assert_eq!(codes(&plan, Base::Staying(0), 100), []);
-        assert_eq!(codes(&plan, Base::Staying(9), 50), [AlarmCode::OwnerShrinks]);
-        assert_eq!(codes(&plan, Base::Staying(10), 50), []);
-
-        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
-        let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
-        let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": []}}});
-        snapshot.resources.push(Resource { object: object.clone(), content });
-        let index = Index::build(&snapshot);
-        assert_eq!(codes(&plan, Base::Inventories(&index), 50), [AlarmCode::OwnerEmptied]);
-        plan.add_changes([Change { owner: None, ..row(object.id) }]);
-        assert_eq!(codes(&plan, Base::Inventories(&index), 50), []);
-    }
-
-    #[test]
     fn an_owner_that_loses_everything_is_an_alarm_however_few_objects_it_has() {
         assert_eq!(messages_of(1, 1, false, Limits::default()).len(), 1);
     }
