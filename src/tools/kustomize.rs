@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -34,6 +34,8 @@ pub struct Kustomize {
     trees: Vec<PathBuf>,
     standalone: bool,
     cache: Option<PathBuf>,
+    /// Digest of the path, size and time of the program; `None` if they cannot be read.
+    identity: OnceLock<Option<String>>,
     limit: Duration,
     sandbox: Sandbox,
     allows_remote_bases: bool,
@@ -42,7 +44,8 @@ pub struct Kustomize {
 impl Kustomize {
     /// Uses `kubectl kustomize` of the `kubectl` in `PATH`, or the `kustomize` (or other kubectl) at a path.
     ///
-    /// Caches outputs in `$XDG_CACHE_HOME/kubectl-gitops`, or `~/.cache/kubectl-gitops`, by the hash of their input.
+    /// Caches outputs in `$XDG_CACHE_HOME/kubectl-gitops`, or `~/.cache/kubectl-gitops`, by the hash of their input. Another
+    /// program of the same version has a cache of its own.
     pub fn new(program: Option<&Path>) -> Self {
         let program = program.map_or_else(|| PathBuf::from("kubectl"), Path::to_path_buf);
         let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -52,6 +55,7 @@ impl Kustomize {
             trees: Vec::new(),
             standalone: name.starts_with("kustomize"),
             cache,
+            identity: OnceLock::new(),
             limit: limits::BUILD_TIME,
             sandbox: Sandbox::of_this_process(),
             allows_remote_bases: false,
@@ -286,7 +290,15 @@ impl Kustomize {
 
     fn cache_file(&self, version: &str, key: &str) -> Option<PathBuf> {
         let version: String = version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        Some(self.cache.as_ref()?.join(format!("build-{version}")).join(key))
+        let identity = self.identity.get_or_init(|| self.read_identity()).as_ref()?;
+        Some(self.cache.as_ref()?.join(format!("build-{version}-{identity}")).join(key))
+    }
+
+    fn read_identity(&self) -> Option<String> {
+        let program = self.find().ok()?;
+        let metadata = program.file.metadata().ok()?;
+        let text = format!("{}\0{}\0{:?}", program.path.display(), metadata.len(), metadata.modified().ok()?);
+        Some(sha256(text.as_bytes())["sha256:".len()..].chars().take(16).collect())
     }
 
     fn cached(&self, version: &str, key: &str) -> Option<String> {
