@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::format::{Part, Render};
 use super::sanitize::one_line;
 use super::table::Table;
-use super::{document, owner};
+use super::{document, html, owner};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
@@ -18,7 +18,7 @@ use gitops_core::ownership::scheme::label_report::{LabelReport, ReportTable};
 use gitops_core::text::pluralize;
 
 impl Render for InventoryDocument {
-    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Tree];
+    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Tree, Part::Page];
 
     fn text(&self, wide: bool, header: bool) -> String {
         match &self.body {
@@ -38,6 +38,10 @@ impl Render for InventoryDocument {
     fn tree(&self) -> String {
         self.text(false, true)
     }
+
+    fn page(&self) -> String {
+        html::of_inventory(self)
+    }
 }
 
 /// Returns the table of owners with the report on labels below it, or instead of it.
@@ -45,6 +49,11 @@ fn with_label_report(owners: String, answer: &InventoryDocument, wide: bool, hea
     let Some(report) = &answer.label_report else { return owners };
     let labels = report_table(report, wide, header);
     if report.replaces_owners || owners.is_empty() { labels } else { format!("{owners}\n{labels}") }
+}
+
+/// Returns the report on labels as lines.
+pub(super) fn label_report(report: &LabelReport) -> String {
+    report_table(report, false, true)
 }
 
 fn report_table(report: &LabelReport, wide: bool, header: bool) -> String {
@@ -148,7 +157,7 @@ fn number_if(is_known: bool, number: usize) -> String {
     if is_known { number.to_string() } else { "?".to_owned() }
 }
 
-fn owner_state(row: &OwnerSummary) -> String {
+pub(super) fn owner_state(row: &OwnerSummary) -> String {
     let state = state_of_record(row);
     if row.in_hub { format!("{state} (in the hub)") } else { state }
 }
@@ -202,7 +211,7 @@ fn object_table(owners: &[OwnerObjects], wide: bool, header: bool) -> String {
     table.render(header)
 }
 
-fn object_state(row: &MemberView) -> String {
+pub(super) fn object_state(row: &MemberView) -> String {
     if let Some(terminating) = &row.terminating {
         return match &terminating.finalizers[..] {
             [] => "Terminating".to_owned(),
@@ -232,20 +241,25 @@ fn finding_table(findings: &[Finding], wide: bool, header: bool) -> String {
     for row in findings {
         let id = &row.object;
         let owners: Vec<_> = row.owners.iter().map(owner).collect();
-        let mut notes: Vec<String> = row.reason.iter().cloned().collect();
-        notes.extend(row.terminating.as_ref().map(|_| "terminating".to_owned()));
-        notes.extend(row.protections.iter().map(|found| format!("protected: {}={}", found.key, found.value)));
-        if row.owner_may_live_elsewhere {
-            notes.push("its owner may be in another cluster".to_owned());
-        }
         let id = [&*id.namespace, &*id.kind, &*id.name].map(str::to_owned);
-        let mut cells = [id.to_vec(), vec![owners.join(", "), notes.join("; ")]].concat();
+        let mut cells = [id.to_vec(), vec![owners.join(", "), note(row)]].concat();
         if wide {
             cells.extend([row.evidence.as_ref().map(ToString::to_string).unwrap_or_default(), row.uid.clone()]);
         }
         table.row(cells);
     }
     table.render(header)
+}
+
+/// Returns what is to be known about a finding beside its owners.
+pub(super) fn note(row: &Finding) -> String {
+    let mut notes: Vec<String> = row.reason.iter().cloned().collect();
+    notes.extend(row.terminating.as_ref().map(|_| "terminating".to_owned()));
+    notes.extend(row.protections.iter().map(|found| format!("protected: {}={}", found.key, found.value)));
+    if row.owner_may_live_elsewhere {
+        notes.push("its owner may be in another cluster".to_owned());
+    }
+    notes.join("; ")
 }
 
 fn tree(nodes: &[TreeNode]) -> String {
@@ -288,7 +302,7 @@ fn label(node: &TreeNode) -> String {
     label
 }
 
-fn explain(explanation: &Explanation) -> String {
+pub(super) fn explain(explanation: &Explanation) -> String {
     let mut lines = vec![(0, format!("{} is {}", explanation.object, explanation.status))];
     lines.extend(explanation.reason.iter().map(|reason| (2, reason.clone())));
     for row in &explanation.claims {

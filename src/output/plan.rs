@@ -2,9 +2,10 @@
 
 use super::format::{Part, Render};
 use super::prose::Prose;
+use super::report::{self, ReportedFinding};
 use super::sanitize::{escape, one_line};
 use super::table::Table;
-use super::{document, markdown, owner};
+use super::{document, html, markdown, owner};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
@@ -17,7 +18,8 @@ use gitops_core::text::{and_more, pluralize};
 const NAMED: usize = 5;
 
 impl Render for Plan {
-    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
+    const PARTS: &'static [Part] =
+        &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings];
 
     /// Returns a table of the changes, and of all that the plan says beside them; diffs follow.
     fn text(&self, wide: bool, header: bool) -> String {
@@ -60,6 +62,14 @@ impl Render for Plan {
 
     fn comment(&self) -> String {
         markdown::render(self)
+    }
+
+    fn page(&self) -> String {
+        html::of_plan(self)
+    }
+
+    fn findings(&self) -> Vec<ReportedFinding> {
+        report::findings(self)
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::format::{Part, Render};
+use super::report::ReportedFinding;
 use super::table::Table;
 use gitops_core::plan::{Change, Plan, ReasonCode};
 
@@ -37,6 +38,14 @@ impl Render for SourceChange<'_> {
 
     fn comment(&self) -> String {
         self.0.comment()
+    }
+
+    fn page(&self) -> String {
+        self.0.page()
+    }
+
+    fn findings(&self) -> Vec<ReportedFinding> {
+        self.0.findings()
     }
 }
 

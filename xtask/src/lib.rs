@@ -8,6 +8,7 @@
 //! * [`oracle`] compares plans with the real kustomize-controller.
 
 pub mod bench;
+pub mod browser;
 pub mod cluster;
 pub mod controlplane;
 pub mod demo;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{bench, cluster, controlplane, demo, dependencies, fuzz, man, mutants, oracle, record, say, test};
+use xtask::{bench, browser, cluster, controlplane, demo, dependencies, fuzz, man, mutants, oracle, record, say, test};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -23,6 +23,7 @@ usage: cargo xtask TASK
   oracle [--dir D] [NAME…]                   compare plans with kustomize-controller, in all scenarios or in those named
   oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
   oracle … --races N                         repeat scenarios with races N times, to see both results
+  browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
   record                                     run the story of the demo on a real cluster, and record it again";
@@ -54,6 +55,7 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["demo"] => Some(demo::run()),
         ["test"] => Some(test::run()),
         ["bench", rest @ ..] => bench::dispatch(rest),
+        ["browser"] => Some(browser::run()),
         ["man"] => Some(man::run()),
         ["mutants", files @ ..] => Some(mutants::command(files)),
         ["record"] => Some(record::run()),

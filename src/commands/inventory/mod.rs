@@ -196,7 +196,7 @@ fn rows(
             owners => owners.iter().any(is_selected),
         })));
     }
-    if args.output == Format::Tree {
+    if args.output.is_nested() {
         return Ok(Body::Tree(if is_limited { report.tree(selected) } else { report.forest() }));
     }
     let owners = selected.iter().filter_map(|id| index.owner(id));

@@ -6,6 +6,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
+use super::report::ReportedFinding;
 use super::table::Table;
 use crate::error::Result;
 
@@ -23,6 +24,10 @@ pub enum Part {
     Tree,
     /// A comment on a pull request.
     Comment,
+    /// A page for a browser.
+    Page,
+    /// Findings for a CI system.
+    Findings,
 }
 
 /// An answer of a verb. It is serialised as its document.
@@ -46,6 +51,15 @@ pub trait Render: Serialize {
 
     fn comment(&self) -> String {
         String::new()
+    }
+
+    fn page(&self) -> String {
+        String::new()
+    }
+
+    /// Returns what a CI system shows, most severe first.
+    fn findings(&self) -> Vec<ReportedFinding> {
+        vec![]
     }
 }
 
@@ -93,6 +107,10 @@ formats! {
     yaml => Yaml,
     name => Name,
     markdown => Markdown,
+    html => Html,
+    sarif => Sarif,
+    gitlab => Gitlab,
+    junit => Junit,
     csv => Csv,
 }
 
@@ -100,6 +118,11 @@ impl Format {
     /// Returns true for the formats for people, to which messages are added.
     pub fn is_table(self) -> bool {
         self.part() == Part::Text
+    }
+
+    /// Returns true for the formats that nest objects below their owners and controllers.
+    pub fn is_nested(self) -> bool {
+        matches!(self.part(), Part::Tree | Part::Page)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Alarms: the limits that a plan exceeds, and what lifts them.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::grave::GraveKind;
@@ -38,6 +40,12 @@ pub enum AlarmCode {
     OwnersBlocked,
     /// The plan is incomplete.
     Incomplete,
+}
+
+impl fmt::Display for AlarmCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Action that lifts a limit; the command line names the flag.

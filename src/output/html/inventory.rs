@@ -1,0 +1,131 @@
+//! The page of an inventory: owners, their objects and dependents.
+
+use super::page::{Page, Row, Section, Tone, objects};
+use crate::output::inventory::{explain, label_report, note, object_state, owner_state, summary};
+use crate::output::prose::Prose;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::OwnerStatus;
+use gitops_core::ownership::readiness::Readiness;
+use gitops_core::ownership::report::tree::TreeNode;
+use gitops_core::ownership::report::{Body, Finding, InventoryDocument, MemberView, OwnerSummary};
+
+pub(super) fn page(answer: &InventoryDocument) -> Page<'_> {
+    let mut facts = vec![
+        ("Cluster", answer.cluster.server.clone()),
+        ("Read", answer.taken.format("%Y-%m-%d %H:%M UTC").to_string()),
+        ("Complete", if answer.complete { "yes" } else { "no: see the gaps" }.to_owned()),
+    ];
+    if let Some(filter) = &answer.filter {
+        facts.push(("Filter", format!("{} shown, {} hidden", filter.shown, filter.hidden)));
+    }
+    let gaps = answer.gaps.iter().map(|gap| {
+        let text = Prose::default().own("Gap: ").foreign(&gap.subject).own(": ").foreign(&gap.message);
+        (Tone::Warn, text)
+    });
+    let mut sections = sections(&answer.body);
+    if let Some(report) = &answer.label_report {
+        let lines = label_report(report);
+        sections.push(Section { lines, ..Section::new("Labels") });
+    }
+    Page { title: format!("Inventory: {}", summary(answer)), facts, notices: gaps.collect(), sections }
+}
+
+fn sections(body: &Body) -> Vec<Section<'_>> {
+    match body {
+        Body::Tree(nodes) => nodes.iter().map(tree_section).collect(),
+        Body::Objects(owners) => {
+            let members = |rows: &[MemberView]| rows.iter().map(member_row).collect();
+            owners.iter().map(|row| owner_section(&row.owner, members(&row.objects))).collect()
+        }
+        Body::Owners(owners) => owners.iter().map(|row| owner_section(row, vec![])).collect(),
+        Body::Findings(findings) => {
+            let rows: Vec<Row<'_>> = findings.iter().map(finding_row).collect();
+            let summary = objects(rows.len());
+            vec![Section { rows, summary, ..Section::new("Objects") }]
+        }
+        Body::Explanation(explanation) => {
+            vec![Section { lines: explain(explanation), ..Section::new(explanation.object.to_string()) }]
+        }
+    }
+}
+
+fn tree_section(node: &TreeNode) -> Section<'_> {
+    let rows = node.children.iter().map(tree_row).collect();
+    match &node.owner {
+        Some(owner) => owner_section(owner, rows),
+        None => Section { rows, ..Section::new("Objects") },
+    }
+}
+
+fn owner_section<'a>(owner: &OwnerSummary, rows: Vec<Row<'a>>) -> Section<'a> {
+    let (tone, words) = owner_tag(owner);
+    let summary = format!("{}, {} missing, {} leaked", objects(owner.objects), owner.missing, owner.leaked);
+    let state = owner_state(owner);
+    let notes = if state == "Ready" { vec![] } else { vec![Prose::default().foreign(state)] };
+    Section { tag: Some((tone, words)), summary, notes, rows, ..Section::new(owner.owner.to_string()) }
+}
+
+fn tree_row(node: &TreeNode) -> Row<'_> {
+    let mut row = match (&node.object, &node.owner) {
+        (Some(member), _) => member_row(member),
+        (None, Some(owner)) => {
+            let id = ObjectId::new("", &owner.owner.kind, &owner.owner.namespace, &owner.owner.name);
+            Row::new(owner_tag(owner), &id, Prose::default())
+        }
+        (None, None) => Row::new((Tone::Plain, "not shown"), &ObjectId::new("", "", "", ""), Prose::default()),
+    };
+    if let Some(owner) = &node.owner {
+        row.tag = owner_tag(owner);
+        row.note = Prose::default().own(objects(owner.objects)).foreign_after(": ", &not_ready(owner));
+    }
+    if node.cut {
+        row.note = row.note.own(" … its objects are shown elsewhere");
+    }
+    row.children = node.children.iter().map(tree_row).collect();
+    row
+}
+
+fn not_ready(owner: &OwnerSummary) -> String {
+    match owner_state(owner).as_str() {
+        "Ready" => String::new(),
+        state => state.to_owned(),
+    }
+}
+
+fn owner_tag(owner: &OwnerSummary) -> (Tone, String) {
+    let (tone, words) = match &owner.status {
+        _ if owner.unreadable.is_some() => (Tone::Bad, "unreadable"),
+        OwnerStatus::Ready => (Tone::Good, "ready"),
+        OwnerStatus::Suspended => (Tone::Warn, "suspended"),
+        OwnerStatus::NotReady(_) => (Tone::Bad, "not ready"),
+        OwnerStatus::Reconciling | OwnerStatus::Changed => (Tone::Info, "reconciling"),
+        OwnerStatus::Terminating => (Tone::Warn, "terminating"),
+    };
+    (tone, words.to_owned())
+}
+
+fn member_row(member: &MemberView) -> Row<'static> {
+    let (tone, words) = match (&member.terminating, member.exists, &member.ready) {
+        (Some(_), ..) | (_, _, Some(Readiness::Terminating)) => (Tone::Warn, "terminating"),
+        (_, Some(false), _) => (Tone::Bad, "missing"),
+        (_, None, _) => (Tone::Plain, "not checked"),
+        (_, _, None) => (Tone::Plain, "exists"),
+        (_, _, Some(Readiness::Ready)) => (Tone::Good, "ready"),
+        (_, _, Some(Readiness::InProgress(_))) => (Tone::Info, "in progress"),
+        (_, _, Some(Readiness::Failed(_))) => (Tone::Bad, "failed"),
+    };
+    let mut notes: Vec<String> = vec![];
+    let has_detail =
+        member.terminating.is_some() || matches!(member.ready, Some(Readiness::InProgress(_) | Readiness::Failed(_)));
+    notes.extend(has_detail.then(|| object_state(member)));
+    notes.extend(member.protections.iter().map(|found| format!("protected: {}={}", found.key, found.value)));
+    let also: Vec<String> = member.also_claimed_by.iter().map(ToString::to_string).collect();
+    notes.extend((!also.is_empty()).then(|| format!("also claimed by {}", also.join(", "))));
+    Row::new((tone, words), &member.object, Prose::default().foreign_after("", &notes.join("; ")))
+}
+
+fn finding_row(finding: &Finding) -> Row<'static> {
+    let owners: Vec<String> = finding.owners.iter().map(ToString::to_string).collect();
+    let text = Prose::default().foreign_after("", &owners.join(", ")).foreign_after(" ", &note(finding));
+    Row::new((Tone::Warn, finding.status), &finding.object, text)
+}

@@ -1,0 +1,167 @@
+//! A plan as findings for a CI system: its alarms, gaps, owners in doubt and deletions.
+//!
+//! The formats `sarif`, `gitlab` and `junit` show the same findings. A plan knows no files, so the place of a finding is
+//! its owner: `Kustomization/flux-system/apps`.
+
+use super::plan::{action, owners_in_doubt, reason};
+use super::sanitize::one_line;
+use gitops_core::ownership::OwnerId;
+use gitops_core::plan::alarm::AlarmCode;
+use gitops_core::plan::{Action, Plan};
+use gitops_core::text::sha256;
+
+/// Place of findings without an owner.
+const CLUSTER: &str = "cluster";
+
+/// Severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The plan exceeds a limit.
+    Alarm,
+    /// Something is not known.
+    Gap,
+    /// An owner applies nothing, or an object is deleted.
+    Warning,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedFinding {
+    pub severity: Severity,
+    /// Stable code: of an alarm, or of a reason in docs/plan.md.
+    pub rule: String,
+    /// Owner, as `Kustomization/flux-system/apps`, or `cluster`.
+    pub place: String,
+    /// Identity of the object that is affected, or of the owner.
+    pub subject: String,
+    pub message: String,
+}
+
+impl ReportedFinding {
+    /// Returns a digest that stays the same in later plans with this finding.
+    pub fn fingerprint(&self) -> String {
+        sha256([&*self.rule, &self.place, &self.subject].join("\n").as_bytes())
+    }
+}
+
+/// Returns the findings of a plan, alarms first.
+pub fn findings(plan: &Plan) -> Vec<ReportedFinding> {
+    let mut findings = vec![];
+    let mut add = |severity, rule: &str, owner: Option<&OwnerId>, subject: &str, message: &str| {
+        let (rule, place) = (rule.to_owned(), owner.map_or_else(|| CLUSTER.to_owned(), place));
+        let [subject, message] = [subject, message].map(|text| one_line(text).into_owned());
+        findings.push(ReportedFinding { severity, rule, place, subject, message });
+    };
+    // The gaps themselves say that the plan is incomplete.
+    for alarm in plan.alarms().iter().filter(|alarm| alarm.code != AlarmCode::Incomplete) {
+        let subject = alarm.owner.as_ref().map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
+        add(Severity::Alarm, &alarm.code.to_string(), alarm.owner.as_ref(), &subject, &alarm.detail);
+    }
+    for gap in plan.gaps() {
+        let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+        let message = format!("{}{namespace}: {}", gap.subject, gap.message);
+        add(Severity::Gap, "gap", None, &gap.subject, &message);
+    }
+    for (what, owners) in owners_in_doubt(plan) {
+        for row in owners {
+            let owner = row.owner.to_string();
+            let message = format!("{owner} is {what}: {}", row.reason);
+            add(Severity::Warning, &row.reason.code.to_string(), Some(&row.owner), &owner, &message);
+        }
+    }
+    for change in plan.changes().iter().filter(|row| row.is_deletion() || row.action == Action::Unknown) {
+        let id = &change.object.id;
+        let message = format!("{} {id}: {}", action(change), reason(plan, change));
+        add(Severity::Warning, &change.reason.code.to_string(), change.owner.as_ref(), &id.to_string(), &message);
+    }
+    findings.sort_by_key(|finding| finding.severity);
+    findings
+}
+
+fn place(OwnerId { kind, namespace, name, .. }: &OwnerId) -> String {
+    let parts = [&**kind, namespace, name];
+    one_line(&parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::format::Format;
+    use gitops_core::kubernetes::gap::{Gap, GapKind};
+    use gitops_core::kubernetes::object::ObjectId;
+    use gitops_core::kubernetes::snapshot::ClusterIdentity;
+    use gitops_core::plan::{Actor, Alarm, Change, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
+    use serde_json::Value;
+
+    /// Returns a plan with an alarm, a gap, a blocked owner, a deletion and an update, whose names are this text.
+    fn plan(text: &str) -> Plan {
+        let [system, kind, namespace] = ["flux", "Kustomization", "flux-system"].map(str::to_owned);
+        let owner = OwnerId { system, kind, namespace, name: text.to_owned() };
+        let row = |action, name: &str| {
+            let id = ObjectId::new("", "ConfigMap", "shop", name);
+            let object = PinnedObject { id, uid: "u".to_owned(), resource_version: "1".to_owned() };
+            Change::new(action, object, Some(owner.clone()), Actor::KustomizeController, ReasonCode::NotInBuild)
+        };
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes([row(Action::Delete, text), row(Action::Update, "updated")]);
+        plan.add_owners([OwnerOutcome::new(owner.clone(), Outcome::Blocked, ReasonCode::Suspended)]);
+        let (subject, message) = ("secrets".to_owned(), text.to_owned());
+        plan.add_gaps([Gap { kind: GapKind::Forbidden, subject, namespace: None, message }]);
+        let detail = text.to_owned();
+        plan.set_alarms(vec![Alarm { code: AlarmCode::OwnerEmptied, owner: Some(owner), detail, remedy: None }]);
+        plan
+    }
+
+    fn document(format: Format, plan: &Plan) -> Value {
+        serde_json::from_str(&format.render(plan, true).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_report_has_the_alarm_the_gap_the_blocked_owner_and_the_deletion() {
+        let plan = plan("apps");
+        let rules = ["owner-emptied", "gap", "suspended", "not-in-build"];
+        assert_eq!(findings(&plan).iter().map(|finding| &*finding.rule).collect::<Vec<_>>(), rules);
+
+        let sarif = document(Format::Sarif, &plan);
+        let results = sarif["runs"][0]["results"].as_array().unwrap();
+        let levels: Vec<_> = results.iter().map(|result| result["level"].as_str().unwrap()).collect();
+        assert_eq!(levels, ["error", "error", "warning", "warning"]);
+        let location = &results[3]["locations"][0];
+        assert_eq!(location["physicalLocation"]["artifactLocation"]["uri"], "Kustomization/flux-system/apps");
+        assert_eq!(location["logicalLocations"][0]["fullyQualifiedName"], "configmap/apps -n shop");
+
+        let gitlab = document(Format::Gitlab, &plan);
+        let severities: Vec<_> =
+            gitlab.as_array().unwrap().iter().map(|row| row["severity"].as_str().unwrap()).collect();
+        assert_eq!(severities, ["blocker", "critical", "minor", "minor"]);
+        let fingerprints: std::collections::BTreeSet<_> =
+            gitlab.as_array().unwrap().iter().map(|row| row["fingerprint"].as_str().unwrap()).collect();
+        assert_eq!(fingerprints.len(), 4);
+
+        let junit = Format::Junit.render(&plan, true).unwrap();
+        assert!(junit.contains("prune --plan\" tests=\"4\" failures=\"1\" errors=\"1\">"), "{junit}");
+        assert!(junit.contains("<failure type=\"owner-emptied\" message=\"apps\"/>"), "{junit}");
+    }
+
+    #[test]
+    fn a_plan_without_findings_is_an_empty_report() {
+        let plan = Plan::new(ClusterIdentity::default());
+        assert_eq!(document(Format::Sarif, &plan)["runs"][0]["results"], serde_json::json!([]));
+        assert_eq!(document(Format::Gitlab, &plan), serde_json::json!([]));
+        assert!(
+            Format::Junit
+                .render(&plan, true)
+                .unwrap()
+                .ends_with("tests=\"0\" failures=\"0\" errors=\"0\">\n</testsuites>\n")
+        );
+    }
+
+    #[test]
+    fn text_of_others_is_no_xml() {
+        let hostile = plan("\"/></testcase><failure message=\"x\u{1b}\u{ffff}]]>&amp;<!--");
+        let elements = |plan: &Plan| Format::Junit.render(plan, true).unwrap().matches('<').count();
+        assert_eq!(elements(&hostile), elements(&plan("apps")));
+        let xml = Format::Junit.render(&hostile, true).unwrap();
+        assert!(!xml.contains(['\u{1b}', '\u{ffff}']) && xml.matches('"').count().is_multiple_of(2), "{xml}");
+    }
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask browser`: opens the pages of `-o html` in Chromium. Needs Node, npm and Chromium.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::demo::RECORDING;
+use crate::{controlplane, target_dir, tool, workspace_root};
+
+/// Writes the pages of an inventory and of two plans, and uses and checks them in a browser.
+pub fn run() -> Result<()> {
+    let program = tool::build(false)?;
+    controlplane::ensure(&["kubectl"])?;
+    let directory = target_dir().join("browser");
+    if directory.exists() {
+        fs::remove_dir_all(&directory)?;
+    }
+    fs::create_dir_all(&directory)?;
+    let tree = directory.join("shop");
+    copy_with_mistyped_path(&workspace_root().join("examples/shop"), &tree)?;
+    let source = format!("GitRepository/flux-system/shop={}", tree.display());
+    for (name, args) in [
+        ("inventory", &["inventory"][..]),
+        ("prune", &["prune", "--plan"]),
+        ("tree", &["prune", "--plan", "--source", &source]),
+    ] {
+        let args = [args, &["-o", "html", "--snapshot", RECORDING]].concat();
+        let page = page(&program, &args)?;
+        fs::write(directory.join(format!("{name}.html")), page)?;
+    }
+    let checks = workspace_root().join("tests/browser");
+    let modules = directory.join("check");
+    fs::create_dir_all(&modules)?;
+    for file in ["package.json", "package-lock.json", "page.mjs"] {
+        fs::copy(checks.join(file), modules.join(file))?;
+    }
+    status(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&modules))?;
+    status(Command::new("node").arg("page.mjs").arg(&directory).current_dir(&modules))
+}
+
+/// Copies the repository of the demo, and mistypes the path of the Kustomization `web`.
+fn copy_with_mistyped_path(from: &Path, to: &Path) -> Result<()> {
+    status(Command::new("cp").arg("-r").args([from, to]))?;
+    let web = to.join("clusters/prod/web.yaml");
+    let manifest = fs::read_to_string(&web)?;
+    fs::write(&web, manifest.replace("path: ./apps/web", "path: ./aps/checkout"))?;
+    Ok(())
+}
+
+/// Returns what the program prints. A plan that raises an alarm ends with code 6.
+fn page(program: &Path, args: &[&str]) -> Result<Vec<u8>> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let kubectl = controlplane::bin("kubectl");
+    let programs = kubectl.parent().context("the path of a program has a directory")?;
+    let path = format!("{}:{path}", programs.display());
+    let output = Command::new(program).args(args).env("PATH", path).current_dir(workspace_root()).output()?;
+    if !matches!(output.status.code(), Some(0 | 6)) {
+        bail!("kubectl gitops {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output.stdout)
+}
+
+fn status(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!("{} failed", command.get_program().display());
+    }
+    Ok(())
+}
