@@ -12,7 +12,7 @@ usage: cargo xtask TASK
 
   test                                       check the format, run the lints and every test
   advisories                                 fetch the known vulnerabilities of crates, and check the dependencies
-  dist [OS/ARCH…]                            build the archives of a release, and manifests with their sums (default: for this OS)
+  dist [OS/ARCH…]                            build the archives of a release, and manifests with their sums (default: this machine)
   dist manifests                             write the manifests of a release with an archive of every platform
   dist templates                             write plugin.yaml and .krew.yaml again
   dist version                               print the version of the next release

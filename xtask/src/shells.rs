@@ -12,7 +12,7 @@ use crate::{answer, controlplane, debian, target_dir, tool, workspace_root};
 
 const PACKAGES: [&str; 7] = ["bash-completion", "zsh", "zsh-common", "fish", "fish-common", "libpcre2-32-0", "mandoc"];
 
-/// Lines that are completed, and a candidate of each. The context is in the kubeconfig of the check.
+/// Lines that are completed, and a text that only a completed line has. The context is in the kubeconfig of the check.
 const LINES: [(&str, &str); 4] = [
     ("gitops inv", "inventory"),
     ("gitops get --context pro", "prod-eu"),
@@ -43,7 +43,7 @@ pub fn run() -> Result<()> {
             ("zsh", zsh(&home, name, &line)?),
             ("fish", fish(&home, name, &line)?),
         ] {
-            if !output.split_whitespace().any(|word| word == expected) {
+            if !output.contains(expected) {
                 bail!("{shell}: {line:?} is not completed to {expected:?}: {output}");
             }
             answer(format!("{shell}: {line}<TAB>: {expected}"));
@@ -98,19 +98,18 @@ fn bash(home: &Path, host: &str, line: &str) -> Result<String> {
     output(home, Path::new("bash"), &["--norc", "-c", &script])
 }
 
-/// zsh completes on a terminal only, so its module zpty types the line.
+/// zsh completes on a terminal only, so its module zpty types the line. Keys that come while it completes would stop it.
 fn zsh(home: &Path, host: &str, line: &str) -> Result<String> {
-    let root = debian::root();
+    let (root, zsh) = (debian::root().display().to_string(), debian::bin("zsh").display().to_string());
     let paths = format!(
-        "module_path=({0}/usr/lib/x86_64-linux-gnu/zsh/5.9); fpath=({0}/usr/share/zsh/functions/*(/))",
-        root.display()
+        "module_path=({root}/usr/lib/x86_64-linux-gnu/zsh/5.9); fpath=({root}/usr/share/zsh/functions/**/*(/))"
     );
     let script = format!(
-        "{paths}; zmodload zsh/zpty; zpty -b shell '{zsh} -f'; zpty -w shell '{paths}; PS1=; autoload -Uz compinit; \
-         compinit -D; source <({host} completion zsh); compdef _{host} {host}; print ready'; \
-         zpty -r -m shell text '*ready*ready*'; zpty -w -n shell $'{line}\\t'; sleep 2; \
-         while zpty -rt shell text; do print -r -- $text; done; zpty -d shell",
-        zsh = debian::bin("zsh").display()
+        "{paths}; zmodload zsh/zpty; TAB=$'\\t'; HOME_KEY=$'\\x01'; zpty shell {zsh} -f; \
+         zpty -w shell '{paths}; PS1=; autoload -Uz compinit; compinit -D; bindkey -e; source <({host} completion zsh); \
+         compdef _{host} {host}; print R''EADY'; zpty -r -m shell text '*READY*'; sleep 1; \
+         zpty -w -n shell \"{line}$TAB\"; sleep 5; zpty -w -n shell \"$HOME_KEY\"; zpty -w shell 'print -r -- L''INE '; \
+         zpty -r -m shell text '*LINE *'; zpty -r -m shell more '*LINE *'; print -r -- \"$text$more\"; zpty -d shell"
     );
     output(home, &debian::bin("zsh"), &["-f", "-c", &script])
 }

@@ -148,9 +148,9 @@ async fn flux_objects(cluster: &Cluster, line: &Line, typed: &str) -> Vec<String
 fn flux_kind(word: &str) -> Option<&'static FluxKind> {
     let word = word.to_lowercase();
     let name = word.split('.').next().unwrap_or_default();
-    KINDS.iter().find(|kind| {
-        kind.kind.to_lowercase() == name || plural(kind.kind) == name || kind.aliases.iter().any(|alias| *alias == name)
-    })
+    KINDS
+        .iter()
+        .find(|kind| kind.kind.to_lowercase() == name || plural(kind.kind) == name || kind.aliases.contains(&name))
 }
 
 /// Returns owners as KIND/NAME, or as NAMESPACE/KIND/NAME if the typed text begins a namespace.

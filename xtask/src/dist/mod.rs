@@ -31,7 +31,7 @@ pub fn command(arguments: &[&str]) -> Result<()> {
         }
         ["manifests"] => write_manifests(&folder(), true),
         ["templates"] => write_templates(),
-        [] => build_all(&platforms_of_this_machine()?),
+        [] => build_all(&[Platform::host().context("releases have no program for this machine")?]),
         names => build_all(&names.iter().map(|name| Platform::find(name)).collect::<Result<Vec<_>>>()?),
     }
 }
@@ -46,15 +46,6 @@ pub fn version() -> Result<String> {
     let manifest = fs::read_to_string(workspace_root().join("Cargo.toml")).context("cannot read Cargo.toml")?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
     Ok(format!("v{}", line.context("Cargo.toml has no version")?))
-}
-
-/// On Linux both architectures, else that of the machine.
-fn platforms_of_this_machine() -> Result<Vec<&'static Platform>> {
-    let host = Platform::host().context("releases have no program for this machine")?;
-    Ok(PLATFORMS
-        .iter()
-        .filter(|platform| platform.os == host.os && (host.os == "linux" || platform.arch == host.arch))
-        .collect())
 }
 
 fn build_all(platforms: &[&Platform]) -> Result<()> {
