@@ -16,8 +16,21 @@ use crate::commands;
     arg_required_else_help = true,
     disable_help_subcommand = true,
     max_term_width = 100,
+    override_usage = "kubectl gitops COMMAND [ARGUMENTS] [OPTIONS]",
     after_help = "Use \"kubectl gitops COMMAND --help\" for more information about a command.\n\
-                  Use \"kubectl gitops options\" for the connection options of all commands."
+                  Use \"kubectl gitops options\" for the connection options of all commands.",
+    after_long_help = "Examples:
+  # What is suspended in this cluster, by whom and why
+  kubectl gitops get -A --suspended -o wide
+
+  # What manages the objects of this cluster
+  kubectl gitops inventory
+
+  # What a commit deletes, before it is merged
+  kubectl gitops prune --plan --repo .
+
+Use \"kubectl gitops COMMAND --help\" for more information about a command.
+Use \"kubectl gitops options\" for the connection options of all commands."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -49,8 +62,10 @@ pub enum Command {
     Completion(commands::completion::CompletionArgs),
     Man(commands::man::ManArgs),
     /// Print the connection options, which all commands take
+    #[command(after_long_help = "Examples:\n  kubectl gitops options")]
     Options,
     /// Print the version of the plugin
+    #[command(after_long_help = "Examples:\n  kubectl gitops version")]
     Version,
     /// Print candidates for a word, in the protocol of kubectl's plugin completion
     #[command(name = "__complete", hide = true)]

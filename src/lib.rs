@@ -9,6 +9,7 @@ pub mod commands;
 pub mod controller;
 pub mod error;
 pub mod exit;
+pub mod name;
 pub mod output;
 pub mod suggest;
 pub mod tools;

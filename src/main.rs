@@ -28,10 +28,13 @@ fn main() -> std::process::ExitCode {
         Err(Rejection::Usage(error)) => return finish(&mut Terminal::process(), Err(error)),
         Err(Rejection::Help(text)) => {
             let mut terminal = Terminal::process();
-            let outcome = terminal.data(&text).map(|()| ExitCode::Done);
+            let outcome = terminal.help(&text).map(|()| ExitCode::Done);
             return finish(&mut terminal, outcome);
         }
-        Err(Rejection::Display(error)) => error.exit(),
+        Err(Rejection::HelpInstead(text)) => {
+            Terminal::process().status(&text);
+            return ExitCode::Usage.into();
+        }
     };
     init_logging(cli.verbosity);
     let connection = ConnectionArgs { verb: cli.command.verb(), ..cli.connection };

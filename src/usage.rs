@@ -13,9 +13,10 @@ use crate::suggest::nearest;
 
 /// Outcome of a command line that is not a command.
 pub enum Rejection {
+    /// Help or version that was asked for.
     Help(String),
-    /// The version, or an error in the words of clap.
-    Display(clap::Error),
+    /// Help because something is missing, or an error in the words of clap.
+    HelpInstead(String),
     Usage(Error),
 }
 
@@ -37,7 +38,11 @@ pub fn parse(words: Vec<OsString>) -> Result<Cli, Rejection> {
                 let text = if is_long { long_help(context.command) } else { error.render().to_string() };
                 return Err(Rejection::Help(format!("{}\n", text.trim_end())));
             }
-            Err(context.describe(&error).map_or(Rejection::Display(error), Rejection::Usage))
+            let in_words_of_clap = || match error.use_stderr() {
+                true => Rejection::HelpInstead(error.render().to_string().trim_end().to_owned()),
+                false => Rejection::Help(error.render().to_string()),
+            };
+            Err(context.describe(&error).map_or_else(in_words_of_clap, Rejection::Usage))
         }
     }
 }

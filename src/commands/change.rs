@@ -73,7 +73,7 @@ impl Verb {
 impl ChangeArgs {
     /// Returns a usage error unless the arguments either name objects or select them.
     pub(crate) fn check(&self) -> Result<()> {
-        let named = self.words.iter().any(|word| word.contains('/')) || self.words.len() > 1;
+        let named = self.is_named();
         if named && self.is_selection() {
             return Err(Error::usage("name cannot be provided when --all or a selector is specified"));
         }
@@ -84,7 +84,13 @@ impl ChangeArgs {
         Ok(())
     }
 
-    fn is_selection(&self) -> bool {
+    /// Returns true if the words name objects, not only types.
+    pub(crate) fn is_named(&self) -> bool {
+        self.words.iter().any(|word| word.contains('/')) || self.words.len() > 1
+    }
+
+    /// Returns true if flags select objects.
+    pub(crate) fn is_selection(&self) -> bool {
         self.all || self.selector.is_some()
     }
 
@@ -276,6 +282,8 @@ impl ChangeResult {
             session.terminal.hint(match refusal {
                 PatchRefusal::NothingToSuspend { .. } => "suspend the object that creates it",
                 PatchRefusal::OtherMessage(_) => "replace the message with --overwrite",
+                PatchRefusal::OtherEnd(_) => "replace the end with --overwrite",
+                PatchRefusal::OtherLink(_) => "replace the link with --overwrite",
             });
         }
     }

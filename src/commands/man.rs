@@ -16,9 +16,10 @@ use gitops_core::plan::ReasonCode;
 const DATE: &str = "2026-11-21";
 
 /// Environment variables that the verbs read.
-const ENVIRONMENT: [(&str, &str); 4] = [
+const ENVIRONMENT: [(&str, &str); 5] = [
     ("KUBECONFIG", "configuration files, separated by colons; missing ones are ignored"),
     ("KUBECTL_GITOPS_ANNOTATION_HONOURED", "true: this cluster's controllers honour the suspended annotation"),
+    ("KUBECTL_GITOPS_COMPLETION_WAIT", "time that the completion of names waits for the cluster; 250ms when unset"),
     ("HTTPS_PROXY, NO_PROXY", "proxy for the API server, unless the configuration names one"),
     ("NO_COLOR", "no colour; no meaning is carried by colour alone"),
 ];
@@ -31,6 +32,10 @@ const FILES: [(&str, &str); 2] = [
 
 /// Write the man pages into a directory
 #[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  # Write the pages where man finds them
+  kubectl gitops man ~/.local/share/man/man1
+  man kubectl-gitops-prune")]
 pub struct ManArgs {
     /// Directory, created when it is missing
     #[arg(value_name = "DIR")]
@@ -112,7 +117,8 @@ fn page(command: &Command, name: &str, related: &[String]) -> std::io::Result<Ve
     list(&mut roff, "FILES", FILES.iter().map(|(name, meaning)| ((*name).to_owned(), *meaning)));
     if let Some(examples) = command.get_after_long_help().map(ToString::to_string) {
         roff.control("SH", ["EXAMPLES"]).control("nf", []);
-        for line in examples.lines().skip_while(|line| line.trim_end() == "Examples:") {
+        let lines = examples.lines().filter(|line| line.trim_end() != "Examples:" && !line.starts_with("Use \""));
+        for line in lines.collect::<Vec<_>>().join("\n").trim_end().lines() {
             roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
         }
         roff.control("fi", []);
@@ -120,28 +126,52 @@ fn page(command: &Command, name: &str, related: &[String]) -> std::io::Result<Ve
     let related: Vec<String> = related.iter().map(|name| format!("{name}(1)")).collect();
     roff.control("SH", ["SEE ALSO"]).text([roman(format!("kubectl(1), {}", related.join(", ")))]);
     roff.to_writer(&mut text)?;
-    Ok(text)
+    Ok(portable(&text))
 }
 
-/// Returns the SYNOPSIS section: the usage lines of the help.
+/// Returns the SYNOPSIS section: the usage lines of the help, without the brackets of placeholders.
 fn synopsis(command: &Command) -> Roff {
-    let usage = command.clone().render_usage().to_string();
+    let usage = command.clone().render_usage().to_string().replace(['<', '>'], "");
     let mut roff = Roff::default();
     roff.control("SH", ["SYNOPSIS"]);
-    for line in usage.trim_start_matches("Usage:").lines().map(str::trim) {
-        let words = line.split_inclusive(' ').map(word);
-        roff.text(words.collect::<Vec<_>>()).control("br", []);
+    for (index, line) in usage.trim_start_matches("Usage:").trim().lines().enumerate() {
+        if index > 0 {
+            roff.control("br", []);
+        }
+        roff.text(words(line.trim()));
     }
     roff
 }
 
-/// Sets commands and flags in bold, and placeholders in italics.
-fn word(word: &str) -> Inline {
-    let name = word.trim_matches(|c: char| "[]<>. ".contains(c));
-    match name {
-        _ if name.len() > 1 && !name.chars().any(char::is_lowercase) => italic(word),
-        _ => bold(word),
+/// Sets commands and flags in bold, placeholders in italics, and the signs between them in roman.
+fn words(line: &str) -> Vec<Inline> {
+    let is_sign = |c: char| "[]{}|,. …".contains(c);
+    let mut inlines = vec![];
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_sign(c) != is_sign(first)).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(end);
+        inlines.push(match text {
+            _ if is_sign(first) => roman(text),
+            _ if text.starts_with('-') || text.chars().any(char::is_lowercase) => bold(text),
+            _ => italic(text),
+        });
+        rest = after;
     }
+    inlines
+}
+
+/// Returns a page without what formatters warn about: line breaks around an empty line, and characters beyond ASCII.
+fn portable(page: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(page).replace("\n.br\n\n.br\n", "\n.sp\n");
+    let mut portable = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_ascii() {
+            true => portable.push(character),
+            false => portable.push_str(&format!("\\[u{:04X}]", u32::from(character))),
+        }
+    }
+    portable.into_bytes()
 }
 
 /// Adds a section with a list of terms.

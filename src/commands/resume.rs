@@ -14,10 +14,10 @@ use crate::exit::ExitCode;
 use crate::output::{document, sanitize};
 use gitops_core::flux::kinds::FluxKind;
 
-use gitops_core::flux::suspension::Mechanism;
 use gitops_core::flux::suspension::patch::{PatchDecision, RemainingCause, remaining_causes, resume};
 use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::wait::WaitProgress;
+use gitops_core::flux::suspension::{Mechanism, is_expired};
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
 /// End suspensions and reconcile at once
@@ -27,7 +27,7 @@ use gitops_core::kubernetes::object::{Resource, ResourceType};
 ///
 /// Sources are resumed before the objects that use them, and dependencies before the objects that depend on them. With
 /// --wait, the command ends when each object was reconciled after this request and is ready, or when one fails.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(
     override_usage = "kubectl gitops resume {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops resume [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_long_help = "Examples:
@@ -36,6 +36,9 @@ use gitops_core::kubernetes::object::{Resource, ResourceType};
 
   # Resume all Flux objects of a namespace, sources first, after confirmation
   kubectl gitops resume --all -n shop --spec
+
+  # Resume everything whose time is over, as a CronJob does
+  kubectl gitops resume --expired -A --spec --yes
 
   # Show what would be resumed
   kubectl gitops resume ks,hr -A -l team=web --dry-run=client"
@@ -46,6 +49,9 @@ pub struct ResumeArgs {
     /// Clear spec.suspend too, which moves the generation by one
     #[arg(long)]
     pub spec: bool,
+    /// Resume only objects whose suspension has ended (suspend --for); without names, all of them
+    #[arg(long)]
+    pub expired: bool,
     /// Wait until the objects are reconciled
     #[arg(long)]
     pub wait: bool,
@@ -56,15 +62,31 @@ pub struct ResumeArgs {
 
 /// Resumes the objects that the arguments name or select.
 pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
-    args.change.check()?;
+    let mut change = args.change.clone();
+    // An end of the suspension selects objects as --all does; also TYPE alone.
+    change.all |= args.expired && !change.is_selection() && !change.is_named();
+    change.check()?;
+    let args = &ResumeArgs { change, ..args.clone() };
     let cluster = session.cluster().await?;
     let mut selected = args.change.read(&cluster).await?;
+    let now = session.now;
+    if args.expired {
+        selected.objects.retain(|(_, full)| is_expired(full, now));
+        if selected.is_empty() {
+            session.terminal.status("no suspension has ended");
+            return Ok(ExitCode::Done);
+        }
+    }
     if selected.is_empty() {
         select::print_no_resources(session, args.change.namespace(&cluster));
         return Ok(ExitCode::Done);
     }
     let token = session.now.to_rfc3339_opts(SecondsFormat::Nanos, true);
-    let decide = |full: &Resource| resume(full, args.spec, &token);
+    // An object is read again after a conflict: its suspension may have been prolonged in the meantime.
+    let decide = |full: &Resource| match args.expired && !is_expired(full, now) {
+        true => PatchDecision::Unchanged,
+        false => resume(full, args.spec, &token),
+    };
     let mut changing: Vec<&Resource> = selected.objects.iter().map(|(_, full)| full).collect();
     changing.retain(|full| matches!(decide(full), PatchDecision::Patch(_)));
     args.change.confirm(session, &cluster, Verb::Resume, &changing)?;

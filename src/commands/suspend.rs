@@ -1,10 +1,12 @@
 //! `suspend`: stops the reconciliation of objects, with a message, without a new generation.
 
+use chrono::TimeDelta;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
 use super::change::{ChangeArgs, ChangeResult, Verb};
 use super::{Session, select};
+use crate::cluster::config::args::parse_duration;
 use crate::cluster::{DryRun, PatchResult};
 use crate::error::Result;
 use crate::exit::ExitCode;
@@ -24,13 +26,18 @@ use gitops_core::kubernetes::object::Resource;
 /// flux-operator have a switch annotation that their controllers honour; suspend sets it for them, and the message too.
 /// Set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if the controllers of your clusters honour the annotation.
 ///
-/// An existing message is kept unless --overwrite is given.
+/// An existing message is kept unless --overwrite is given, and so are an end (--for) and a link (--link). They are stored
+/// in the annotations kubectl-gitops/suspended-until and kubectl-gitops/suspended-link. No controller acts on the end: run
+/// resume --expired, for example from a CronJob.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "kubectl gitops suspend {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_long_help = "Examples:
   # Suspend a Kustomization with a message, so that the controllers of today stop
   kubectl gitops suspend kustomization apps --spec -m \"drill until noon, see INC-42\"
+
+  # Suspend for two hours, with a link to the incident
+  kubectl gitops suspend ks apps --spec --for 2h -m \"bank is down\" --link https://inc.example.com/2081
 
   # Set the annotation alone: the generation does not move
   kubectl gitops suspend ks/apps hr/podinfo -m \"drill\"
@@ -50,7 +57,13 @@ pub struct SuspendArgs {
     /// Set spec.suspend too, which moves the generation by one
     #[arg(long)]
     pub spec: bool,
-    /// Replace an existing message
+    /// End the suspension after this time, such as 2h: get --expired shows it, resume --expired ends it
+    #[arg(long = "for", value_name = "DURATION", allow_hyphen_values = true, value_parser = lasting)]
+    pub lasting: Option<TimeDelta>,
+    /// Store the address of a page about the suspension, such as an incident
+    #[arg(long, value_name = "URL", value_parser = link)]
+    pub link: Option<String>,
+    /// Replace an existing message, end or link
     #[arg(long)]
     pub overwrite: bool,
     /// Record your user name, as the API server knows it, in fluxcd.controlplane.io/suspendedBy
@@ -70,6 +83,32 @@ pub struct SuspendArgs {
     pub annotation_honoured: bool,
 }
 
+/// Longest suspension with an end, in days.
+const LONGEST: i64 = 365;
+
+/// Parses `--for`: a duration of at least a second.
+fn lasting(text: &str) -> Result<TimeDelta, String> {
+    let duration = parse_duration(text).ok_or("it must be a duration such as 30m, 2h or 1h30m")?;
+    let lasting = TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);
+    match lasting {
+        _ if lasting < TimeDelta::seconds(1) => Err("it must be at least 1s".to_owned()),
+        _ if lasting > TimeDelta::days(LONGEST) => Err(format!("it must be at most {LONGEST} days")),
+        _ => Ok(lasting),
+    }
+}
+
+/// Parses `--link`: an address that a browser opens.
+fn link(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match rest.is_some_and(|rest| !rest.is_empty()) && text.len() <= 2000 && text.chars().all(|c| c.is_ascii_graphic())
+    {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("it must be an address that begins with https:// or http://, of at most 2000 characters".to_owned())
+        }
+    }
+}
+
 /// Suspends the objects that the arguments name or select.
 pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> {
     args.change.check()?;
@@ -86,6 +125,8 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
         message: args.message.clone(),
         spec: args.spec,
         overwrite: args.overwrite,
+        until: args.lasting.map(|lasting| session.now + lasting),
+        link: args.link.clone(),
         user: if args.record_user { Some(cluster.user_name().await?) } else { None },
         annotation_honoured: args.annotation_honoured,
     };

@@ -9,16 +9,36 @@ use gitops_core::flux::suspension::view::FluxObject;
 /// Number of hexadecimal digits of a hash in a revision.
 const HASH_DIGITS: usize = 8;
 
-/// Returns a table with one row for each object. A wide table has more columns.
+/// Returns a table with one row for each object. A wide table has more columns, and those of end and link if an object has
+/// one.
 pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table {
     let header = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE"];
     let more = ["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"].into_iter().filter(|_| wide);
-    let mut table = Table::new(header.into_iter().chain(more).chain(["MESSAGE"]));
+    let suspensions = || items.iter().filter_map(|item| item.suspension.as_ref());
+    let (until, link) = (suspensions().any(|one| one.until.is_some()), suspensions().any(|one| one.link.is_some()));
+    let shown = [until && wide, link && wide];
+    let header = header.into_iter().chain(more).chain(shown_cells(["UNTIL", "LINK"], shown)).chain(["MESSAGE"]);
+    let mut table = Table::new(header);
     for item in items {
         let more = wide_cells(item, now).into_iter().filter(|_| wide);
-        table.row(cells(item, now).into_iter().chain(more).chain([message(item)]));
+        let details = [until_cell(item, now), or_none(item.suspension.as_ref().and_then(|one| one.link))];
+        let details = shown_cells(details, shown);
+        table.row(cells(item, now).into_iter().chain(more).chain(details).chain([message(item)]));
     }
     table
+}
+
+fn shown_cells<T>(cells: [T; 2], shown: [bool; 2]) -> impl Iterator<Item = T> {
+    cells.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell))
+}
+
+/// Returns the time until the end of a suspension, or since then.
+fn until_cell(item: &FluxObject<'_>, now: DateTime<Utc>) -> String {
+    match item.until() {
+        None => "<none>".to_owned(),
+        Some(until) if until > now => format!("in {}", duration::human(until - now)),
+        Some(until) => format!("EXPIRED {} ago", duration::human(now - until)),
+    }
 }
 
 /// Returns the cells of every table, without the message, which is the last column because it is long.
@@ -76,7 +96,7 @@ mod tests {
 
     use super::*;
     use gitops_core::flux::suspension::view::ObjectsById;
-    use gitops_core::flux::suspension::{ANNOTATION, FIELD_MANAGER, SUSPENDED_BY};
+    use gitops_core::flux::suspension::{ANNOTATION, FIELD_MANAGER, LINK, SUSPENDED_BY, UNTIL};
     use gitops_core::testing::{flux_object, noon, owner_of};
 
     #[test]
@@ -91,6 +111,24 @@ mod tests {
         ] {
             assert_eq!(shorten_hashes(&revision), expected);
         }
+    }
+
+    #[test]
+    fn end_and_link_have_columns_where_an_object_has_them() {
+        let ends = |minutes: i64| (noon() + chrono::TimeDelta::minutes(minutes)).to_rfc3339();
+        let (soon, over) = (ends(90), ends(-4));
+        let object =
+            |annotations: &[(&str, &str)]| flux_object("Alert", json!({"spec": {"suspend": true}}), annotations);
+        let objects = [object(&[(UNTIL, &soon), (LINK, "https://inc/1")]), object(&[(UNTIL, &over)]), object(&[])];
+        let items: Vec<_> = objects.iter().map(|full| FluxObject::new(full, &ObjectsById::new(), &[])).collect();
+        let text = table(&items, noon(), true).render(true);
+        let last = |line: &str| line.split("   ").map(str::to_owned).rev().take(3).collect::<Vec<_>>().join("|");
+        assert!(last(text.lines().next().unwrap()).contains("LINK|UNTIL"), "{text}");
+        for (line, expected) in text.lines().skip(1).zip(["in 90m", "EXPIRED 4m ago", "<none>"]) {
+            assert!(line.contains(expected), "{expected}: {text}");
+        }
+        assert!(!table(&items[2..], noon(), true).render(true).contains("UNTIL"));
+        assert!(!table(&items, noon(), false).render(true).contains("UNTIL"));
     }
 
     #[test]

@@ -6,24 +6,28 @@ use dialoguer::console::{Term, measure_text_width};
 use dialoguer::{Confirm, Input};
 
 use crate::error::{Error, Result};
+use crate::name;
 
 /// Output streams: those of the process, or buffers in tests.
 pub struct Terminal {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
     interactive: bool,
+    /// Words that run the program, for messages.
+    called: String,
 }
 
 impl Terminal {
     /// Uses the streams of the process.
     pub fn process() -> Self {
         let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
-        Self { out: Box::new(io::BufWriter::new(io::stdout())), err: Box::new(io::stderr()), interactive }
+        let called = name::called(std::env::args_os().next().as_deref());
+        Self { out: Box::new(io::BufWriter::new(io::stdout())), err: Box::new(io::stderr()), interactive, called }
     }
 
     /// Uses the given streams; never interactive.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { out, err, interactive: false }
+        Self { out, err, interactive: false, called: name::called(None) }
     }
 
     /// Writes data to stdout unchanged and flushes it.
@@ -33,6 +37,16 @@ impl Terminal {
             io::ErrorKind::BrokenPipe => Error::closed_pipe(),
             _ => Error::failed(format!("cannot write to standard output: {error}")),
         })
+    }
+
+    /// Writes help to stdout.
+    pub fn help(&mut self, text: &str) -> Result<()> {
+        self.data(&name::renamed(text, &self.called))
+    }
+
+    /// Returns the words that run the program, such as `kubectl gitops`.
+    pub fn called(&self) -> &str {
+        &self.called
     }
 
     /// Writes a line about progress or result.
@@ -56,7 +70,7 @@ impl Terminal {
 
     /// Ignores failures: with stderr closed they cannot be reported.
     fn line(&mut self, label: &str, text: &str) {
-        let _ = writeln!(self.err, "{label}{text}");
+        let _ = writeln!(self.err, "{label}{}", name::renamed(text, &self.called));
         let _ = self.err.flush();
     }
 

@@ -4,6 +4,7 @@ mod architecture;
 mod cluster_faults;
 mod command_line;
 mod comments;
+mod completion;
 mod connection;
 mod documents;
 mod file_limits;

@@ -9,6 +9,9 @@ use kubectl_gitops::cli;
 use kubectl_gitops::commands::man::pages;
 use test_support::gitops::{Run, command};
 
+const SECTIONS: [&str; 8] =
+    ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"];
+
 #[test]
 fn committed_pages_are_up_to_date() {
     for (name, page) in pages().unwrap() {
@@ -27,6 +30,10 @@ fn every_page_has_every_section_and_every_flag() {
     let mut root = cli::command();
     root.build();
     check(&root, "kubectl-gitops", &text);
+    assert!(SECTIONS.iter().all(|section| text("kubectl-gitops.1").contains(section)));
+    for (name, page) in &pages {
+        assert!(page.is_ascii(), "{name}: formatters read Latin-1");
+    }
     for (code, _) in ReasonCode::ALL {
         assert!(text("kubectl-gitops-prune.1").contains(&code.to_string()), "{code}");
     }
@@ -37,7 +44,7 @@ fn check(command: &Command, name: &str, text: &impl Fn(&str) -> String) {
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         let name = format!("{name}-{}", verb.get_name());
         let page = text(&format!("{name}.1"));
-        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES", "SEE ALSO"] {
+        for section in SECTIONS {
             assert!(
                 page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")),
                 "{name}: {section}"

@@ -327,3 +327,80 @@ fn every_key_of_the_result_document_comes_from_the_patches() {
     let denied = json_of(&gitops(&api, &["resume", "ks", "--all", "--yes", "-o", "json"]));
     assert_eq!((&denied["complete"], &denied["gaps"][0]["kind"]), (&json!(false), &json!("forbidden")));
 }
+
+/// An object that is suspended until a time.
+fn until(name: &str, time: &str) -> Value {
+    let annotations = json!({"reconcile.fluxcd.io/suspended": "drill", "kubectl-gitops/suspended-until": time});
+    let mut object = object(7, annotations);
+    object["metadata"]["name"] = json!(name);
+    object["metadata"]["uid"] = json!(format!("uid-{name}"));
+    object
+}
+
+#[test]
+fn an_end_and_a_link_are_stored_with_the_suspension() {
+    let api = api();
+    api.on(&format!("GET {PATH}/apps"), [Answer::json(object(7, json!({})))]);
+    api.on(&format!("PATCH {PATH}/apps"), [suspended(8)]);
+    let before = chrono::Utc::now();
+    suspend(&api, &["--for", "1h30m", "--link", "https://inc.example.com/1"]);
+    let patch: Value = serde_json::from_slice(&api.requests_to(&format!("PATCH {PATH}/apps"))[0].body).unwrap();
+    let annotations = &patch["metadata"]["annotations"];
+    assert_eq!(annotations["kubectl-gitops/suspended-link"], "https://inc.example.com/1");
+    let until = annotations["kubectl-gitops/suspended-until"].as_str().unwrap();
+    let minutes = (until.parse::<chrono::DateTime<chrono::Utc>>().unwrap() - before).num_minutes();
+    assert!((89..=91).contains(&minutes), "{until}");
+}
+
+#[test]
+fn an_end_that_is_no_time_is_refused_before_any_request() {
+    let api = api();
+    for value in ["-1h", "0", "0s", "10ms", "soon", "", "9000h", "99999999999999h", "1d", "2"] {
+        let run = suspend(&api, &["--for", value]);
+        assert!(run.code == 2 && run.stderr.contains("--for"), "{value:?}: {run}");
+    }
+    for value in ["", "inc/1", "https://", "javascript:alert(1)", "https://a b", "https://\u{202e}x", "ftp://x"] {
+        let run = suspend(&api, &["--link", value]);
+        assert!(run.code == 2 && run.stderr.contains("--link"), "{value:?}: {run}");
+    }
+    assert!(api.requests().is_empty());
+}
+
+#[test]
+fn expired_suspensions_are_shown_and_ended_and_others_are_not() {
+    let (api, folder) = (api(), Folder::new("expired"));
+    let objects =
+        || vec![until("over", "2020-01-01T00:00:00Z"), until("later", "2999-01-01T00:00:00Z"), object(7, json!({}))];
+    api.on(&format!("GET {PATH}*"), [Answer::list("kustomize.toolkit.fluxcd.io/v1", "Kustomization", objects())]);
+    let mut resumed = until("over", "2020-01-01T00:00:00Z");
+    resumed["metadata"]["annotations"] = json!({});
+    api.on(&format!("PATCH {PATH}/over"), [Answer::json(resumed)]);
+    let kubeconfig = api.kubeconfig(&folder);
+
+    let shown = gitops_as(&kubeconfig, &["get", "ks", "--expired", "-o", "name"]);
+    assert_eq!(shown.stdout, "kustomization.kustomize.toolkit.fluxcd.io/over\n", "{shown}");
+
+    let refused = gitops_as(&kubeconfig, &["resume", "ks", "--expired"]);
+    assert!(refused.code == 6 && refused.stderr.contains("refusing to resume 1 object"), "{refused}");
+
+    let resumed = gitops_as(&kubeconfig, &["resume", "ks", "--expired", "--yes"]);
+    assert_eq!(resumed.stdout, "kustomization.kustomize.toolkit.fluxcd.io/over resumed\n", "{resumed}");
+    let patches: Vec<_> = api.requests().into_iter().filter(|request| request.method == "PATCH").collect();
+    assert_eq!(patches.len(), 1);
+    let patch: Value = serde_json::from_slice(&patches[0].body).unwrap();
+    assert_eq!(patch["metadata"]["annotations"]["kubectl-gitops/suspended-until"], Value::Null);
+}
+
+/// Somebody prolongs the suspension between the list and the patch.
+#[test]
+fn a_suspension_that_was_prolonged_in_the_meantime_goes_on() {
+    let (api, folder) = (api(), Folder::new("prolonged"));
+    api.on(
+        &format!("GET {PATH}/over"),
+        [Answer::json(until("over", "2020-01-01T00:00:00Z")), Answer::json(until("over", "2999-01-01T00:00:00Z"))],
+    );
+    api.on(&format!("PATCH {PATH}/over"), [conflict()]);
+    let run = gitops_as(&api.kubeconfig(&folder), &["resume", "ks", "over", "--expired"]);
+    assert_eq!(api.requests_to(&format!("PATCH {PATH}/over")).len(), 1, "{run}");
+    assert!(!run.stdout.contains("resumed\n"), "{run}");
+}

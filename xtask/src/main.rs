@@ -3,13 +3,20 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use xtask::{bench, browser, cluster, controlplane, demo, dependencies, fuzz, man, mutants, oracle, record, say, test};
+use xtask::{
+    bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle, record, say, shells,
+    test,
+};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test                                       check the format, run the lints and every test
   advisories                                 fetch the known vulnerabilities of crates, and check the dependencies
+  dist [OS/ARCH…]                            build the archives of a release, and manifests with their sums (default: this machine)
+  dist manifests                             write the manifests of a release with an archive of every platform
+  dist templates                             write plugin.yaml and .krew.yaml again
+  dist version                               print the version of the next release
   demo                                       run the reading commands on the recorded cluster; needs no cluster
   man                                        write the man pages again
   controlplane [NAME…]                       build the programs of a test cluster (default: all)
@@ -26,6 +33,7 @@ usage: cargo xtask TASK
   browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
+  shells                                     complete in bash, zsh and fish, and lint the man pages; needs Debian
   record                                     run the story of the demo on a real cluster, and record it again";
 
 fn main() -> ExitCode {
@@ -52,12 +60,14 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
         ["advisories"] => Some(dependencies::advisories()),
         ["fuzz", rest @ ..] => Some(fuzz::command(rest)),
+        ["dist", rest @ ..] => Some(dist::command(rest)),
         ["demo"] => Some(demo::run()),
         ["test"] => Some(test::run()),
         ["bench", rest @ ..] => bench::dispatch(rest),
         ["browser"] => Some(browser::run()),
         ["man"] => Some(man::run()),
         ["mutants", files @ ..] => Some(mutants::command(files)),
+        ["shells"] => Some(shells::run()),
         ["record"] => Some(record::run()),
         _ => None,
     }

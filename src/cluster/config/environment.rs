@@ -19,6 +19,8 @@ pub struct Environment {
     pub service_account: PathBuf,
     /// `true` if standard input is a terminal, on which a credential plugin may ask.
     pub interactive: bool,
+    /// `true` if a credential plugin may print nothing, because a shell completes a word.
+    pub silent: bool,
 }
 
 impl Environment {
@@ -32,6 +34,7 @@ impl Environment {
             home: std::env::home_dir().filter(|home| home.is_absolute()),
             service_account: SERVICE_ACCOUNT.into(),
             interactive: std::io::stdin().is_terminal(),
+            silent: false,
         }
     }
 

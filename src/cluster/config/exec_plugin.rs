@@ -104,7 +104,8 @@ async fn run(plugin: &ExecConfig, selected: &SelectedContext, environment: &Envi
     }
     command.env("KUBERNETES_EXEC_INFO", info.to_string());
     // The plugin may ask the user to open a page, so its standard error is shown.
-    command.stdin(if interactive { Stdio::inherit() } else { Stdio::null() }).stderr(Stdio::inherit());
+    command.stdin(if interactive { Stdio::inherit() } else { Stdio::null() });
+    command.stderr(if environment.silent { Stdio::null() } else { Stdio::inherit() });
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(plugin, name, &error))?;
     let mut output = Vec::new();
     if let Some(stdout) = child.stdout.take() {

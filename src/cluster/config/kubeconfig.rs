@@ -29,6 +29,23 @@ pub(crate) struct SelectedContext {
     pub(crate) namespace: Option<String>,
 }
 
+/// Names of the entries of the kubeconfig.
+pub(crate) struct Names {
+    pub(crate) contexts: Vec<String>,
+    pub(crate) clusters: Vec<String>,
+    pub(crate) users: Vec<String>,
+}
+
+/// Returns the names of all entries. Fails if a file cannot be read.
+pub(crate) fn names(args: &ConnectionArgs, environment: &Environment) -> Result<Names> {
+    let config = read(args, environment)?;
+    Ok(Names {
+        contexts: config.contexts.into_iter().map(|named| named.name).collect(),
+        clusters: config.clusters.into_iter().map(|named| named.name).collect(),
+        users: config.auth_infos.into_iter().map(|named| named.name).collect(),
+    })
+}
+
 /// Selects context, cluster and user. Returns `None` if the kubeconfig files are missing or empty.
 pub(crate) fn select(args: &ConnectionArgs, environment: &Environment) -> Result<Option<SelectedContext>> {
     let config = read(args, environment)?;

@@ -6,7 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod environment;
 mod exec_plugin;
 mod in_cluster;
-mod kubeconfig;
+pub(crate) mod kubeconfig;
 mod overrides;
 mod plugin_policy;
 pub(crate) mod proxy;

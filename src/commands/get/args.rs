@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
+use chrono::{DateTime, Utc};
 use clap::{Args, ValueEnum};
 
 use super::print::GetDocument;
@@ -22,7 +23,7 @@ use gitops_core::kubernetes::object::Resource;
 /// No released Flux controller honours the annotation. If an object was reconciled after only the annotation suspended
 /// it, SUSPENDED shows NOT HONOURED and the evidence is printed on standard error. If its status never shows a
 /// reconciliation, SUSPENDED shows unverifiable. -o wide adds the user (BY), the time (SINCE) and the message (REASON) of
-/// a suspension, and more. -o csv has the columns of -o wide, quoted as in RFC 4180; a cell that a spreadsheet would read
+/// a suspension, its end (UNTIL) and LINK where an object has them, and more. -o csv has the columns of -o wide, quoted as in RFC 4180; a cell that a spreadsheet would read
 /// as a formula, because it begins with =, +, - or @, is preceded by an apostrophe.
 #[derive(Args, Debug)]
 #[command(
@@ -33,6 +34,9 @@ use gitops_core::kubernetes::object::Resource;
 
   # All suspended objects of the cluster, with user, time and message
   kubectl gitops get -A --suspended -o wide
+
+  # Suspensions whose time is over (suspend --for)
+  kubectl gitops get -A --expired -o wide
 
   # Some kinds, some objects
   kubectl gitops get ks,hr -l team=web
@@ -54,6 +58,9 @@ pub struct GetArgs {
     /// Show only objects that are suspended themselves
     #[arg(long)]
     pub suspended: bool,
+    /// Show only objects whose suspension has ended (suspend --for), and that are still suspended
+    #[arg(long)]
+    pub expired: bool,
     /// Show only objects whose Ready condition is not True
     #[arg(long)]
     pub not_ready: bool,
@@ -128,12 +135,13 @@ impl GetArgs {
     }
 
     /// Returns the objects that the flags select, sorted.
-    pub(super) fn rows<'a>(&self, data: &'a GetData) -> Vec<FluxObject<'a>> {
+    pub(super) fn rows<'a>(&self, data: &'a GetData, now: DateTime<Utc>) -> Vec<FluxObject<'a>> {
         let by_id = data.by_id();
         let selector = self.status_selector.as_ref();
         let selected = data.objects().filter(|full| selector.is_none_or(|selector| selector.matches(full)));
         let mut items: Vec<_> = selected.map(|full| FluxObject::new(full, &by_id, &data.events)).collect();
         items.retain(|item| !self.suspended || item.suspension.is_some());
+        items.retain(|item| !self.expired || item.until().is_some_and(|until| until <= now));
         items.retain(|item| !self.not_ready || item.ready.is_some_and(|ready| ready != "True"));
         items.sort_by(|a, b| a.object.namespace.cmp(&b.object.namespace).then_with(|| a.object.cmp(b.object)));
         match self.sort_by {

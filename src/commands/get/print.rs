@@ -85,7 +85,7 @@ pub(super) fn print(
     data: &GetData,
     namespace: Option<&str>,
 ) -> Result<ExitCode> {
-    let items = args.rows(data);
+    let items = args.rows(data, session.now);
     let (gaps, errors) = (&data.selected.gaps[..], &data.selected.errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
     let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items, now: session.now };

@@ -62,7 +62,7 @@ fn print_if_new(
     change: &WatchedChange,
     printed: &mut PrintedRows,
 ) -> Result<()> {
-    let mut items = args.rows(data);
+    let mut items = args.rows(data, chrono::Utc::now());
     let Some(at) = items.iter().position(|item| item.uid == &*change.full.object.uid) else { return Ok(()) };
     let mut item = items.remove(at);
     item.deleted = change.deleted;

@@ -131,6 +131,17 @@ fn kube_state_metrics_shows_suspensions_with_their_messages() {
     cluster.wait_for("the series flips", LIMIT, flipped).unwrap();
     let message = || Ok(series(&["gitops_suspended_info{", r#"message="drill""#, r#"name="apps""#]));
     cluster.wait_for("the series of the message", LIMIT, message).unwrap();
+    assert!(!series(&["gitops_suspended_until{"]), "no end");
+    let end = chrono::Utc::now().timestamp() + 7200;
+    ok(&gitops(cluster, &["suspend", "ks/apps", "--for", "2h", "--overwrite"]));
+    let ends = |text: &str| {
+        let line =
+            text.lines().find(|line| line.starts_with("gitops_suspended_until{") && line.contains("name=\"apps\""));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    };
+    let until =
+        || Ok(scrape(&port).ok().and_then(|text| ends(&text)).is_some_and(|time| (time as i64 - end).abs() < 60));
+    cluster.wait_for("the end of the suspension", LIMIT, until).unwrap();
     ok(&gitops(cluster, &["resume", "ks/apps", "--spec"]));
     cluster.wait_for("the message goes", LIMIT, || Ok(!series(&["gitops_suspended_info{"]))).unwrap();
 }

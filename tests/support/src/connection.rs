@@ -25,6 +25,7 @@ pub fn environment(folder: &Folder, variables: &[(&str, &str)]) -> Environment {
         home: Some(folder.path().join("home")),
         service_account: folder.path().join("serviceaccount"),
         interactive: false,
+        silent: false,
     }
 }
 

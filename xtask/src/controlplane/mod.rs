@@ -4,6 +4,7 @@
 //! inputs of each build; when a pin changes, the program is built again.
 
 pub mod crds;
+mod source;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,6 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use self::source::Source;
 use crate::{lock, say, sha256_hex, target_dir, workspace_root};
 
 /// A program and the Go package that it is built from.
@@ -24,18 +26,29 @@ struct Binary {
     package: &'static str,
     /// Linker flags in addition to those of every program.
     ldflags: &'static str,
+    /// Set if the program is built in a copy of its module.
+    source: Option<Source>,
 }
 
 /// Version of kubectl and of the API server. Without this flag both report v0.0.0, which kubectl cannot parse.
 const KUBERNETES_VERSION: &str = "-X k8s.io/component-base/version.gitVersion=v1.36.3";
 
 const fn binary(name: &'static str, module: &'static str, package: &'static str) -> Binary {
-    Binary { name, module, package, ldflags: "" }
+    Binary { name, module, package, ldflags: "", source: None }
 }
 
 const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
-    Binary { name, module: "kubernetes", package, ldflags: KUBERNETES_VERSION }
+    Binary { name, module: "kubernetes", package, ldflags: KUBERNETES_VERSION, source: None }
 }
+
+/// The command line of Flux. It embeds the manifests of a release, which are not in its module.
+const FLUX: Binary = Binary {
+    name: "flux",
+    module: "flux",
+    package: "./cmd/flux",
+    ldflags: "-X main.VERSION=2.9.4",
+    source: Some(Source { module: "github.com/fluxcd/flux2/v2", placeholder: "cmd/flux/manifests/placeholder.yaml" }),
+};
 
 /// All programs in build order: those that every cluster needs come first.
 const BINARIES: &[Binary] = &[
@@ -50,6 +63,7 @@ const BINARIES: &[Binary] = &[
     binary("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     binary("krew", "krew", "sigs.k8s.io/krew/cmd/krew"),
     binary("validate-krew-manifest", "krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest"),
+    FLUX,
     binary("qbec", "qbec", "github.com/splunk/qbec"),
     binary("fluxd", "fluxd", "github.com/fluxcd/flux/cmd/fluxd"),
     binary("kapp", "kapp", "carvel.dev/kapp/cmd/kapp"),
@@ -132,7 +146,11 @@ fn build(binary: &Binary, stamp: &str) -> Result<()> {
     let target = bin(binary.name);
     let temporary = target.with_extension("building");
     create_parent(&target)?;
-    go(&module_dir(binary))
+    let folder = match &binary.source {
+        Some(source) => source.copy(&module_dir(binary))?,
+        None => module_dir(binary),
+    };
+    go(&folder)
         .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &ldflags(binary), "-o"])
         .arg(&temporary)
         .arg(binary.package)

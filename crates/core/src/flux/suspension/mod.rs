@@ -18,7 +18,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::kinds;
-use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
+use crate::kubernetes::object::{ManagedFieldsEntry, Resource, parse_time};
 use crate::ownership::schemes::flux;
 
 /// Annotation of RFC-0006 that suspends an object, whatever its value.
@@ -33,13 +33,20 @@ pub const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 /// Annotation with the user who suspended, as the web interface of flux-operator writes it (docs/reference/flux.md 3.4).
 pub const SUSPENDED_BY: &str = "fluxcd.controlplane.io/suspendedBy";
 
+/// Annotation with the time at which a suspension ends, in RFC 3339. No controller acts on it: `resume --expired` does.
+pub const UNTIL: &str = "kubectl-gitops/suspended-until";
+
+/// Annotation with the address of a page about the suspension, such as an incident.
+pub const LINK: &str = "kubectl-gitops/suspended-link";
+
 /// Field manager of every suspension. kustomize-controller takes over, and so reverts, fields of managers whose name
 /// begins with `kubectl` (docs/reference/flux.md 4.3). Nothing else uses this name, so its entry in managedFields has
 /// the time of the suspension.
 pub const FIELD_MANAGER: &str = "gitops-suspend";
 
-/// Annotations that suspend, record who suspended, or request a reconciliation.
-pub const KEYS: [&str; 5] = [ANNOTATION, REQUESTED_AT, SUSPENDED_BY, kinds::ARTIFACT_SWITCH, kinds::OPERATOR_SWITCH];
+/// Annotations that suspend, say more about a suspension, or request a reconciliation.
+pub const KEYS: [&str; 7] =
+    [ANNOTATION, REQUESTED_AT, SUSPENDED_BY, UNTIL, LINK, kinds::ARTIFACT_SWITCH, kinds::OPERATOR_SWITCH];
 
 /// Field managers of the controllers that apply manifests from Git.
 const GITOPS_MANAGERS: [&str; 3] = ["kustomize-controller", "helm-controller", "flux-operator"];
@@ -107,6 +114,12 @@ pub struct Suspension<'a> {
     pub manager: Option<&'a str>,
     /// User who suspended the object, if recorded.
     pub user: Option<&'a str>,
+    /// Time at which the suspension ends; `None` without an end, or with a text that is no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<DateTime<Utc>>,
+    /// Address of a page about the suspension.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<&'a str>,
     /// Controller that applies this suspension from Git.
     #[serde(rename = "declaredBy", skip_serializing_if = "Option::is_none")]
     pub declared_by: Option<&'a str>,
@@ -126,9 +139,21 @@ impl<'a> Suspension<'a> {
             since: entry.and_then(|entry| entry.time),
             manager: entry.map(|entry| &*entry.manager),
             user: annotations.get(SUSPENDED_BY),
+            until: until(full),
+            link: annotations.get(LINK),
             declared_by: declaring_controller(full, by),
         })
     }
+}
+
+/// Returns the time in the annotation [`UNTIL`].
+fn until(full: &Resource) -> Option<DateTime<Utc>> {
+    full.object.annotations.get(UNTIL).and_then(parse_time)
+}
+
+/// Returns true if an object is suspended, and its suspension ended at or before `now`.
+pub fn is_expired(full: &Resource, now: DateTime<Utc>) -> bool {
+    effective(full).is_some() && until(full).is_some_and(|until| until <= now)
 }
 
 /// Returns true if a value of the annotation is a message.
@@ -243,6 +268,22 @@ mod tests {
             let full = flux_object("Kustomization", json!({}), &[(ANNOTATION, value)]);
             let suspension = Suspension::of(&full).unwrap();
             assert_eq!((suspension.value, suspension.message), (Some(value), None));
+        }
+    }
+
+    #[test]
+    fn a_suspension_expires_at_the_time_of_its_annotation() {
+        let spec = json!({"spec": {"suspend": true}});
+        for (name, content, annotations, expired) in [
+            ("no end", &spec, &[][..], false),
+            ("ends now", &spec, &[(UNTIL, "2026-01-02T12:00:00Z")], true),
+            ("ends later", &spec, &[(UNTIL, "2026-01-02T12:00:01Z")], false),
+            ("another zone", &spec, &[(UNTIL, "2026-01-02T12:30:00+01:00")], true),
+            ("no time", &spec, &[(UNTIL, "tomorrow")], false),
+            ("not suspended any more", &json!({}), &[(UNTIL, "2026-01-02T12:00:00Z")], false),
+        ] {
+            let full = flux_object("Kustomization", content.clone(), annotations);
+            assert_eq!(is_expired(&full, "2026-01-02T12:00:00Z".parse().unwrap()), expired, "{name}");
         }
     }
 

@@ -5,10 +5,12 @@
 
 use std::fmt;
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ANNOTATION, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, declaring_controller, effective, is_message,
+    ANNOTATION, LINK, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, UNTIL, declaring_controller, effective,
+    is_message,
 };
 use crate::flux::kinds::{FluxKind, Suspends};
 use crate::kubernetes::object::Resource;
@@ -24,6 +26,10 @@ pub struct SuspendOptions {
     pub overwrite: bool,
     /// User to record in [`SUSPENDED_BY`].
     pub user: Option<String>,
+    /// End of the suspension, for [`UNTIL`].
+    pub until: Option<DateTime<Utc>>,
+    /// Address for [`LINK`].
+    pub link: Option<String>,
     /// True if the controllers of the cluster honour the annotation.
     pub annotation_honoured: bool,
 }
@@ -44,6 +50,10 @@ pub enum PatchRefusal {
     NothingToSuspend { kind: String },
     /// The object is suspended with this message. It was written by others: escape it for a terminal.
     OtherMessage(String),
+    /// The object is suspended until this time, or without an end. It was written by others: escape it for a terminal.
+    OtherEnd(Option<String>),
+    /// The object is suspended with this link. It was written by others: escape it for a terminal.
+    OtherLink(String),
 }
 
 impl fmt::Display for PatchRefusal {
@@ -51,6 +61,9 @@ impl fmt::Display for PatchRefusal {
         match self {
             Self::NothingToSuspend { kind } => write!(f, "an object of kind {kind} has nothing to suspend"),
             Self::OtherMessage(message) => write!(f, "already suspended with another message: {message}"),
+            Self::OtherEnd(Some(until)) => write!(f, "already suspended until {until}"),
+            Self::OtherEnd(None) => f.write_str("already suspended without an end"),
+            Self::OtherLink(link) => write!(f, "already suspended with another link: {link}"),
         }
     }
 }
@@ -77,7 +90,10 @@ pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     {
         return PatchDecision::Refused(PatchRefusal::OtherMessage(current.to_owned()));
     }
-    let mut annotations = Map::new();
+    let mut annotations = match details(full, options) {
+        Ok(annotations) => annotations,
+        Err(refusal) => return PatchDecision::Refused(refusal),
+    };
     let value = options.message.as_deref().or(current).unwrap_or(NO_MESSAGE);
     if current != Some(value) {
         annotations.insert(ANNOTATION.to_owned(), json!(value));
@@ -96,11 +112,35 @@ pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     merge_patch(full, annotations, set_spec.then_some(Value::Bool(true)))
 }
 
+/// Returns the changes of end and link. Those of an earlier suspension, which something else has ended, are removed.
+fn details(full: &Resource, options: &SuspendOptions) -> Result<Map<String, Value>, PatchRefusal> {
+    let is_suspended = effective(full).is_some();
+    let until = options.until.map(|until| until.to_rfc3339_opts(SecondsFormat::Secs, true));
+    let mut annotations = Map::new();
+    for (key, wanted) in [(UNTIL, until.as_deref()), (LINK, options.link.as_deref())] {
+        let existing = full.object.annotations.get(key);
+        match wanted {
+            Some(wanted) if existing == Some(wanted) => continue,
+            Some(wanted) => {
+                let is_other = is_suspended && !options.overwrite;
+                match (key, existing) {
+                    (UNTIL, existing) if is_other => return Err(PatchRefusal::OtherEnd(existing.map(str::to_owned))),
+                    (LINK, Some(link)) if is_other => return Err(PatchRefusal::OtherLink(link.to_owned())),
+                    _ => annotations.insert(key.to_owned(), json!(wanted)),
+                }
+            }
+            None if existing.is_some() && !is_suspended => annotations.insert(key.to_owned(), Value::Null),
+            None => continue,
+        };
+    }
+    Ok(annotations)
+}
+
 /// Computes the patch that resumes an object and requests a reconciliation with this token.
 pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchDecision {
     let mut annotations = Map::new();
     let existing = &full.object.annotations;
-    for key in [ANNOTATION, SUSPENDED_BY] {
+    for key in [ANNOTATION, SUSPENDED_BY, UNTIL, LINK] {
         if existing.get(key).is_some() {
             annotations.insert(key.to_owned(), Value::Null);
         }
@@ -216,6 +256,39 @@ mod tests {
         }
         let refused = suspend(&with("other"), &drill());
         assert!(matches!(refused, PatchDecision::Refused(refusal) if refusal.to_string().ends_with("message: other")));
+    }
+
+    #[test]
+    fn end_and_link_are_stored_and_changed_only_with_overwrite() {
+        let noon: DateTime<Utc> = "2026-01-02T12:00:00Z".parse().unwrap();
+        let wanted = SuspendOptions { until: Some(noon), link: Some("https://inc/1".to_owned()), ..drill() };
+        let stored = json!({ANNOTATION: "drill", UNTIL: "2026-01-02T12:00:00Z", LINK: "https://inc/1"});
+        let free = flux_object("Kustomization", json!({}), &[]);
+        assert_eq!(patched(suspend(&free, &wanted)).0["metadata"]["annotations"], stored);
+        let same = [(ANNOTATION, "drill"), (UNTIL, "2026-01-02T12:00:00Z"), (LINK, "https://inc/1")];
+        let full = flux_object("Kustomization", json!({}), &same);
+        assert_eq!(suspend(&full, &wanted), PatchDecision::Unchanged);
+        assert_eq!(suspend(&full, &drill()), PatchDecision::Unchanged, "what is not given stays");
+        assert_eq!(patched(resume(&full, false, "now")).0["metadata"]["annotations"][UNTIL], Value::Null);
+        for (annotations, expected) in [
+            (vec![(ANNOTATION, "drill")], "already suspended without an end"),
+            (vec![(ANNOTATION, "drill"), (UNTIL, "later")], "already suspended until later"),
+            (vec![(ANNOTATION, "drill"), same[1], (LINK, "x")], "already suspended with another link: x"),
+        ] {
+            let full = flux_object("Kustomization", json!({}), &annotations);
+            let PatchDecision::Refused(refusal) = suspend(&full, &wanted) else { panic!("{annotations:?}") };
+            assert_eq!(refusal.to_string(), expected);
+            let overwrite = SuspendOptions { overwrite: true, ..wanted.clone() };
+            assert!(matches!(suspend(&full, &overwrite), PatchDecision::Patch(_)), "{annotations:?}");
+        }
+    }
+
+    /// Another program resumed the object, which leaves our annotations behind: the new suspension has no end.
+    #[test]
+    fn the_end_of_an_earlier_suspension_is_removed() {
+        let full = flux_object("Kustomization", json!({}), &[(UNTIL, "2020-01-01T00:00:00Z"), (LINK, "https://old")]);
+        let annotations = json!({ANNOTATION: "drill", UNTIL: null, LINK: null});
+        assert_eq!(patched(suspend(&full, &drill())).0["metadata"]["annotations"], annotations);
     }
 
     #[test]

@@ -177,6 +177,11 @@ impl<'a> FluxObject<'a> {
         }
     }
 
+    /// Returns the time at which the suspension ends.
+    pub fn until(&self) -> Option<DateTime<Utc>> {
+        self.suspension.as_ref().and_then(|suspension| suspension.until)
+    }
+
     /// Returns the user who suspended the object if recorded, else the field manager.
     pub fn suspended_by(&self) -> Option<&str> {
         self.suspension.as_ref().and_then(|suspension| suspension.user.or(suspension.manager))

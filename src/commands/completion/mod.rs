@@ -1,7 +1,10 @@
 //! Shell completion: a script for the bare binary, and the protocol of kubectl for its plugins.
 //!
 //! Source: docs/reference/kubectl-plugin.md 4. kubectl runs an executable `kubectl_complete-gitops` from PATH with the words
-//! after the plugin's name and reads candidates, then `:4` for "no files".
+//! after the plugin's name; flux runs the plugin with `__complete`. Both read candidates, then a sum of directives.
+
+mod live;
+mod question;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,16 +13,19 @@ use clap::{Args, CommandFactory};
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::{Shell, generate};
 
+use self::question::{Line, Question};
 use super::Session;
-use crate::cli::Cli;
+use crate::cli::{self, Cli};
 use crate::error::Result;
 use crate::exit::ExitCode;
+use crate::name;
 use crate::output::terminal::Terminal;
 
 /// Name by which kubectl runs a plugin's completion.
 const COMPLETER: &str = "kubectl_complete-";
-/// The wrapper that a user puts on PATH.
-const WRAPPER: &str = "#!/bin/sh\nexec kubectl gitops __complete \"$@\"\n";
+/// Directives after the candidates: no space after the word, and no names of files.
+const NO_SPACE: u8 = 2;
+const NO_FILES: u8 = 4;
 
 /// Print a completion script
 ///
@@ -50,7 +56,8 @@ pub struct CompleteArgs {
 /// Prints a completion script. Fails if standard output cannot be written.
 pub fn run(args: &CompletionArgs, session: &mut Session) -> Result<ExitCode> {
     let Ok(shell) = args.shell.parse::<Shell>() else {
-        session.terminal.data(WRAPPER)?;
+        let plugin = name::in_kubectl(session.terminal.called());
+        session.terminal.data(&format!("#!/bin/sh\nexec kubectl {plugin} __complete \"$@\"\n"))?;
         return Ok(ExitCode::Done);
     };
     let mut script = vec![];
@@ -83,22 +90,40 @@ fn answer(words: &[OsString], terminal: &mut Terminal) -> Result<ExitCode> {
         line.push(OsString::new());
     }
     let last = line.len() - 1;
-    let candidates = clap_complete::engine::complete(&mut Cli::command(), line, last, None).unwrap_or_default();
+    let mut command = question::mark(cli::command());
+    let candidates = clap_complete::engine::complete(&mut command, line.clone(), last, None).unwrap_or_default();
     let wanted = |candidate: &&CompletionCandidate| {
         let value = candidate.get_value().to_string_lossy();
         !candidate.is_hide_set() && (typed.starts_with('-') || !value.starts_with('-'))
     };
-    let mut text = String::new();
+    let mut rows = vec![];
     for candidate in candidates.iter().filter(wanted) {
-        text.push_str(&candidate.get_value().to_string_lossy());
-        if let Some(help) = candidate.get_help() {
-            let help = help.to_string();
+        let value = candidate.get_value().to_string_lossy();
+        match Question::in_candidate(&value) {
+            None => {
+                let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+                rows.push((value.into_owned(), help.lines().next().unwrap_or_default().to_owned()));
+            }
+            Some((before, question)) => {
+                let typed = typed.strip_prefix(before).unwrap_or_default();
+                let context = Line::parse(Cli::command(), &line[..last]);
+                let found = live::candidates(question, &context, typed);
+                rows.extend(found.into_iter().map(|name| (format!("{before}{name}"), String::new())));
+            }
+        }
+    }
+    let is_unfinished = !rows.is_empty() && rows.iter().all(|(value, _)| value.ends_with(['/', '=']));
+    let mut text = String::new();
+    for (value, help) in rows {
+        text.push_str(&value);
+        if !help.is_empty() {
             text.push('\t');
-            text.push_str(help.lines().next().unwrap_or_default());
+            text.push_str(&help);
         }
         text.push('\n');
     }
-    text.push_str(":4\n");
+    let directives = if is_unfinished { NO_FILES | NO_SPACE } else { NO_FILES };
+    text.push_str(&format!(":{directives}\n"));
     terminal.data(&text)?;
     Ok(ExitCode::Done)
 }

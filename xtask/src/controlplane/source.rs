@@ -1,0 +1,53 @@
+//! Programs whose module lacks a file that their build embeds: built in a copy of the module, with a placeholder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{dir, go};
+
+/// A module that is copied, and the file that the copy gets.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) module: &'static str,
+    /// Path of the file in the module.
+    pub(super) placeholder: &'static str,
+}
+
+impl Source {
+    /// Copies the module in the version that the go.mod in `folder` requires, and returns the folder of the copy. go
+    /// compares the module with the go.sum there.
+    pub(super) fn copy(&self, folder: &Path) -> Result<PathBuf> {
+        let output = go(folder).args(["mod", "download", "-json", self.module]).output().context("cannot run go")?;
+        let answer: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("go mod download {}: {}", self.module, String::from_utf8_lossy(&output.stderr)))?;
+        let from = answer["Dir"].as_str();
+        let from = from.with_context(|| format!("go mod download {}: {}", self.module, answer["Error"]))?;
+        let target = dir().join("sources").join(folder.file_name().unwrap_or_default());
+        let _ = fs::remove_dir_all(&target);
+        copy(Path::new(from), &target)?;
+        let placeholder = target.join(self.placeholder);
+        fs::create_dir_all(placeholder.parent().unwrap_or(&target))?;
+        fs::write(&placeholder, "# placeholder\n")
+            .with_context(|| format!("cannot write {}", placeholder.display()))?;
+        Ok(target)
+    }
+}
+
+/// Copies the content of files, not their mode: the module cache is read-only.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        match path.is_dir() {
+            true => copy(&path, &target)?,
+            false => {
+                fs::write(&target, fs::read(&path)?).with_context(|| format!("cannot write {}", target.display()))?
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! `cargo xtask dist`: the archives of a release and the manifests of the installers, from one table of platforms.
+//!
+//! An archive is made only of a program that ran here: it writes its own man pages and completion scripts.
+
+pub mod archive;
+pub mod build;
+pub mod manifests;
+pub mod platforms;
+pub mod sbom;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use flate2::Compression;
+
+use self::archive::{Entries, executable, plain};
+use self::platforms::{GLIBC, PLATFORMS, PLUGIN, Platform};
+use crate::{answer, say, sha256_hex, target_dir, workspace_root};
+
+/// Files with the sums of the archives, and manifests, in the folder of a release.
+const SUMS: &str = "SHA256SUMS";
+
+/// `cargo xtask dist [OS/ARCH…]`, `dist manifests`, `dist templates`, `dist version`.
+pub fn command(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["version"] => {
+            answer(version()?);
+            Ok(())
+        }
+        ["manifests"] => write_manifests(&folder(), true),
+        ["templates"] => write_templates(),
+        [] => build_all(&[Platform::host().context("releases have no program for this machine")?]),
+        names => build_all(&names.iter().map(|name| Platform::find(name)).collect::<Result<Vec<_>>>()?),
+    }
+}
+
+/// Returns the folder of a release.
+pub fn folder() -> PathBuf {
+    target_dir().join("dist")
+}
+
+/// Returns the version in `Cargo.toml` as a tag, such as `v1.2.3`.
+pub fn version() -> Result<String> {
+    let manifest = fs::read_to_string(workspace_root().join("Cargo.toml")).context("cannot read Cargo.toml")?;
+    let line = manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    Ok(format!("v{}", line.context("Cargo.toml has no version")?))
+}
+
+fn build_all(platforms: &[&Platform]) -> Result<()> {
+    let version = version()?;
+    fs::create_dir_all(folder()).with_context(|| format!("cannot create {}", folder().display()))?;
+    for platform in platforms {
+        say(format!("building {}", platform.name()));
+        let program = build::build(platform)?;
+        check_glibc(platform, &program)?;
+        let archive = folder().join(platform.archive(&version));
+        let command = || build::runner(platform, &program);
+        archive::write(&archive, &entries(platform, &program, &command)?, Compression::best())?;
+        fs::write(archive.with_extension("").with_extension("cdx.json"), sbom::document(platform.target, &version)?)?;
+        let size = fs::metadata(&archive)?.len();
+        answer(format!("{}: built, ran, {:.1} MB: {}", platform.name(), size as f64 / 1e6, archive.display()));
+    }
+    write_manifests(&folder(), false)
+}
+
+fn check_glibc(platform: &Platform, program: &Path) -> Result<()> {
+    let needed = build::needed_glibc(&fs::read(program)?);
+    if let Some((major, minor)) = needed.filter(|_| platform.os == "linux") {
+        let needed = format!("{major}.{minor}");
+        let floor = GLIBC.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+        if Some((major, minor)) > floor {
+            bail!("{} needs glibc {needed}, which is newer than {GLIBC}", platform.name());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the files of an archive. `command` returns a command that runs the program.
+pub fn entries(platform: &Platform, program: &Path, command: &dyn Fn() -> Result<Command>) -> Result<Entries> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let mut entries = Entries::from([
+        (platform.program(), executable(read(program)?)),
+        ("LICENSE".to_owned(), plain(read(&workspace_root().join("LICENSE"))?)),
+        ("README.md".to_owned(), plain(read(&workspace_root().join("README.md"))?)),
+    ]);
+    let pages = tempfile(platform)?;
+    run(command()?.arg("man").arg(&pages))?;
+    archive::add_folder(&mut entries, &pages, "man/")?;
+    fs::remove_dir_all(&pages).with_context(|| format!("cannot remove {}", pages.display()))?;
+    let name = format!("kubectl-{PLUGIN}");
+    for (shell, file) in [
+        ("bash", format!("{name}.bash")),
+        ("fish", format!("{name}.fish")),
+        ("powershell", format!("_{name}.ps1")),
+        ("zsh", format!("_{name}")),
+    ] {
+        entries.insert(format!("completions/{file}"), plain(run(command()?.args(["completion", shell]))?));
+    }
+    let wrapper = run(command()?.args(["completion", "kubectl"]))?;
+    entries.insert(format!("completions/kubectl_complete-{PLUGIN}"), executable(wrapper));
+    Ok(entries)
+}
+
+/// Returns a path for the man pages of a platform. Nothing is there.
+fn tempfile(platform: &Platform) -> Result<PathBuf> {
+    let path = target_dir().join("dist-man").join(format!("{}-{}", platform.target, std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    Ok(path)
+}
+
+fn run(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    if !output.status.success() {
+        bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output.stdout)
+}
+
+/// Writes the sums and the manifests for the archives in a folder. With `all`, every platform must have one.
+pub fn write_manifests(folder: &Path, all: bool) -> Result<()> {
+    let version = version()?;
+    let mut sums = vec![];
+    for platform in &PLATFORMS {
+        let path = folder.join(platform.archive(&version));
+        match fs::read(&path) {
+            Ok(content) => sums.push((platform, sha256_hex(&content))),
+            Err(_) if !all => {}
+            Err(error) => bail!("{} has no archive: {}: {error}", platform.name(), path.display()),
+        }
+    }
+    let lines: Vec<_> = sums.iter().map(|(platform, sum)| format!("{sum}  {}\n", platform.archive(&version))).collect();
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(SUMS, lines.concat())?;
+    write("plugin.yaml", manifests::krew(&version, &sums))?;
+    write(&format!("{PLUGIN}.yaml"), manifests::flux(&version, &sums))?;
+    write("catalog.yaml", manifests::flux_catalog())
+}
+
+/// Files of this repository that come from the table: name and content.
+pub fn templates() -> Result<[(&'static str, String); 2]> {
+    Ok([("plugin.yaml", manifests::unreleased(&version()?)), (".krew.yaml", manifests::krew_template())])
+}
+
+/// Writes the files of this repository that come from the table.
+pub fn write_templates() -> Result<()> {
+    for (name, text) in templates()? {
+        fs::write(workspace_root().join(name), text).with_context(|| format!("cannot write {name}"))?;
+    }
+    Ok(())
+}
