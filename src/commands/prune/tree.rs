@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use serde_json::Value;
 
 use super::rehearsal::{ControllerUser, Rehearsal};
 use super::sources;
-use crate::cluster::{Cluster, FailureKind};
+use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::output::sanitize;
@@ -24,6 +25,7 @@ use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
 use gitops_core::plan::mask::SecretMask;
@@ -110,22 +112,36 @@ pub async fn plan(
     if let Some(difference) = versions.difference() {
         session.terminal.warning(&sanitize::one_line(&format!("{difference}: builds may differ")));
     }
+    if let Some(unknown) = controller.unknown_version().filter(|_| user.is_in_cluster() || controller.version.is_some())
+    {
+        session.terminal.warning(&sanitize::one_line(&unknown));
+    }
     let mut runner =
         BuildRunner { versions, kustomize, cluster, secrets: secrets_in_use(snapshot), answers: Answers::default() };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
-    let (features, workers) = (controller.features, controller.workers);
+    let KustomizeController { features, workers, flags, .. } = controller;
     let (fidelity, last_applied, deployed) = (checked.fidelity, checked.applied, checked.deployed);
-    let input = PreviewInput { snapshot, trees, pinned, features, workers, fidelity, last_applied, deployed };
+    let input = PreviewInput {
+        snapshot,
+        trees,
+        pinned,
+        features,
+        flags: flags.clone(),
+        workers,
+        fidelity,
+        last_applied,
+        deployed,
+    };
     let mut preview = Preview::new(input);
     let mut plan = runner.plan(&mut preview).await?;
     plan.add_gaps(gaps.clone());
     let Some(cluster) = runner.cluster.clone().filter(|_| !args.offline) else {
         return Ok((plan, preview.secret_mask(&runner.answers)));
     };
-    let rehearsal = Rehearsal::new(&cluster, snapshot, user, args.diff);
+    let rehearsal = Rehearsal::new(&cluster, snapshot, user, flags, args.diff);
     let mut rehearsed = rehearsal.run(&mut runner, &mut preview, plan).await?;
     let secrets = preview.secret_mask(&runner.answers);
     let warnings = rehearsed.warning.into_iter().chain(cluster.take_warnings());
@@ -248,21 +264,42 @@ async fn controller(
         let version = kustomize_controller::parse_version(text);
         version.ok_or_else(|| Error::usage(format!("{text:?} is no version")))
     });
-    let given = given.transpose()?.map(KustomizeController::of);
+    let given = given.transpose()?;
+    let assumed = || given.map_or_else(KustomizeController::default, KustomizeController::of);
     let (Some(cluster), Some(deployment)) = (cluster, kustomize_controller::deployment(snapshot)) else {
-        return Ok((given.unwrap_or_default(), ControllerUser::NotInCluster));
+        return Ok((assumed(), ControllerUser::NotInCluster));
     };
-    let path = format!("/apis/apps/v1/namespaces/{}/deployments/kustomize-controller", deployment.id.namespace);
     // Without the right to read it the newest rules are assumed.
-    Ok(match cluster.get(&path, "application/json").await {
-        Ok(answer) => {
-            let content = serde_json::from_slice(&answer.body).unwrap_or_default();
+    Ok(match read_deployment(cluster, deployment).await {
+        Ok(content) => {
             let account = kustomize_controller::service_account(&content, &deployment.id.namespace, snapshot);
-            let controller = given.unwrap_or_else(|| KustomizeController::from_deployment(&content));
+            let mut controller = KustomizeController::from_deployment(&content, given);
+            if !controller.flags.watched.is_empty() {
+                add_shards(cluster, snapshot, &mut controller).await;
+            }
             (controller, account.map_or(ControllerUser::NotInCluster, ControllerUser::Account))
         }
-        Err(failure) => (given.unwrap_or_default(), ControllerUser::Unreadable(failure)),
+        Err(failure) => (assumed(), ControllerUser::Unreadable(failure)),
     })
+}
+
+async fn read_deployment(cluster: &Cluster, deployment: &ObjectMetadata) -> std::result::Result<Value, Failure> {
+    let ObjectId { namespace, name, .. } = &deployment.id;
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
+    let answer = cluster.get(&path, "application/json").await?;
+    Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+}
+
+/// Adds the label selectors of further Deployments of the controller. One without a selector, or one that cannot be read,
+/// may reconcile every Kustomization.
+async fn add_shards(cluster: &Cluster, snapshot: &Snapshot, controller: &mut KustomizeController) {
+    for shard in kustomize_controller::shards(snapshot) {
+        let content = read_deployment(cluster, shard).await.ok();
+        match content.as_ref().and_then(kustomize_controller::watch_selector) {
+            Some(selector) => controller.flags.watched.push(selector),
+            None => return controller.flags.watched.clear(),
+        }
+    }
 }
 
 /// Reads the data of a ConfigMap or Secret, as the controller would read it.

@@ -58,6 +58,8 @@ pub struct Options {
     pub whole: bool,
     /// Additional flags of kustomize-controller, such as `--requeue-dependency=1s`.
     pub kustomize_controller_flags: Vec<String>,
+    /// Program of kustomize-controller. Without it, the pinned version.
+    pub kustomize_controller: Option<PathBuf>,
 }
 
 /// A running control plane in one folder.

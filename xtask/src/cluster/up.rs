@@ -104,8 +104,14 @@ pub(crate) fn start_one(cluster: &Cluster, name: &str) -> Result<()> {
 }
 
 fn flux_controller(cluster: &Cluster, options: &Options, name: &str) -> Result<Spec> {
-    let extra: &[String] = if name == "kustomize-controller" { &options.kustomize_controller_flags } else { &[] };
-    specs::flux_controller(&cluster.dir, name, extra)
+    if name != "kustomize-controller" {
+        return specs::flux_controller(&cluster.dir, name, &[]);
+    }
+    let mut spec = specs::flux_controller(&cluster.dir, name, &options.kustomize_controller_flags)?;
+    if let Some(program) = &options.kustomize_controller {
+        spec.program.clone_from(program);
+    }
+    Ok(spec)
 }
 
 fn install_crds(cluster: &Cluster, flux: Flux) -> Result<()> {

@@ -71,8 +71,12 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             "selector": {"matchLabels": {"a": selects(name, &options)}},
             "template": {"metadata": {"labels": {"a": selects(name, &options)}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
-        "crd" => crd(name),
-        "widget" => json!({"apiVersion": format!("{}.example.com/v1", prefix), "kind": "Widget"}),
+        "crd" => crd(name, options.get("versions").unwrap_or(&"v1")),
+        "widget" => {
+            let version = options.get("version").unwrap_or(&"v1");
+            json!({"apiVersion": format!("{prefix}.example.com/{version}"), "kind": "Widget"})
+        }
+        "class" => json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h"}),
         "grant" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "name": plain.first(), "namespace": prefix}]}),
@@ -96,7 +100,7 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
         other => bail!("no notation for {other:?}"),
     };
-    let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding");
+    let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding" | "class");
     if kind == "crd" {
         return Ok(manifest);
     }
@@ -143,14 +147,21 @@ fn policy(operation: &str, denied: &str) -> Value {
                 "operations": [operation], "resources": ["configmaps"]}]}}})
 }
 
-/// Returns the CRD of a namespaced kind Widget in the group `group`.
-fn crd(group: &str) -> Value {
+/// Returns the CRD of a namespaced kind Widget in the group `group`. `versions` are separated by commas: the last one is
+/// stored, and one with a `-` in front is not served.
+fn crd(group: &str, versions: &str) -> Value {
+    let names: Vec<&str> = versions.split(',').collect();
+    let version = |name: &&str| {
+        let is_stored = names.last() == Some(name);
+        json!({"name": name.trim_start_matches('-'), "served": !name.starts_with('-'), "storage": is_stored,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+    };
+    let versions: Vec<Value> = names.iter().map(version).collect();
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("widgets.{group}")},
         "spec": {"group": group, "scope": "Namespaced",
             "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+            "versions": versions}})
 }
 
 fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {

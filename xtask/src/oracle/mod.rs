@@ -4,6 +4,8 @@
 //! object that was deleted, recreated or created is compared with the plan, by uid.
 
 mod check;
+mod containers;
+mod controllers;
 mod manifest;
 mod races;
 mod random;
@@ -17,11 +19,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Flux, Options};
 use crate::{controlplane, say, tool};
 
-pub use run::Comparison;
+pub use run::{Comparison, Program};
 pub use scenarios::{Scenario, all};
 
 /// Scenarios that run in parallel. They wait most of the time.
@@ -40,9 +43,9 @@ pub struct Outcome {
 }
 
 /// Runs scenarios on a cluster. Returns one result for each, in the same order.
-pub fn run(cluster: &Cluster, binary: &Path, scenarios: &[Scenario]) -> Vec<Result<Outcome>> {
+pub fn run(cluster: &Cluster, program: &Program, scenarios: &[Scenario]) -> Vec<Result<Outcome>> {
     in_parallel(scenarios, |scenario| {
-        let outcome = repeat_mismatch(|| run_once(cluster, binary, scenario));
+        let outcome = repeat_mismatch(|| run_once(cluster, program, scenario));
         report(scenario, &outcome);
         outcome
     })
@@ -69,8 +72,8 @@ fn in_parallel<T: Send>(scenarios: &[Scenario], work: impl Fn(&Scenario) -> T + 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn run_once(cluster: &Cluster, binary: &Path, scenario: &Scenario) -> Result<Comparison> {
-    run::scenario(cluster, binary, scenario, STARTED.fetch_add(1, Ordering::Relaxed))
+fn run_once(cluster: &Cluster, program: &Program, scenario: &Scenario) -> Result<Comparison> {
+    run::scenario(cluster, program, scenario, STARTED.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Runs a scenario again after a mismatch. A mismatch that does not occur again comes from the stale cache of the
@@ -90,11 +93,35 @@ fn repeat_mismatch(run: impl Fn() -> Result<Comparison>) -> Result<Outcome> {
 
 /// Starts a cluster for scenarios.
 pub fn cluster() -> Result<Cluster> {
+    cluster_with(&[], None)
+}
+
+/// Starts a cluster with these flags of the controller, and with this program as controller or the pinned one. With flags,
+/// the cluster has a Deployment, from which plans read them.
+fn cluster_with(flags: &[&str], controller: Option<&Path>) -> Result<Cluster> {
     // Plans use the kustomize version of Flux.
     controlplane::ensure(&["kustomize"])?;
-    let flags = ["--requeue-dependency=1s", "--concurrent=8"];
-    let kustomize_controller_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    Cluster::up(Options { dir: None, flux: Flux::Kustomize, kustomize_controller_flags, ..Options::default() })
+    let own = ["--requeue-dependency=1s", "--concurrent=8"];
+    let kustomize_controller_flags: Vec<String> = own.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
+    let deployment = deployment(&kustomize_controller_flags);
+    let kustomize_controller = controller.map(Path::to_path_buf);
+    let options =
+        Options { flux: Flux::Kustomize, kustomize_controller_flags, kustomize_controller, ..Options::default() };
+    let cluster = Cluster::up(options)?;
+    if !flags.is_empty() {
+        cluster.kubectl_stdin(&["create", "-f", "-"], &deployment.to_string())?;
+    }
+    Ok(cluster)
+}
+
+/// Returns a Deployment of the controller without pods.
+fn deployment(flags: &[String]) -> Value {
+    let container = json!({"name": "manager", "image": "fluxcd/kustomize-controller:v1.9.5", "args": flags});
+    let labels = json!({"app": "kustomize-controller"});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "kustomize-controller", "namespace": "flux-system"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}})
 }
 
 fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
@@ -113,12 +140,13 @@ fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
     }
 }
 
-/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [--binary PATH] [--no-shrink] [NAME…]`: runs all scenarios or N random ones, or
-/// only those named. With `--races`, scenarios with races are repeated N times to see both results. With `--no-shrink`,
-/// a scenario with a mismatch is not made smaller.
+/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [--binary PATH] [--controller PATH --controller-version V] [--no-shrink]
+/// [NAME…]`: runs all scenarios or N random ones, or only those named. With `--races`, scenarios with races are repeated N
+/// times to see both results. With `--no-shrink`, a scenario with a mismatch is not made smaller. With `--controller`,
+/// another kustomize-controller runs.
 pub fn command(words: &[&str]) -> Result<()> {
     let (mut cases, mut seed, mut dir, mut again, mut names) = (None, 1_u64, None, 0_usize, Vec::new());
-    let (mut shrinks, mut binary) = (true, None);
+    let (mut shrinks, mut binary, mut controller, mut controller_version) = (true, None, None, None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
@@ -128,6 +156,8 @@ pub fn command(words: &[&str]) -> Result<()> {
             "--races" => again = value()?.parse()?,
             "--dir" => dir = Some(PathBuf::from(value()?)),
             "--binary" => binary = Some(PathBuf::from(value()?)),
+            "--controller" => controller = Some(PathBuf::from(value()?)),
+            "--controller-version" => controller_version = Some((*value()?).to_owned()),
             "--no-shrink" => shrinks = false,
             name => names.push(name.to_owned()),
         }
@@ -137,9 +167,23 @@ pub fn command(words: &[&str]) -> Result<()> {
         bail!("no scenario is called {unknown:?}; usage: oracle [--cases N] [--seed S] [--dir D] [--races N] [NAME…]");
     }
     scenarios.retain(|scenario| names.is_empty() || names.contains(&scenario.name));
-    let binary = binary.map_or_else(|| tool::build(false), Ok)?;
-    let cluster = dir.map_or_else(self::cluster, Cluster::attach)?;
-    let outcomes = run(&cluster, &binary, &scenarios);
+    let path = binary.map_or_else(|| tool::build(false), Ok)?;
+    let program = Program { path, controller_version };
+    // Those with the same flags follow each other.
+    scenarios.sort_by_key(|scenario| scenario.controller);
+    let (mut clusters, mut outcomes) = (vec![], vec![]);
+    for group in scenarios.chunk_by(|a, b| a.controller == b.controller) {
+        let flags = group[0].controller;
+        let cluster = match &dir {
+            Some(dir) if flags.is_empty() => Cluster::attach(dir)?,
+            _ => cluster_with(flags, controller.as_deref())?,
+        };
+        outcomes.extend(run(&cluster, &program, group));
+        clusters.push((flags, cluster));
+    }
+    let cluster_of = |scenario: &Scenario| {
+        &clusters.iter().find(|(flags, _)| *flags == scenario.controller).expect("each has one").1
+    };
     let (mut rows, mut races, mut not_repeated, mut failed) = (0, 0, 0, 0);
     let mut wrong = vec![];
     for (scenario, outcome) in scenarios.iter().zip(&outcomes) {
@@ -160,13 +204,14 @@ pub fn command(words: &[&str]) -> Result<()> {
     }
     if again > 0 {
         races::report(&scenarios, &outcomes, again, |racing| {
-            in_parallel(racing, |scenario| run_once(&cluster, &binary, scenario))
+            in_parallel(racing, |scenario| run_once(cluster_of(scenario), &program, scenario))
         });
     }
     for scenario in wrong.iter().filter(|_| shrinks) {
         say(format!("{}: searching for the smallest repository with the mismatch", scenario.name));
-        let fails =
-            |smaller: &Scenario| run_once(&cluster, &binary, smaller).is_ok_and(|got| !got.mismatches.is_empty());
+        let fails = |smaller: &Scenario| {
+            run_once(cluster_of(scenario), &program, smaller).is_ok_and(|got| !got.mismatches.is_empty())
+        };
         say(shrink::smallest(scenario, |candidates| in_parallel(candidates, fails)).to_string());
     }
     let (total, wrong) = (scenarios.len(), wrong.len());

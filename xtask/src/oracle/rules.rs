@@ -288,4 +288,13 @@ pub(super) const ROWS: &[Row] = &[
         flags: &["kustomization/root", "-n", "@"],
         expect: &["delete configmap/a"],
     },
+    Row {
+        name: "owner-named-with-its-namespace",
+        cluster: &["ns @-other", "ks k ./none ns=@-other suspend=true"],
+        before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b"],
+        after: &["p/a.yaml: cm b"],
+        flags: &["kustomization/k", "-n", "@"],
+        expect: &["delete configmap/a"],
+        ..BASE
+    },
 ];

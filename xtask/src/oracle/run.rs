@@ -37,10 +37,19 @@ pub struct Comparison {
     pub evidence: Vec<String>,
 }
 
+/// The program that plans.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Path of kubectl-gitops.
+    pub path: PathBuf,
+    /// Version of kustomize-controller that it is told.
+    pub controller_version: Option<String>,
+}
+
 /// Runs one scenario in its own namespaces.
-pub(super) fn scenario(cluster: &Cluster, binary: &Path, scenario: &Scenario, number: usize) -> Result<Comparison> {
+pub(super) fn scenario(cluster: &Cluster, program: &Program, scenario: &Scenario, number: usize) -> Result<Comparison> {
     let run = Run { cluster, prefix: format!("s{number:03}x"), folder: folder(number)? };
-    let comparison = run.compare(binary, scenario);
+    let comparison = run.compare(program, scenario);
     let _ = std::fs::remove_dir_all(&run.folder);
     // Delete the scenario, so that the controller no longer reconciles it.
     let _ = cluster.kubectl(&["delete", "kustomizations", "--all", "-n", &run.prefix, "--wait=false"]);
@@ -62,7 +71,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn compare(&self, binary: &Path, scenario: &Scenario) -> Result<Comparison> {
+    fn compare(&self, program: &Program, scenario: &Scenario) -> Result<Comparison> {
         self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.prefix}}))?;
         for text in &scenario.cluster {
             self.apply(&manifest::object(&text.replace('@', &self.prefix), &self.prefix)?)?;
@@ -74,7 +83,7 @@ impl Run<'_> {
         self.apply(&manifest::object("ks root ./root", &self.prefix)?)?;
         self.wait_until_idle().context("before")?;
         for line in &scenario.live {
-            let line = line.replace('@', &self.prefix);
+            let line = self.with_uids(&line.replace('@', &self.prefix))?;
             // In a random repository, the object of the command may not exist.
             match self.cluster.kubectl(&line.split(' ').collect::<Vec<_>>()) {
                 Err(error) if !error.to_string().contains("NotFound") => return Err(error),
@@ -87,7 +96,7 @@ impl Run<'_> {
         manifest::edit(&mut files, &scenario.after, &self.prefix)?;
         self.write(&files)?;
         let before = self.uids()?;
-        let plan = self.plan(binary, scenario.flags)?;
+        let plan = self.plan(program, scenario.flags)?;
         self.publish(&files)?;
         self.wait_until_idle().context("after")?;
         let after = self.uids()?;
@@ -107,6 +116,14 @@ impl Run<'_> {
         let list = self.cluster.kubectl(&["get", "kustomizations", "-n", &self.prefix, "-o", "json"])?;
         let list: Value = serde_json::from_str(&list)?;
         Ok(items(&list, "/items").map(state).collect())
+    }
+
+    /// Replaces `uid(TYPE/NAME)` by the uid of that object in the namespace of the scenario.
+    fn with_uids(&self, line: &str) -> Result<String> {
+        let Some((before, rest)) = line.split_once("uid(") else { return Ok(line.to_owned()) };
+        let (object, after) = rest.split_once(')').context("uid( is not closed")?;
+        let uid = self.cluster.kubectl(&["get", object, "-n", &self.prefix, "-o", "jsonpath={.metadata.uid}"])?;
+        Ok(format!("{before}{}{after}", uid.trim()))
     }
 
     fn apply(&self, manifest: &Value) -> Result<()> {
@@ -142,11 +159,13 @@ impl Run<'_> {
         self.cluster.publish(&format!("GitRepository/{}/repo", self.prefix), &self.folder).map(drop)
     }
 
-    fn plan(&self, binary: &Path, flags: &[&str]) -> Result<Value> {
+    fn plan(&self, program: &Program, flags: &[&str]) -> Result<Value> {
         let source = format!("GitRepository/{}/repo={}", self.prefix, self.folder.display());
-        let output = Command::new(binary)
+        let version = program.controller_version.iter().flat_map(|version| ["--controller-version", version]);
+        let output = Command::new(&program.path)
             .args(["prune", "--plan", "-o", "json", "--source", &source, "--kustomize"])
             .arg(bin("kustomize"))
+            .args(version)
             .args(flags.iter().map(|flag| flag.replace('@', &self.prefix)))
             .env("KUBECONFIG", self.cluster.kubeconfig())
             .output()
@@ -173,7 +192,7 @@ impl Run<'_> {
     /// Reads every object of the scenario: its uid and its [`progress`].
     fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
         const TYPES: &str = "namespaces,configmaps,secrets,serviceaccounts,services,pods,deployments.apps,replicasets.apps,\
-            clusterroles,customresourcedefinitions,kustomizations.kustomize.toolkit.fluxcd.io,\
+            clusterroles,roles.rbac.authorization.k8s.io,runtimeclasses,customresourcedefinitions,kustomizations.kustomize.toolkit.fluxcd.io,\
             gitrepositories.source.toolkit.fluxcd.io";
         let mut lists = vec![self.cluster.kubectl(&["get", TYPES, "-A", "-o", "json"])?];
         let widgets = format!("widgets.{}.example.com", self.prefix);

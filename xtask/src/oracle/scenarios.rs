@@ -16,6 +16,8 @@ pub struct Scenario {
     pub after: Vec<String>,
     /// Additional flags of `prune --plan`.
     pub flags: &'static [&'static str],
+    /// Flags of kustomize-controller. Scenarios with the same flags share a cluster.
+    pub controller: &'static [&'static str],
     /// Rows that the plan must contain, as `ACTION KIND/NAME`.
     pub expect: Vec<String>,
 }
@@ -27,15 +29,21 @@ pub(super) struct Row {
     pub(super) live: &'static [&'static str],
     pub(super) after: &'static [&'static str],
     pub(super) flags: &'static [&'static str],
+    pub(super) controller: &'static [&'static str],
     pub(super) expect: &'static [&'static str],
 }
 
 pub(super) const BASE: Row =
-    Row { name: "", cluster: &[], before: &[], live: &[], after: &[], flags: &[], expect: &[] };
+    Row { name: "", cluster: &[], before: &[], live: &[], after: &[], flags: &[], controller: &[], expect: &[] };
 
 /// Returns every scenario of the table.
 pub fn all() -> Vec<Scenario> {
-    ROWS.iter().chain(super::rules::ROWS).map(Row::scenario).collect()
+    ROWS.iter()
+        .chain(super::rules::ROWS)
+        .chain(super::containers::ROWS)
+        .chain(super::controllers::ROWS)
+        .map(Row::scenario)
+        .collect()
 }
 
 impl Row {
@@ -47,6 +55,7 @@ impl Row {
             live: owned(self.live),
             after: owned(self.after),
             flags: self.flags,
+            controller: self.controller,
             expect: owned(self.expect),
         }
     }

@@ -4,12 +4,15 @@
 
 use serde_json::Value;
 
+use super::controller_flags::{self, ControllerFlags, is_true};
 use super::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Name of the controller, of its Deployment and of its field manager.
 pub const NAME: &str = "kustomize-controller";
+/// Finalizer with which the controller deletes the objects of a Kustomization.
+pub(crate) const FINALIZER: &str = "finalizers.fluxcd.io";
 /// Number of Kustomizations reconciled at once unless `--concurrent` is set.
 const DEFAULT_WORKERS: usize = 4;
 
@@ -38,6 +41,8 @@ pub struct Features {
     pub no_cross_namespace_refs: bool,
     /// A dependency with a `readyExpr` must also be ready by itself.
     pub additive_ready_expr: bool,
+    /// A Kustomization may not use an ExternalArtifact.
+    pub denies_external_artifacts: bool,
 }
 
 impl Default for Features {
@@ -59,6 +64,16 @@ impl Features {
             no_remote_bases: false,
             no_cross_namespace_refs: false,
             additive_ready_expr: false,
+            denies_external_artifacts: false,
+        }
+    }
+
+    fn set_gate(&mut self, gate: &str, is_on: bool) {
+        match gate {
+            "StrictPostBuildSubstitutions" => self.strict_substitution = is_on,
+            "AdditiveCELDependencyCheck" => self.additive_ready_expr = is_on,
+            "ExternalArtifact" => self.denies_external_artifacts = !is_on,
+            _ => {}
         }
     }
 }
@@ -112,66 +127,100 @@ impl KustomizeVersions {
 }
 
 /// The kustomize-controller of a cluster, as far as it changes a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KustomizeController {
+    /// Version of its image; `None` if it is not known.
+    pub version: Option<Version>,
     /// Rules of its version and feature gates.
     pub features: Features,
     /// Number of Kustomizations reconciled at once.
     pub workers: usize,
     /// Minor version of kustomize that it links; `None` if it is not known.
     pub kustomize: Option<&'static str>,
+    /// Its other flags.
+    pub flags: ControllerFlags,
 }
 
 impl Default for KustomizeController {
-    /// The newest version with its default flags.
+    /// The rules of the newest known version with its default flags.
     fn default() -> Self {
-        Self::of(NEWEST)
+        Self { version: None, ..Self::of(NEWEST) }
     }
 }
 
 impl KustomizeController {
     /// Returns a controller of a version with its default flags.
     pub fn of(version: Version) -> Self {
-        Self { features: Features::of(version), workers: DEFAULT_WORKERS, kustomize: linked_kustomize(version) }
+        Self {
+            version: Some(version),
+            features: Features::of(version),
+            workers: DEFAULT_WORKERS,
+            kustomize: linked_kustomize(version),
+            flags: ControllerFlags::default(),
+        }
     }
 
-    /// Reads the tag of the image and the flags from the controller's Deployment.
-    pub fn from_deployment(deployment: &Value) -> Self {
-        let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-        let Some(container) = containers.into_iter().flatten().find(|container| is_controller(container)) else {
-            return Self::default();
-        };
-        let mut controller = image_version(text(container, "image")).map_or_else(Self::default, Self::of);
-        let flags = container.get("args").and_then(Value::as_array).into_iter().flatten();
-        flags.filter_map(Value::as_str).for_each(|flag| controller.set_flag(flag));
+    /// Returns a sentence on a version whose rules are not known; `None` for a known one.
+    pub fn unknown_version(&self) -> Option<String> {
+        let (major, minor, patch) = NEWEST;
+        let known = format!("{major}.{minor}.{patch}");
+        match self.version {
+            None => {
+                Some(format!("the version of kustomize-controller is not known; the plan has the rules of {known}"))
+            }
+            Some(version) if version > NEWEST => {
+                let (major, minor, patch) = version;
+                let found = format!("{major}.{minor}.{patch}");
+                Some(format!("kustomize-controller {found} is newer than this tool; the plan has the rules of {known}"))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Reads the tag of the image and the flags from the controller's Deployment. A given version replaces the tag.
+    pub fn from_deployment(deployment: &Value, version: Option<Version>) -> Self {
+        let Some(container) = container(deployment) else { return version.map_or_else(Self::default, Self::of) };
+        let version = version.or_else(|| image_version(text(container, "image")));
+        let mut controller = version.map_or_else(Self::default, Self::of);
+        // Without its gate the controller denies them; without its flags that is not known.
+        controller.features.denies_external_artifacts = true;
+        for (name, value) in flags(container) {
+            controller.set_flag(&name, &value);
+        }
+        controller.flags.watched = watch_selector(deployment).into_iter().collect();
         controller
     }
 
-    fn set_flag(&mut self, flag: &str) {
-        if let Some(number) = flag.strip_prefix("--concurrent=").and_then(|number| number.parse().ok()) {
-            self.workers = number;
-        }
-        if flag == "--no-remote-bases" || flag == "--no-remote-bases=true" {
-            self.features.no_remote_bases = true;
-        }
-        if flag == "--no-cross-namespace-refs" || flag == "--no-cross-namespace-refs=true" {
-            self.features.no_cross_namespace_refs = true;
-        }
-        for gate in flag.strip_prefix("--feature-gates=").unwrap_or_default().split(',') {
-            match gate.trim().split_once('=') {
-                Some(("StrictPostBuildSubstitutions", value)) => self.features.strict_substitution = value == "true",
-                Some(("AdditiveCELDependencyCheck", value)) => self.features.additive_ready_expr = value == "true",
-                _ => {}
+    fn set_flag(&mut self, name: &str, value: &str) {
+        match name {
+            "concurrent" => self.workers = value.parse().unwrap_or(self.workers),
+            "no-remote-bases" => self.features.no_remote_bases = is_true(value),
+            "no-cross-namespace-refs" => self.features.no_cross_namespace_refs = is_true(value),
+            "feature-gates" => {
+                for (gate, value) in value.split(',').filter_map(|gate| gate.trim().split_once('=')) {
+                    self.features.set_gate(gate, is_true(value));
+                }
             }
+            _ => self.flags.set(name, value),
         }
     }
 }
 
-/// Returns true if the controller takes over the fields of a manager before it applies. The names are prefixes.
-/// `applies` is true for the operation Apply. Source: docs/reference/kustomize-controller.md 4.4.
-pub(crate) fn takes_over(manager: &str, applies: bool) -> bool {
-    manager.starts_with("kubectl")
-        || (!applies && ["before-first-apply", NAME].iter().any(|prefix| manager.starts_with(prefix)))
+/// Returns `--watch-label-selector` of a Deployment of the controller, if it has one.
+pub fn watch_selector(deployment: &Value) -> Option<String> {
+    let set = flags(container(deployment)?).into_iter().filter(|(name, _)| name == "watch-label-selector");
+    set.map(|(_, value)| value).next_back().filter(|value| !value.is_empty())
+}
+
+/// Returns the container of the controller.
+fn container(deployment: &Value) -> Option<&Value> {
+    let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
+    containers.into_iter().flatten().find(|container| is_controller(container))
+}
+
+fn flags(container: &Value) -> Vec<(String, String)> {
+    let arguments = container.get("args").and_then(Value::as_array).into_iter().flatten();
+    controller_flags::parse(&arguments.filter_map(Value::as_str).collect::<Vec<_>>())
 }
 
 /// Returns the service account of the pods of a Deployment in this namespace; `None` if it names none, or one that does not
@@ -186,6 +235,12 @@ pub fn service_account(deployment: &Value, namespace: &str, snapshot: &Snapshot)
 /// Returns the controller's Deployment.
 pub fn deployment(snapshot: &Snapshot) -> Option<&ObjectMetadata> {
     snapshot.objects.iter().find(|object| object.id.is("apps", "Deployment") && &*object.id.name == NAME)
+}
+
+/// Returns the Deployments of further controllers, which reconcile other Kustomizations (sharding).
+pub fn shards(snapshot: &Snapshot) -> impl Iterator<Item = &ObjectMetadata> {
+    let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment"));
+    deployments.filter(|object| object.id.name.starts_with(NAME) && &*object.id.name != NAME)
 }
 
 fn is_controller(container: &Value) -> bool {
@@ -257,16 +312,43 @@ mod tests {
             "name": "manager", "image": image,
             "args": ["--concurrent=20", "--no-remote-bases=true", "--no-cross-namespace-refs", "--feature-gates=AdditiveCELDependencyCheck=true,StrictPostBuildSubstitutions=true"],
         }]}}}});
-        let controller = KustomizeController::from_deployment(&deployment);
+        let controller = KustomizeController::from_deployment(&deployment, None);
         let features = Features {
             strict_substitution: true,
             no_remote_bases: true,
             no_cross_namespace_refs: true,
             additive_ready_expr: true,
+            denies_external_artifacts: true,
             ..Features::of((1, 8, 2))
         };
-        assert_eq!(controller, KustomizeController { features, workers: 20, kustomize: Some("5.8") });
+        let expected = KustomizeController { features, workers: 20, ..KustomizeController::of((1, 8, 2)) };
+        assert_eq!(controller, expected);
+        assert_eq!(KustomizeController::from_deployment(&deployment, Some((1, 7, 3))).version, Some((1, 7, 3)));
         assert!(controller.features.forgets_skipped);
-        assert_eq!(KustomizeController::from_deployment(&json!({})), KustomizeController::default());
+        assert_eq!(KustomizeController::from_deployment(&json!({}), None), KustomizeController::default());
+    }
+
+    #[test]
+    fn a_plan_names_a_version_that_it_does_not_know() {
+        let sentence = |version: Option<&str>| {
+            let controller =
+                version.and_then(parse_version).map_or_else(KustomizeController::default, KustomizeController::of);
+            controller.unknown_version()
+        };
+        assert_eq!((sentence(Some("1.9.5")), sentence(Some("1.7.3"))), (None, None));
+        assert!(sentence(Some("v1.10.1")).unwrap().starts_with("kustomize-controller 1.10.1 is newer"));
+        assert!(sentence(None).unwrap().contains("is not known"));
+    }
+
+    #[test]
+    fn external_artifacts_are_denied_if_the_gate_is_known_to_be_off() {
+        let denies = |arguments: Value| {
+            let container = json!({"name": "manager", "image": "kustomize-controller:v1.9.5", "args": arguments});
+            let deployment = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
+            KustomizeController::from_deployment(&deployment, None).features.denies_external_artifacts
+        };
+        assert!(denies(json!([])) && denies(json!(["--feature-gates=ExternalArtifact=false"])));
+        assert!(!denies(json!(["--feature-gates=ExternalArtifact=true"])));
+        assert!(!KustomizeController::default().features.denies_external_artifacts, "the flags are not known");
     }
 }

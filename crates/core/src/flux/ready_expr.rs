@@ -7,9 +7,13 @@ use cel::common::ast::{Expr, LiteralValue};
 use cel::{Context, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
-/// Longest expression, and most brackets and signs in it. Deeper expressions could exhaust the stack.
+/// Longest expression, most brackets, prefixes and conditions in it, and most other operators. The parser and the evaluation
+/// are recursive: deeper expressions could exhaust their stack.
 const MAX_LENGTH: usize = 4096;
 const MAX_SIGNS: usize = 64;
+const MAX_OPERATORS: usize = 200;
+/// Bytes of the stack for the largest expressions. Each level of a parenthesis needs up to 100 KiB.
+const STACK: usize = 64 * 1024 * 1024;
 
 /// Fields that a snapshot does not record, or that nobody can predict.
 const UNRECORDED: [&str; 9] = [
@@ -66,11 +70,13 @@ pub(crate) fn parses(text: &str) -> bool {
 }
 
 fn parse(text: &str) -> Option<Program> {
-    let signs = text.chars().filter(|c| "([{!-?".contains(*c)).count();
-    if text.len() > MAX_LENGTH || signs > MAX_SIGNS {
+    let count = |signs: &str| text.chars().filter(|c| signs.contains(*c)).count();
+    let operators =
+        count(".,+*/%<>=&|") + text.split(|c: char| !c.is_alphanumeric()).filter(|word| *word == "in").count();
+    if text.len() > MAX_LENGTH || count("([{!-?") > MAX_SIGNS || operators > MAX_OPERATORS {
         return None;
     }
-    Program::compile(text).ok()
+    stacker::grow(STACK, || Program::compile(text).ok())
 }
 
 impl ReadyExpression {
@@ -91,7 +97,7 @@ impl ReadyExpression {
         let mut context = Context::default();
         context.add_variable("self", own).ok()?;
         context.add_variable("dep", dependency).ok()?;
-        match self.program.execute(&context) {
+        match stacker::grow(STACK, || self.program.execute(&context)) {
             Ok(CelValue::Bool(result)) => Some(result),
             Err(ExecutionError::NoSuchKey(_)) => Some(false),
             Ok(_) | Err(_) => None,
@@ -158,5 +164,28 @@ mod tests {
             assert_eq!(invalid(text), Some(Invalid::NotCompiled), "{text}");
         }
         assert!(parses("data.ready == 'yes'") && !parses("x +"));
+    }
+
+    #[test]
+    fn the_largest_expressions_neither_exhaust_the_stack_nor_panic() {
+        let state = json!({"a": {"b": [1, 2]}});
+        let nested = |(open, close): (&str, &str)| {
+            let depth = MAX_SIGNS / open.chars().filter(|c| "([{!-?".contains(*c)).count().max(1);
+            format!("{}dep.a{}", open.repeat(depth), close.repeat(depth))
+        };
+        let chains = [".a", "+1", "*1", "/1", "%1", "<1", "==1", "&&true", "||true", " in [1]", "+'a'", ".map(x, x)"];
+        let chains = chains.map(|part| format!("dep{}", part.repeat(MAX_OPERATORS / part.len().min(3))));
+        let nests = [("(", ")"), ("[", "]"), ("!", ""), ("-", ""), ("true ? ", " : 1"), ("{'a': ", "}"), ("has(", ")")];
+        let odd = include_str!("odd_expressions.txt").lines().map(str::to_owned);
+        for text in chains.into_iter().chain(nests.map(nested)).chain(odd) {
+            let around =
+                [format!("({text}) == 1"), format!("[{text}].exists(x, x == 1)"), format!("dep.a[{text}] == 1")];
+            for expression in around.into_iter().chain([text]) {
+                parses(&expression);
+                if let Ok(compiled) = ReadyExpression::compile(&expression) {
+                    compiled.evaluate(&state, &state);
+                }
+            }
+        }
     }
 }

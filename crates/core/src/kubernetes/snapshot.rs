@@ -130,6 +130,16 @@ impl Snapshot {
         self.types.iter().find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
     }
 
+    /// Returns true if the API server has a kind in a version, without its group; `None` if that is not known.
+    pub fn serves(&self, what: &GroupKind, version: &str) -> Option<bool> {
+        let preferred = self.resource_type(what)?;
+        if self.other_versions.is_empty() || self.gaps_hiding(what).next().is_some() {
+            return None;
+        }
+        let mut others = self.other_versions.iter().filter(|other| other.what == *what);
+        Some(*preferred.version == *version || others.any(|other| *other.version == *version))
+    }
+
     /// Returns the gaps that may hide objects of a group and kind.
     pub fn gaps_hiding(&self, what: &GroupKind) -> impl Iterator<Item = &Gap> {
         self.gaps.iter().filter(move |gap| gap.hides(what, &self.types))

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use crate::cluster::{Cluster, Failure, user_of};
+use gitops_core::flux::controller_flags::ControllerFlags;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
-/// The user as which kustomize-controller applies without `spec.serviceAccountName`.
+/// The user as which kustomize-controller applies if no service account is set.
 pub(crate) enum ControllerUser {
     /// The service account of its Deployment.
     Account(NamespacedName),
@@ -18,6 +19,13 @@ pub(crate) enum ControllerUser {
     NotInCluster,
     /// The Deployment cannot be read.
     Unreadable(Failure),
+}
+
+impl ControllerUser {
+    /// Returns true if the controller has a Deployment in the cluster.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        !matches!(self, Self::NotInCluster)
+    }
 }
 
 /// Subject of the rights for the changes of one Kustomization.
@@ -41,6 +49,7 @@ type Review = OnceCell<Result<bool, Failure>>;
 pub(super) struct Actors {
     cluster: Cluster,
     controller: ControllerUser,
+    flags: ControllerFlags,
     /// User name of the connection.
     own_name: OnceCell<Option<String>>,
     subjects: BTreeMap<NamespacedName, Subject>,
@@ -54,10 +63,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Actors {
-    pub(super) fn new(cluster: Cluster, controller: ControllerUser) -> Self {
+    pub(super) fn new(cluster: Cluster, controller: ControllerUser, flags: ControllerFlags) -> Self {
         Self {
             cluster,
             controller,
+            flags,
             own_name: OnceCell::new(),
             subjects: BTreeMap::new(),
             rights: Mutex::default(),
@@ -95,7 +105,7 @@ impl Actors {
     }
 
     fn account(&self, owner: &NamespacedName, spec: &KustomizationSpec) -> Option<NamespacedName> {
-        match (spec.service_account(), &self.controller) {
+        match (self.flags.service_account(spec), &self.controller) {
             (Some(name), _) => Some(NamespacedName { namespace: owner.namespace.clone(), name: name.to_owned() }),
             (None, ControllerUser::Account(account)) => Some(account.clone()),
             (None, ControllerUser::NotInCluster | ControllerUser::Unreadable(_)) => None,

@@ -9,7 +9,9 @@ use super::actors::Subject;
 use super::answers::NAMED_OBJECTS;
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
-use gitops_core::flux::apply::dry_run::{DryRunResult, NEW_NAMESPACE, UnknownFieldRetries, rename_for_creation};
+use gitops_core::flux::apply::dry_run::{
+    DryRunResult, NEW_NAMESPACE, UnknownFieldRetries, foreign_finalizer, rename_for_creation,
+};
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
@@ -50,7 +52,9 @@ impl Rehearsal<'_> {
         let live = self.request(self.read(&subject, &kind, id)).await?;
         let mut manifest = manifest_to_apply(applied);
         let failure = match self.send_apply(&subject, &kind, id, &mut manifest).await {
-            Ok(merged) => return Ok(DryRunResult::of_accepted(applied, self.snapshot, live.as_ref(), &merged)),
+            Ok(merged) => {
+                return Ok(DryRunResult::of_accepted(applied, self.snapshot, &self.flags, live.as_ref(), &merged));
+            }
             Err(failure) => failure,
         };
         let error = self.error(&subject, &failure);
@@ -102,6 +106,9 @@ impl Rehearsal<'_> {
             let deletion = PlannedDeletion { owner: applied.owner.clone(), spec: applied.spec.clone(), object };
             if let Some(refused) = self.delete(&deletion).await? {
                 return Ok(refused);
+            }
+            if let Some(finalizer) = foreign_finalizer(object) {
+                return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
             }
         }
         let other = rename_for_creation(id, &mut manifest);

@@ -25,6 +25,7 @@ use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::error::Result;
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::ApplyError;
+use gitops_core::flux::controller_flags::ControllerFlags;
 use gitops_core::flux::simulation::Preview;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
 use gitops_core::flux::spec::NamespacedName;
@@ -45,6 +46,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(75);
 pub(super) struct Rehearsal<'a> {
     cluster: Cluster,
     snapshot: &'a Snapshot,
+    flags: ControllerFlags,
     actors: Actors,
     /// Every applied object is sent, so that differences of unchanged manifests are found too.
     sends_everything: bool,
@@ -57,12 +59,19 @@ pub(super) struct Rehearsal<'a> {
 
 impl<'a> Rehearsal<'a> {
     /// Prepares the dry-runs. With `with_diffs`, every applied object is compared, and the plan gets the differences.
-    pub(super) fn new(cluster: &Cluster, snapshot: &'a Snapshot, controller: ControllerUser, with_diffs: bool) -> Self {
+    pub(super) fn new(
+        cluster: &Cluster,
+        snapshot: &'a Snapshot,
+        controller: ControllerUser,
+        flags: ControllerFlags,
+        with_diffs: bool,
+    ) -> Self {
         let cluster = cluster.with_request_timeout(REQUEST_LIMIT);
         Self {
-            actors: Actors::new(cluster.clone(), controller),
+            actors: Actors::new(cluster.clone(), controller, flags.clone()),
             cluster,
             snapshot,
+            flags,
             sends_everything: with_diffs,
             asked: BTreeSet::new(),
             answers: Answers::new(with_diffs),

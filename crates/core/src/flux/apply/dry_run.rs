@@ -8,7 +8,10 @@ use sha2::{Digest, Sha256};
 use super::AppliedObject;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
-use crate::kubernetes::object::{ObjectId, ResourceType};
+use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::kustomize_controller::FINALIZER;
+use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Number of times that an apply is sent again without the unknown fields that the API server names.
@@ -43,6 +46,8 @@ pub enum DryRunResult {
     Recreated(String),
     /// As [`Self::Recreated`], but the server refuses the creation too: the object is deleted and not recreated.
     DeletedOnly(String),
+    /// As [`Self::Recreated`], but this finalizer keeps the deleted object, and the controller waits for it without a limit.
+    HeldByFinalizer(String),
     /// The API server cannot validate the object before the merge; the reason.
     NotValidated(String),
 }
@@ -83,15 +88,29 @@ impl DryRunResult {
             Self::ServerFailed(_) => Self::ServerFailed(HIDDEN_MESSAGE.to_owned()),
             Self::Recreated(_) => Self::Recreated(HIDDEN_MESSAGE.to_owned()),
             Self::DeletedOnly(_) => Self::DeletedOnly(HIDDEN_MESSAGE.to_owned()),
-            Self::Unchanged | Self::Created | Self::Updated(_) | Self::NotValidated(_) => self,
+            Self::Unchanged | Self::Created | Self::Updated(_) | Self::HeldByFinalizer(_) | Self::NotValidated(_) => {
+                self
+            }
         }
     }
 
     /// Returns the result of an apply that the API server accepted with `merged` as the new object.
-    pub fn of_accepted(applied: &AppliedObject, snapshot: &Snapshot, live: Option<&Value>, merged: &Value) -> Self {
+    pub fn of_accepted(
+        applied: &AppliedObject,
+        snapshot: &Snapshot,
+        flags: &ControllerFlags,
+        live: Option<&Value>,
+        merged: &Value,
+    ) -> Self {
         let Some(live) = live else { return Self::Created };
-        compare(applied, snapshot.object(&applied.id), live, merged).map_or(Self::Unchanged, Self::Updated)
+        compare(applied, snapshot.object(&applied.id), flags, live, merged).map_or(Self::Unchanged, Self::Updated)
     }
+}
+
+/// Returns a finalizer that neither Kubernetes nor the controller of Kustomizations removes.
+pub fn foreign_finalizer(object: &ObjectMetadata) -> Option<&str> {
+    let mut finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
+    finalizers.find(|finalizer| !is_removed_by_kubernetes(finalizer) && *finalizer != FINALIZER)
 }
 
 /// Error that the API server returned for an apply.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 
 /// Path of a field in the steps of managedFields: `f:spec`, `k:{"name":"c"}`, `v:"x"`, `i:0`.
@@ -35,8 +36,8 @@ impl<'a> ManagerFields<'a> {
     }
 
     /// Returns true if the controller takes over the fields of this manager before it applies.
-    fn is_taken_over(&self) -> bool {
-        kustomize_controller::takes_over(self.manager, self.applies)
+    fn is_taken_over(&self, flags: &ControllerFlags) -> bool {
+        flags.takes_over(self.manager, self.applies)
     }
 
     /// Returns true if the manager owns the field or a field below it.
@@ -75,9 +76,9 @@ fn collect_paths(fields: &Value, at: &mut FieldPath, paths: &mut BTreeSet<FieldP
 
 /// Returns the fields of kubectl and similar managers that nobody else owns in the answer to the apply. The controller
 /// removes them. A list item precedes its fields.
-pub(crate) fn removed_by_takeover(merged: &Value) -> Vec<OwnedField> {
+pub(crate) fn removed_by_takeover(merged: &Value, flags: &ControllerFlags) -> Vec<OwnedField> {
     let managers = managers(merged);
-    let (taken_over, kept): (Vec<_>, Vec<_>) = managers.iter().partition(|entry| entry.is_taken_over());
+    let (taken_over, kept): (Vec<_>, Vec<_>) = managers.iter().partition(|entry| entry.is_taken_over(flags));
     let mut removed = vec![];
     for entry in taken_over {
         let paths = entry.paths.iter().filter(|path| !kept.iter().any(|other| other.owns_below(path)));

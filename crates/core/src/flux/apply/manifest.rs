@@ -5,10 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::AppliedObject;
+use crate::flux::build::objects::are_readable;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 
 /// Returns the manifest with owner labels, without status, and with `data` alone in a Secret. Common metadata overwrites
-/// the labels and annotations of the manifest.
+/// the labels and annotations of the manifest. Labels or annotations that are not all text are dropped, once the controller
+/// adds one.
 pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
     let AppliedObject { owner, spec, id, built } = applied;
     let mut manifest = built.manifest.clone();
@@ -24,16 +26,26 @@ pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
     if id.namespace.is_empty() {
         metadata.remove("namespace");
     }
-    let labels = map_entry(metadata, "labels");
+    let labels = text_entry(metadata, "labels");
     labels.insert(NAME.to_owned(), json!(owner.name));
     labels.insert(NAMESPACE.to_owned(), json!(owner.namespace));
     for kind in ["labels", "annotations"] {
         let common = spec.value().pointer(&format!("/commonMetadata/{kind}")).and_then(Value::as_object);
         if let Some(common) = common.filter(|common| !common.is_empty()) {
-            map_entry(metadata, kind).extend(common.clone());
+            text_entry(metadata, kind).extend(common.clone());
         }
     }
     manifest
+}
+
+/// Returns the labels or annotations that the controller can read.
+fn text_entry<'a>(metadata: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let pairs = map_entry(metadata, key);
+    if !are_readable(pairs) {
+        pairs.clear();
+    }
+    pairs.values_mut().filter(|value| value.is_null()).for_each(|value| *value = json!(""));
+    pairs
 }
 
 /// Returns the map under a key; anything else there is replaced by an empty map.

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::manifest::{manifest_to_apply, remove_unknown_fields};
 use super::update::compare;
 use super::*;
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 use crate::kubernetes::object::{ObjectId, text_at};
 
@@ -48,6 +49,20 @@ fn the_manifest_has_owner_labels_common_metadata_and_no_status() {
 }
 
 #[test]
+fn labels_that_are_not_all_text_are_replaced() {
+    let labels = |labels: Value| {
+        let mut manifest = config_map(json!({}));
+        manifest["metadata"]["labels"] = labels;
+        manifest_to_apply(&applied_object(manifest, &json!({})))["metadata"]["labels"].clone()
+    };
+    let owner = json!({"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux"});
+    assert_eq!(labels(json!({"x": true, "kustomize.toolkit.fluxcd.io/ssa": "Ignore"})), owner);
+    let mut with_empty = owner;
+    with_empty["x"] = "".into();
+    assert_eq!(labels(json!({ "x": null })), with_empty);
+}
+
+#[test]
 fn unknown_fields_that_the_server_names_are_removed() {
     let mut manifest =
         json!({"spec": {"replcas": 1, "template": {"spec": {"containers": [{"name": "c", "imge": "x"}]}}}});
@@ -73,16 +88,22 @@ fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let live = config_map(json!({"a": "1", "kubectl": "x", "both": "y", "other": "z"}));
     let applied = with_fields(live.clone(), &entries_of_three_managers(&["a"]));
     let plain = applied_object(config_map(json!({"a": "1"})), &json!({}));
-    let found = compare(&plain, None, &live, &applied).unwrap();
+    let found = compare(&plain, None, &ControllerFlags::default(), &live, &applied).unwrap();
     assert_eq!(found.reason.to_string(), "taken-over: data.kubectl is removed, it was set by kubectl-edit");
     let changed = found.diff.lines().skip(2).filter(|line| line.starts_with(['+', '-']));
     let changed: Vec<&str> = changed.collect();
     assert_eq!(changed, ["-  kubectl: x"]);
     let mut merging = plain.clone();
     merging.built.manifest["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "Merge"});
-    assert_eq!(compare(&merging, None, &live, &applied), None);
+    assert_eq!(compare(&merging, None, &ControllerFlags::default(), &live, &applied), None);
     assert_eq!(
-        compare(&plain, None, &live, &with_fields(live.clone(), &entries_of_three_managers(&["a", "kubectl"]))),
+        compare(
+            &plain,
+            None,
+            &ControllerFlags::default(),
+            &live,
+            &with_fields(live.clone(), &entries_of_three_managers(&["a", "kubectl"]))
+        ),
         None
     );
 }
@@ -95,10 +116,13 @@ fn annotations_of_kubectl_itself_are_no_change() {
     let marks = json!({"f:metadata": {"f:annotations": {".": {}, format!("f:{last}"): {}}}, "f:data": {"f:a": {}}});
     let entries = [(kustomize_controller::NAME, "Apply", data(&["a"])), ("kubectl-client-side-apply", "Update", marks)];
     let plain = applied_object(config_map(json!({})), &json!({}));
-    assert_eq!(compare(&plain, None, &live, &with_fields(live.clone(), &entries)), None);
+    assert_eq!(compare(&plain, None, &ControllerFlags::default(), &live, &with_fields(live.clone(), &entries)), None);
     let mut after = with_fields(live.clone(), &entries);
     after["data"]["a"] = json!("2");
-    assert_eq!(compare(&plain, None, &live, &after).unwrap().reason.to_string(), "changed");
+    assert_eq!(
+        compare(&plain, None, &ControllerFlags::default(), &live, &after).unwrap().reason.to_string(),
+        "changed"
+    );
 }
 
 #[test]
@@ -109,7 +133,14 @@ fn a_list_item_is_removed_as_a_whole() {
     let object = json!({"kind": "X", "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d"}]}});
     let applied =
         with_fields(object.clone(), &[(kustomize_controller::NAME, "Apply", ours), ("kubectl", "Update", containers)]);
-    let found = compare(&applied_object(config_map(json!({})), &json!({})), None, &object, &applied).unwrap();
+    let found = compare(
+        &applied_object(config_map(json!({})), &json!({})),
+        None,
+        &ControllerFlags::default(),
+        &object,
+        &applied,
+    )
+    .unwrap();
     assert!(found.reason.detail.contains("spec.containers[name=c] is removed"), "{}", found.reason);
     assert!(
         found.diff.contains("-  - image: i\n-    name: c\n") && !found.diff.contains("-  - name: d"),
@@ -127,14 +158,21 @@ fn a_value_of_another_manager_is_drift_and_a_new_value_is_a_change() {
     let after =
         |values: Value| with_fields(config_map(values), &[(kustomize_controller::NAME, "Apply", data(&["a", "b"]))]);
     let plain = applied_object(config_map(json!({})), &json!({}));
-    let drift = compare(&plain, None, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
+    let drift =
+        compare(&plain, None, &ControllerFlags::default(), &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
     assert_eq!(drift.reason.to_string(), "drift: data.b was set by operator");
     assert_eq!(
-        compare(&plain, None, &before, &after(json!({"a": "2", "b": "1"}))).unwrap().reason.to_string(),
+        compare(&plain, None, &ControllerFlags::default(), &before, &after(json!({"a": "2", "b": "1"})))
+            .unwrap()
+            .reason
+            .to_string(),
         "changed"
     );
     let ignoring = applied_object(config_map(json!({})), &json!({"ignore": [{"paths": ["/data/b"]}]}));
-    assert_eq!(compare(&ignoring, None, &before, &after(json!({"a": "1", "b": "2"}))), None);
+    assert_eq!(
+        compare(&ignoring, None, &ControllerFlags::default(), &before, &after(json!({"a": "1", "b": "2"}))),
+        None
+    );
 }
 
 #[test]
@@ -145,7 +183,10 @@ fn metadata_that_the_controller_never_applies_is_no_change() {
     live["metadata"]["ownerReferences"] = json!([{"name": "x"}]);
     live["metadata"]["resourceVersion"] = json!("1");
     live["status"] = json!({"x": 1});
-    assert_eq!(compare(&applied_object(config_map(json!({})), &json!({})), None, &live, &applied), None);
+    assert_eq!(
+        compare(&applied_object(config_map(json!({})), &json!({})), None, &ControllerFlags::default(), &live, &applied),
+        None
+    );
 }
 
 fn secret_last_applied_as(data: Value, last: &str) -> Value {
@@ -159,7 +200,8 @@ fn secret_last_applied_as(data: Value, last: &str) -> Value {
 fn no_value_of_a_secret_is_in_the_diff() {
     let live = secret_last_applied_as(json!({"same": "U0VDUkVU", "changed": "T0xE", "gone": "R09ORQ=="}), "SECRET");
     let applied = secret_last_applied_as(json!({"same": "U0VDUkVU", "changed": "TkVX", "new": "TkVX"}), "SECRET2");
-    let found = compare(&applied_object(live.clone(), &json!({})), None, &live, &applied).unwrap();
+    let found =
+        compare(&applied_object(live.clone(), &json!({})), None, &ControllerFlags::default(), &live, &applied).unwrap();
     for value in ["U0VDUkVU", "T0xE", "TkVX", "R09ORQ", "SECRET"] {
         assert!(!found.diff.contains(value), "{}", found.diff);
     }
@@ -174,6 +216,7 @@ fn no_value_of_a_secret_is_in_the_diff() {
 fn a_diff_of_too_many_lines_names_the_limit() {
     let text = |word: &str| (0..30_000).map(|line| format!("{word}{line}\n")).collect::<String>();
     let (live, merged) = (config_map(json!({"a": text("x")})), config_map(json!({"a": text("y")})));
-    let found = compare(&applied_object(merged.clone(), &json!({})), None, &live, &merged).unwrap();
+    let found = compare(&applied_object(merged.clone(), &json!({})), None, &ControllerFlags::default(), &live, &merged)
+        .unwrap();
     assert_eq!(found.diff, "configmap/a -n n has more than 50000 lines (limit diff-lines): no diff\n");
 }

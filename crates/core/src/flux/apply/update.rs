@@ -8,6 +8,7 @@ use super::AppliedObject;
 use super::ignore_rules::{IgnoreTarget, ignored_paths};
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
 use crate::bounds::DIFF_LINES;
+use crate::flux::controller_flags::ControllerFlags;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::plan::{Reason, ReasonCode};
 use crate::text::join_limited;
@@ -34,11 +35,17 @@ pub struct Update {
 
 /// Compares the live object with the answer to the dry-run of its apply. Returns `None` if nothing changes in the parts
 /// that the controller compares.
-pub fn compare(applied: &AppliedObject, seen: Option<&ObjectMetadata>, live: &Value, merged: &Value) -> Option<Update> {
+pub fn compare(
+    applied: &AppliedObject,
+    seen: Option<&ObjectMetadata>,
+    flags: &ControllerFlags,
+    live: &Value,
+    merged: &Value,
+) -> Option<Update> {
     let mut result = merged.clone();
     let mut taken_over = vec![];
     if applied.takes_over(seen) {
-        for field in removed_by_takeover(merged) {
+        for field in removed_by_takeover(merged, flags) {
             if remove_field(&mut result, &field.path) && !is_kubectl_annotation(&field.path) {
                 taken_over.push(field);
             }

@@ -2,7 +2,7 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 3.5 and 4.1.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::masked::MaskedObject;
 use super::undecrypted::Undecrypted;
@@ -35,12 +35,17 @@ impl BuiltObject {
     }
 }
 
-/// Returns true if a label or annotation of a manifest has a value that the predicate accepts. The controller reads none of
-/// the labels or annotations if one of them is no text.
+/// Returns true if the controller can read these labels or annotations: all values are text or null. Otherwise it reads none
+/// of them.
+pub(crate) fn are_readable(pairs: &Map<String, Value>) -> bool {
+    pairs.values().all(|value| value.is_string() || value.is_null())
+}
+
+/// Returns true if a label or annotation of a manifest has a value that the predicate accepts.
 pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
     ["/metadata/labels", "/metadata/annotations"].iter().any(|pointer| {
         let pairs = manifest.pointer(pointer).and_then(Value::as_object);
-        let pairs = pairs.filter(|pairs| pairs.values().all(Value::is_string));
+        let pairs = pairs.filter(|pairs| are_readable(pairs));
         let found = pairs.and_then(|pairs| pairs.get(key)?.as_str());
         found.is_some_and(&accepts)
     })
@@ -74,6 +79,14 @@ pub(crate) fn defined_kind(built: &BuiltObject) -> Option<(GroupKind, bool)> {
     let spec = built.manifest.get("spec")?;
     let kind = GroupKind::new(spec.get("group")?.as_str()?, spec.pointer("/names/kind")?.as_str()?);
     Some((kind, spec.get("scope").and_then(Value::as_str) == Some("Namespaced")))
+}
+
+/// Returns the group and kind that a CustomResourceDefinition defines, and the versions in which it is served.
+pub(crate) fn served_versions(built: &BuiltObject) -> Option<(GroupKind, Vec<&str>)> {
+    let (kind, _) = defined_kind(built)?;
+    let versions = built.manifest.pointer("/spec/versions")?.as_array()?.iter();
+    let served = versions.filter(|version| version["served"] == Value::Bool(true));
+    Some((kind, served.filter_map(|version| version["name"].as_str()).collect()))
 }
 
 #[cfg(test)]

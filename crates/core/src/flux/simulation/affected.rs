@@ -11,6 +11,7 @@ use super::scope::Scopes;
 use super::unfollowed::Unfollowed;
 use super::{Consequences, Preview};
 use crate::flux::build::{Answers, Needs};
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
@@ -21,7 +22,7 @@ impl<'a> Preview<'a> {
         consequences: &Consequences<'a>,
         answers: &Answers,
     ) -> (Vec<Unfollowed>, Needs) {
-        let scopes = Scopes::new(self.input.snapshot, &self.nodes);
+        let scopes = Scopes::new(self.input.snapshot, &self.nodes, &self.input.flags.custom_stage_kinds);
         let mut derivation = Derivation { preview: self, consequences, scopes, answers, needs: Needs::default() };
         let mut comparison = Comparison::new(&mut derivation);
         let mut unfollowed = comparison.affected_owners();
@@ -54,7 +55,7 @@ impl Comparison<'_, '_, '_> {
     pub(super) fn is_suspended_after(&self, id: &ObjectId) -> bool {
         let snapshot = self.preview().input.snapshot;
         let live = snapshot.resource(id).filter(|live| live.flag("/spec/suspend"));
-        let is_foreign = live.is_some_and(|live| has_foreign_suspend(&live.object));
+        let is_foreign = live.is_some_and(|live| has_foreign_suspend(&live.object, &self.preview().input.flags));
         let applied = self.applied(id);
         if applied.is_empty() {
             return live.is_some();
@@ -73,9 +74,9 @@ impl Comparison<'_, '_, '_> {
 }
 
 /// Returns true if a manager whose fields stay set `spec.suspend`.
-fn has_foreign_suspend(object: &ObjectMetadata) -> bool {
+fn has_foreign_suspend(object: &ObjectMetadata, flags: &ControllerFlags) -> bool {
     object.managed_fields.iter().any(|entry| {
         let is_controller = &*entry.manager == kustomize_controller::NAME;
-        entry.suspend && !is_controller && !kustomize_controller::takes_over(&entry.manager, entry.applies)
+        entry.suspend && !is_controller && !flags.takes_over(&entry.manager, entry.applies)
     })
 }

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Preview;
+use super::model::{Pass, PassOutcome};
 use super::owners::owner_id;
 use super::protection::is_never_applied;
+use super::scope::stage;
 use crate::flux::apply::AppliedObject;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Contested;
@@ -24,6 +26,28 @@ impl Preview<'_> {
             }));
         }
         applied
+    }
+
+    /// Returns the live objects in stages that fail for another reason than an answer of the server. If the controller
+    /// replaces one by force, it deletes it in the dry-run of its stage, before the failure or after it.
+    pub(super) fn interrupted_objects(&self) -> Vec<AppliedObject> {
+        let custom = &self.input.flags.custom_stage_kinds;
+        let mut interrupted = Vec::new();
+        for node in self.nodes.iter().filter(|node| node.may_stay()) {
+            let Some(Pass { spec, outcome: PassOutcome::Partial { applied, desired, .. }, .. }) = node.last_pass()
+            else {
+                continue;
+            };
+            let missing = || desired.iter().filter(|(id, _)| !applied.contains_key(*id));
+            let failing = missing().map(|(id, _)| stage(id, custom)).min();
+            for (id, built) in missing().filter(|(id, _)| Some(stage(id, custom)) == failing) {
+                let Some(live) = self.live_object(id) else { continue };
+                let (owner, spec, id, built) = (node.id.key.clone(), spec.clone(), id.clone(), built.clone());
+                let object = AppliedObject { owner, spec, id, built };
+                interrupted.extend(Some(object).filter(|object| object.forces(Some(live))));
+            }
+        }
+        interrupted
     }
 
     /// Returns the objects that more than one Kustomization applies in the end.

@@ -13,7 +13,7 @@ use super::protection::prune_protection;
 use crate::flux::ready_expr::{self, Invalid, ReadyExpression};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
 
 /// Longest value of a label.
@@ -27,11 +27,11 @@ pub(super) struct Blocker {
 }
 
 impl Blocker {
-    fn certain(code: ReasonCode, detail: impl Into<String>) -> Self {
+    pub(super) fn certain(code: ReasonCode, detail: impl Into<String>) -> Self {
         Self { reason: Reason::new(code, detail), is_certain: true }
     }
 
-    fn possible(code: ReasonCode, detail: impl Into<String>) -> Self {
+    pub(super) fn possible(code: ReasonCode, detail: impl Into<String>) -> Self {
         Self { reason: Reason::new(code, detail), is_certain: false }
     }
 }
@@ -39,7 +39,8 @@ impl Blocker {
 impl Preview<'_> {
     /// Returns the condition that blocks a Kustomization with this spec, a certain one first.
     pub(super) fn blocker(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-        let own = self.own_blocker(key, spec).into_iter().chain(self.missing_keys(key, spec));
+        let own =
+            self.own_blocker(key, spec).into_iter().chain(self.missing_keys(key, spec)).chain(self.unwatched(key));
         let dependencies = spec.dependencies(&key.namespace);
         let of_dependencies = dependencies.filter_map(|dependency| self.dependency_blocker(key, spec, &dependency));
         own.chain(of_dependencies).max_by_key(|blocker| blocker.is_certain)
@@ -65,10 +66,18 @@ impl Preview<'_> {
     /// Returns the reason why the controller denies a Kustomization the access to its source.
     pub(super) fn denied_source(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Reason> {
         let source = spec.source(&key.namespace);
-        (self.input.features.no_cross_namespace_refs && source.namespace != key.namespace).then(|| {
-            let detail = format!("it may not use {source}, because the controller runs with --no-cross-namespace-refs");
-            Reason::new(ReasonCode::AccessDenied, detail)
-        })
+        let features = &self.input.features;
+        let why = if features.no_cross_namespace_refs && source.namespace != key.namespace {
+            "with --no-cross-namespace-refs"
+        } else if features.denies_external_artifacts && source.kind == "ExternalArtifact" {
+            "without the feature gate ExternalArtifact"
+        } else {
+            return None;
+        };
+        Some(Reason::new(
+            ReasonCode::AccessDenied,
+            format!("it may not use {source}, because the controller runs {why}"),
+        ))
     }
 
     /// Returns a blocker if the Secret with the keys for decryption does not exist: every build then fails.
@@ -113,8 +122,7 @@ impl Preview<'_> {
             return Some(Blocker::certain(ReasonCode::DependencyDeleted, detail));
         }
         if self.depends_on(key, spec, key) {
-            let detail = format!("it depends on {name}, which depends on it");
-            return Some(Blocker::certain(ReasonCode::DependencyCycle, detail));
+            return Some(self.cycle_blocker(key, spec, &name));
         }
         if unknown_reason(node).is_some() {
             return Some(Blocker::possible(ReasonCode::DependencyUnknown, dependency_detail(&name)));
@@ -129,7 +137,7 @@ impl Preview<'_> {
                     let detail = format!("it depends on {name}, which does not become ready: {failure}");
                     Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
                 }
-                None => self.unhealthy_dependency(node),
+                None => self.unhealthy_dependency(node).or_else(|| uncertain_dependency(node)),
             },
             Some(PassOutcome::Unknown(_)) if !self.is_ready(dependency) => {
                 let detail = format!("it depends on {name}, which is not ready");
@@ -220,7 +228,6 @@ impl Preview<'_> {
     /// Returns a Kustomization as an expression sees it: with a spec, the labels of its manifest, and the given status of
     /// its condition Ready.
     fn object_state(&self, key: &NamespacedName, spec: Option<&KustomizationSpec>, ready: Option<&str>) -> Value {
-        let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
         let live = self.live.get(key);
         let mut status = live.and_then(|live| live.at("/status")).cloned().unwrap_or_else(|| json!({}));
         let generation = live.map_or(1, |live| live.object.generation);
@@ -231,29 +238,9 @@ impl Preview<'_> {
             status["conditions"] = others.chain([condition]).collect();
             status["observedGeneration"] = generation.into();
         }
-        let mut labels: BTreeMap<String, String> = BTreeMap::new();
-        let builder = self.nodes.iter().filter_map(|node| Some((node, node.last_pass()?)));
-        let built =
-            builder.filter_map(|(node, pass)| Some((node, pass, pass.applied_objects()?.get(&id)?))).next_back();
-        match built {
-            Some((node, pass, built)) => {
-                let pairs = |pointer: &str, value: &Value| -> Vec<(String, String)> {
-                    let pairs = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
-                    pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-                };
-                labels.extend(pairs("/metadata/labels", &built.manifest));
-                labels.insert(NAME.to_owned(), node.id.key.name.clone());
-                labels.insert(NAMESPACE.to_owned(), node.id.key.namespace.clone());
-                labels.extend(pairs("/commonMetadata/labels", pass.spec.value()));
-            }
-            None => {
-                let live = live.into_iter().flat_map(|live| live.object.labels.iter());
-                labels.extend(live.map(|(key, value)| (key.to_owned(), value.to_owned())));
-            }
-        }
         json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": KIND,
-            "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels, "generation": generation},
+            "metadata": {"name": key.name, "namespace": key.namespace, "labels": self.labels_after(key), "generation": generation},
             "spec": spec.map_or_else(|| json!({}), KustomizationSpec::as_written), "status": status,
         })
     }
@@ -307,4 +294,11 @@ impl Preview<'_> {
         }
         false
     }
+}
+
+/// Returns a blocker if it is not certain that a dependency applies.
+fn uncertain_dependency(node: &Node) -> Option<Blocker> {
+    let condition = node.last_pass()?.condition.as_ref()?;
+    let detail = format!("it depends on {}, and {}", owner_id(&node.id.key), condition.detail);
+    Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
 }

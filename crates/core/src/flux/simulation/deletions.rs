@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use super::model::{Finalization, KustomizationDeletion, SimulationEvent};
 use super::passes::Derivation;
+use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-
-/// Finalizer with which the controller deletes the objects of a Kustomization.
-pub(super) const FINALIZER: &str = "finalizers.fluxcd.io";
 
 impl Derivation<'_, '_> {
     /// Returns the deletion of a live Kustomization; `None` if it stays.
@@ -48,6 +46,11 @@ impl Derivation<'_, '_> {
 
     fn finalization(&self, live: &Resource) -> Finalization {
         let spec = KustomizationSpec::of(live);
+        if !self.preview.is_watched_now(live) {
+            return Finalization::LeavesObjects(
+                "is not selected by --watch-label-selector of the controller".to_owned(),
+            );
+        }
         if let Err(reason) = spec.finalizer_deletes(self.preview.input.features.deletion_policy) {
             return Finalization::LeavesObjects(reason);
         }
@@ -56,7 +59,8 @@ impl Derivation<'_, '_> {
             let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
             return Finalization::Depends(detail);
         }
-        let Some(account) = spec.service_account() else { return Finalization::DeletesObjects };
+        let flags = &self.preview.input.flags;
+        let Some(account) = flags.service_account(&spec) else { return Finalization::DeletesObjects };
         let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);
         if self.preview.live_object(&account).is_none() {
             Finalization::LeavesObjects(format!("its {account} does not exist"))

@@ -36,14 +36,17 @@ impl DryRuns {
     pub fn refusals(&self) -> Vec<Refusal> {
         let mut refusals = vec![];
         for (AppliedObject { owner, id, built, .. }, result) in &self.applied {
-            if let DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) = result {
-                refusals.push(Refusal {
-                    owner: owner.clone(),
-                    id: id.clone(),
-                    manifest: built.manifest.clone(),
-                    message: format!("the server refuses {}: {message}", built.shown_id()),
-                });
-            }
+            let message = match result {
+                DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) => {
+                    format!("the server refuses {}: {message}", built.shown_id())
+                }
+                DryRunResult::HeldByFinalizer(finalizer) => {
+                    format!("{} {}", built.shown_id(), held_by(finalizer))
+                }
+                _ => continue,
+            };
+            let (owner, id, manifest) = (owner.clone(), id.clone(), built.manifest.clone());
+            refusals.push(Refusal { owner, id, manifest, message });
         }
         refusals
     }
@@ -100,6 +103,11 @@ impl<'a> Rows<'a> {
                 self.add_refusal(applied, &message);
                 let detail = format!("it is deleted and not recreated, because the server refuses it: {message}");
                 self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, detail));
+            }
+            DryRunResult::HeldByFinalizer(finalizer) => {
+                let detail = held_by(&finalizer);
+                self.add_refusal(applied, &detail);
+                self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, format!("it {detail}")));
             }
             DryRunResult::Refused(message) | DryRunResult::ServerFailed(message) => {
                 self.add_refusal(applied, &message);
@@ -161,10 +169,11 @@ impl<'a> Rows<'a> {
             }
             let refusals = row.owner.as_ref().and_then(|owner| self.refusals.get(owner)).map_or(0, Vec::len);
             let of_object = usize::from(row.action == Action::Delete);
-            if refusals > of_object {
+            let fails_otherwise = refusals == 0 && row.owner.as_ref().is_some_and(|owner| fails(&self.plan, owner));
+            if refusals > of_object || fails_otherwise {
                 (row.action, row.certainty) = (Action::Delete, Certainty::Race);
                 row.reason.add_detail(
-                    "race: it may be deleted before the refusal stops its Kustomization, and is then not recreated",
+                    "race: it may be deleted before another object stops its Kustomization, and is then not recreated",
                 );
             }
         }
@@ -203,6 +212,15 @@ impl<'a> Rows<'a> {
         self.plan.add_diffs(self.diffs);
         self.plan
     }
+}
+
+fn held_by(finalizer: &str) -> String {
+    format!("is deleted, and the controller waits without a limit until its finalizer {finalizer} is removed")
+}
+
+/// Returns true if the apply of an owner fails in a plan.
+fn fails(plan: &Plan, owner: &OwnerId) -> bool {
+    plan.owners().iter().any(|row| row.owner == *owner && row.reason.code == ReasonCode::ApplyRefused)
 }
 
 #[cfg(test)]
@@ -281,6 +299,12 @@ mod tests {
         assert_eq!(found, ["recreate a Certain: forced: immutable", "delete dependent Certain: dependent"]);
         let (found, _) = rows(vec![recreated(), (applied("b"), DryRunResult::Refused(text("denied")))], &[]);
         assert!(found[0].starts_with("delete a Race: forced: immutable; race: "), "{found:?}");
+        let held = vec![(applied("a"), DryRunResult::HeldByFinalizer(text("example.com/hold")))];
+        let refusals = DryRuns { applied: held.clone(), ..DryRuns::default() }.refusals();
+        assert!(refusals[0].message.contains("example.com/hold"));
+        let (found, plan) = rows(held, &[]);
+        assert!(found[0].starts_with("delete a Certain: forced: it is deleted, and the controller waits"), "{found:?}");
+        assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
         let (found, plan) = rows(vec![(applied("a"), DryRunResult::DeletedOnly(text("denied")))], &[]);
         assert!(found[0].starts_with("delete a Certain: forced: it is deleted and not recreated"), "{found:?}");
         assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);

@@ -9,6 +9,7 @@ use super::event_order::EventOrder;
 use super::model::{Node, Pass, PassOutcome, SimulationEvent};
 use super::orders::Orders;
 use super::schedule::{Branch, Schedule, ScheduleContext};
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
@@ -17,6 +18,13 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 const MAX_BRANCHES: usize = 10;
 /// Maximum number of explored states of one object, each times the number of Kustomizations.
 const MAX_STEPS: usize = 2_000_000;
+
+/// Rules of the controller that decide about an object.
+#[derive(Clone, Copy)]
+pub(super) struct Rules<'a> {
+    pub(super) features: Features,
+    pub(super) flags: &'a ControllerFlags,
+}
 
 /// State of an object after all events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +99,7 @@ pub(super) fn explore(
     live: Option<&ObjectMetadata>,
     nodes: &[&Node],
     order: &EventOrder,
-    features: Features,
+    rules: Rules<'_>,
     refused: &BTreeSet<&NamespacedName>,
 ) -> PossibleOutcomes {
     let mut outcomes = PossibleOutcomes::default();
@@ -108,14 +116,15 @@ pub(super) fn explore(
             Some(at) if at < toggled => combination >> at & 1 == 1,
             _ => combination == all || !nobody_deletes,
         };
-        let context = ScheduleContext { id, exists: live.is_some(), happens: &happens, features, refused };
+        let context =
+            ScheduleContext { id, exists: live.is_some(), happens: &happens, features: rules.features, refused };
         let schedule = Schedule::new(nodes, &context);
         outcomes.is_desired |= !schedule.final_applies.is_empty();
         outcomes.appliers.extend(schedule.appliers().cloned());
         if nobody_deletes {
             outcomes.final_states.insert(end_without_deletions(live, &schedule));
         } else {
-            Orders::new(&schedule, order, live).explore(features, &mut steps, &mut outcomes);
+            Orders::new(&schedule, order, live).explore(rules, &mut steps, &mut outcomes);
         }
     }
     outcomes

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::model::PassSpec;
 use super::protection::{is_marked_live, is_never_changed};
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
@@ -35,13 +36,13 @@ struct LiveSpec {
 }
 
 /// Returns the live spec of a Kustomization, and the different specs after changes by its parents.
-pub(super) fn live_specs(live: &Resource, changes: &[SpecChange]) -> Vec<PassSpec> {
+pub(super) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &ControllerFlags) -> Vec<PassSpec> {
     let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None }];
     if is_never_changed(&live.object) {
         return specs;
     }
     let merges = is_marked_live(&live.object, SSA, "merge");
-    let mut current = LiveSpec::of(live);
+    let mut current = LiveSpec::of(live, flags);
     for change in changes.iter().filter(|change| !change.only_if_absent) {
         current.apply(change, merges || change.merges);
         let last = specs.len() - 1;
@@ -55,11 +56,11 @@ pub(super) fn live_specs(live: &Resource, changes: &[SpecChange]) -> Vec<PassSpe
 }
 
 impl LiveSpec {
-    fn of(live: &Resource) -> Self {
+    fn of(live: &Resource, flags: &ControllerFlags) -> Self {
         let (mut foreign, mut taken_over) = (Value::Null, Value::Null);
         for entry in live.object.managed_fields.iter().filter(|entry| entry.subresource.is_empty()) {
             let is_controller = &*entry.manager == kustomize_controller::NAME && entry.applies;
-            let part = match kustomize_controller::takes_over(&entry.manager, entry.applies) {
+            let part = match flags.takes_over(&entry.manager, entry.applies) {
                 true => &mut taken_over,
                 false if is_controller => continue,
                 false => &mut foreign,
@@ -207,7 +208,7 @@ mod tests {
     }
 
     fn last(live: &Resource, changes: &[SpecChange]) -> Value {
-        live_specs(live, changes).last().unwrap().spec.value().clone()
+        live_specs(live, changes, &ControllerFlags::default()).last().unwrap().spec.value().clone()
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod affected_owners;
 mod applied;
 mod blockers;
 mod comparison;
+mod cycles;
 mod deletions;
 pub mod dry_run;
 mod encrypted;
@@ -35,12 +36,16 @@ mod sources;
 mod tests;
 mod unfollowed;
 mod unfollowed_rows;
+mod unserved;
+mod vanishing;
 mod variables;
+mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::build::{Answers, Needs};
+use super::controller_flags::ControllerFlags;
 use super::kustomize_controller::Features;
 use super::source::artifact::Artifact;
 use super::spec::{NamespacedName, SourceId};
@@ -49,8 +54,9 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Fidelity, Plan};
+use cycles::find_cycles;
 use event_order::EventOrder;
-use explore::{FinalState, PossibleOutcomes, explore};
+use explore::{FinalState, PossibleOutcomes, Rules, explore};
 use model::{Node, NodeId, Pass};
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
@@ -69,6 +75,8 @@ pub struct PreviewInput<'a> {
     pub pinned: BTreeMap<SourceId, String>,
     /// Rules of the controller's version.
     pub features: Features,
+    /// Flags of the controller.
+    pub flags: ControllerFlags,
     /// Number of Kustomizations that the controller reconciles at once.
     pub workers: usize,
     /// Result of the self-check of each Kustomization.
@@ -95,6 +103,8 @@ pub struct Preview<'a> {
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
     deletion_refusals: Vec<DeletionRefusal>,
+    /// Live Kustomizations that depend on themselves, by source.
+    cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Affected owners whose effect is not computed.
     unfollowed: Vec<Unfollowed>,
 }
@@ -116,6 +126,8 @@ pub struct Refusal {
 struct Consequences<'a> {
     outcomes: BTreeMap<ObjectId, PossibleOutcomes>,
     cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
+    /// Order of the events that caused them.
+    order: EventOrder,
 }
 
 impl Consequences<'_> {
@@ -155,6 +167,7 @@ impl<'a> Preview<'a> {
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
         Self {
+            cycles: find_cycles(&live),
             cascade: Cascade::new(snapshot),
             input,
             live,
@@ -200,16 +213,19 @@ impl<'a> Preview<'a> {
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
         let order = EventOrder::new(&self.nodes, self.input.features);
+        let rules = Rules { features: self.input.features, flags: &self.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.nodes_by_object() {
-            let refused = self.refused_owners(id);
-            let explored = explore(id, self.live_object(id), &nodes, &order, self.input.features, &refused);
+            let mut refused = self.refused_owners(id);
+            let unserved = nodes.iter().filter(|node| node.unserved.get(id).is_some_and(|found| found.is_certain));
+            refused.extend(unserved.map(|node| &node.id.key));
+            let explored = explore(id, self.live_object(id), &nodes, &order, rules, &refused);
             outcomes.insert(id.clone(), explored);
         }
         let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.live_object(id)).collect();
         let cascaded = self.cascade_of(&roots);
-        let mut consequences = Consequences { outcomes, cascaded };
+        let mut consequences = Consequences { outcomes, cascaded, order };
         let mut finalized = BTreeMap::new();
         loop {
             let more = self.finalized_objects(&consequences);
@@ -243,7 +259,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the Kustomizations as they follow from the last state, and the answers that are missing.
     fn derive_nodes(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, Needs) {
-        let scopes = Scopes::new(self.input.snapshot, &self.nodes);
+        let scopes = Scopes::new(self.input.snapshot, &self.nodes, &self.input.flags.custom_stage_kinds);
         let mut derivation = Derivation { preview: self, consequences, scopes, answers, needs: Needs::default() };
         let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
         let passes = self.nodes.iter().flat_map(|node| &node.passes);

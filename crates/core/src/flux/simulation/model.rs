@@ -173,13 +173,31 @@ pub(super) struct Node {
     /// Reason why its live inventory cannot be read. The controller then applies, writes a new inventory, fails once, and
     /// never deletes objects that only the old inventory listed (observed).
     pub(super) unreadable_inventory: Option<String>,
+    /// Objects that its live inventory lists in a version that is not served, with that version.
+    pub(super) unserved: BTreeMap<ObjectId, Unserved>,
+}
+
+/// A version in which the inventory lists an object and in which the API server does not, or may not, serve its kind when
+/// the object is pruned. The controller takes the object for deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unserved {
+    pub(super) version: String,
+    /// False if another Kustomization changes the served versions, which makes it a race.
+    pub(super) is_certain: bool,
 }
 
 impl Node {
     /// Creates the lifetime of a Kustomization that does not exist yet.
     pub(super) fn new(key: &NamespacedName, passes: Vec<Pass>, deletion: Option<KustomizationDeletion>) -> Self {
         let inventory = BTreeSet::new();
-        Self { id: NodeId::new(key), passes, deletion, inventory, unreadable_inventory: None }
+        Self {
+            id: NodeId::new(key),
+            passes,
+            deletion,
+            inventory,
+            unreadable_inventory: None,
+            unserved: BTreeMap::new(),
+        }
     }
 
     /// Returns true unless every order of events deletes the Kustomization.

@@ -10,11 +10,10 @@
 use std::collections::HashSet;
 
 use super::event_order::EventOrder;
-use super::explore::{FinalState, PossibleOutcomes};
+use super::explore::{FinalState, PossibleOutcomes, Rules};
 use super::model::{NodeId, SimulationEvent};
 use super::protection::{is_foreign_protection, is_never_changed, live_owner, prune_protection};
 use super::schedule::{Effect, ObjectApply, Schedule};
-use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectMetadata;
 
@@ -123,7 +122,7 @@ impl<'a> Orders<'a> {
 
     /// Explores every order that begins with the live object. Each explored state takes the number of
     /// Kustomizations off `steps`; when too few are left, the outcomes are incomplete.
-    pub(super) fn explore(&self, features: Features, steps: &mut usize, outcomes: &mut PossibleOutcomes) {
+    pub(super) fn explore(&self, rules: Rules<'_>, steps: &mut usize, outcomes: &mut PossibleOutcomes) {
         let live = self.live;
         if live.is_some() {
             outcomes.prevented_deletions.extend(self.prevented.iter().copied().cloned());
@@ -132,11 +131,12 @@ impl<'a> Orders<'a> {
             exists: true,
             is_deleted: false,
             owner: live_owner(object).and_then(|owner| self.deleters.iter().position(|deleter| **deleter == owner)),
-            is_protected: prune_protection(object, features).is_some(),
+            is_protected: prune_protection(object, rules.features).is_some(),
             is_never_changed: is_never_changed(object),
         });
         // Its protection belongs to another field manager, so that it survives an apply.
-        let keeps_protection = live.is_some_and(|object| state.is_protected && is_foreign_protection(object));
+        let keeps_protection =
+            live.is_some_and(|object| state.is_protected && is_foreign_protection(object, rules.flags));
         let explorer = Explorer { orders: self, keeps_protection, existed: live.is_some() };
         let mut seen = HashSet::new();
         let mut queue = vec![(vec![0_usize; self.sequences.len()], state)];

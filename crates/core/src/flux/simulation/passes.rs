@@ -83,10 +83,15 @@ impl Preview<'_> {
         let PassOutcome::Applied(objects) = &outcome else { return outcome };
         let refusal = self.refusals.iter().find(|refusal| {
             let built = objects.get(&refusal.id);
-            refusal.owner == *key && built.is_some_and(|built| built.manifest == refusal.manifest)
+            refusal.owner == *key
+                && built.is_some_and(|built| built.manifest == refusal.manifest)
+                && !self.comes_back(&refusal.id, objects)
         });
         match refusal {
-            Some(refusal) => stop_at(objects.clone(), &refusal.id, refusal.message.clone()),
+            Some(refusal) => {
+                let custom = &self.input.flags.custom_stage_kinds;
+                stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom)
+            }
             None => outcome,
         }
     }
@@ -96,17 +101,19 @@ impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
     pub(super) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
         let is_terminating = live.object.deletion_timestamp.is_some();
-        let passes = if is_terminating { vec![] } else { self.live_passes(key, live, changes) };
+        let mut passes = if is_terminating { vec![] } else { self.live_passes(key, live, changes) };
+        self.fail_without_containers(&NodeId::live(key), &mut passes);
         let (inventory, unreadable_inventory) = match inventory_members(&live.content) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),
             Members::Unreadable(error) => (BTreeSet::new(), Some(error)),
             _ => (BTreeSet::new(), None),
         };
-        Node { id: NodeId::live(key), passes, deletion: self.deletion(live), inventory, unreadable_inventory }
+        let unserved = self.unserved(key, live, passes.last());
+        Node { id: NodeId::live(key), passes, deletion: self.deletion(live), inventory, unreadable_inventory, unserved }
     }
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
-        let mut specs = live_specs(live, changes);
+        let mut specs = live_specs(live, changes, &self.preview.input.flags);
         // A dependant waits for its dependency at the new revision; by then its parent has changed the spec, unless the
         // parent waits too.
         let is_waiting = specs.len() > 1 && self.preview.waits_for_same_source(key, &specs[0].spec);
@@ -114,8 +121,9 @@ impl Derivation<'_, '_> {
         if is_waiting && !parent_waits {
             specs.remove(0);
         }
-        let may_be_overtaken =
-            specs.len() > 1 && specs[0].trigger.is_none() && (self.preview.exceeds_workers() || parent_waits);
+        let source = specs[0].spec.source(&key.namespace);
+        let comes_late = self.preview.exceeds_workers() || parent_waits || self.preview.has_cycle(&source);
+        let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && comes_late;
         let last = specs.pop();
         let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();
         if let Some(first) = passes.first_mut() {
@@ -141,7 +149,10 @@ impl Derivation<'_, '_> {
         }
         let is_created = outcomes.may_end_as(FinalState::Created) || outcomes.may_end_as(FinalState::Recreated);
         let is_recreated = outcomes.is_desired && self.consequences.cascaded.contains_key(&id);
-        let created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
+        let mut created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
+        if let Some(node) = &mut created {
+            self.fail_without_containers(&node.id, &mut node.passes);
+        }
         if created.is_some() || self.preview.live.contains_key(key) || outcomes.appliers.is_empty() {
             return created;
         }

@@ -1,6 +1,7 @@
 //! Labels and annotations that make kustomize-controller keep or skip an object.
 
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{self, Features};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectMetadata;
@@ -14,12 +15,12 @@ pub(super) fn prune_protection(object: &ObjectMetadata, features: Features) -> O
 }
 
 /// Returns true if another field manager set the protection of a live object. An apply of the controller removes fields
-/// that it or any manager named `kubectl…` set (docs/reference/kustomize-controller.md 4.4).
-pub(super) fn is_foreign_protection(object: &ObjectMetadata) -> bool {
+/// that it or a manager that it takes over set (docs/reference/kustomize-controller.md 4.4).
+pub(super) fn is_foreign_protection(object: &ObjectMetadata, flags: &ControllerFlags) -> bool {
     let merges = is_marked_live(object, SSA, "merge");
     object.managed_fields.iter().any(|entry| {
         let mut keys = entry.labels.iter().chain(&entry.annotations);
-        let is_own = &*entry.manager == kustomize_controller::NAME || entry.manager.starts_with("kubectl");
+        let is_own = &*entry.manager == kustomize_controller::NAME || flags.takes_over(&entry.manager, entry.applies);
         keys.any(|key| [PRUNE, SSA].contains(&&**key)) && (merges || !is_own)
     })
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::Preview;
-use super::model::{Node, PassOutcome};
+use super::model::{Node, PassOutcome, Unserved};
 use crate::flux::apply::AppliedObject;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, Answers, BuildContext, Needs};
@@ -82,9 +82,10 @@ impl<'a> Preview<'a> {
     }
 
     /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
-    /// the last applied revision.
+    /// the last applied revision, and those that it may only delete by force.
     pub fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let mut objects = self.applied_objects();
+        objects.extend(self.interrupted_objects());
         objects.retain(|object| !self.is_listed(object) || !applied.contains(object));
         objects
     }
@@ -134,6 +135,12 @@ impl<'a> Preview<'a> {
             Some(PassOutcome::Applied(objects)) => !objects.contains_key(id),
             _ => false,
         };
+        // The API types are read anew for a service account, and an unknown one is an error.
+        let is_account = node.last_pass().is_some_and(|pass| self.input.flags.service_account(&pass.spec).is_some());
+        let unserved = node.unserved.iter().filter(|(id, found)| is_account && found.is_certain && is_gone(id));
+        if let Some((id, Unserved { version, .. })) = unserved.into_iter().next() {
+            return Some(format!("the API server does not serve version {version} of {id}"));
+        }
         let own = self.deletion_refusals.iter().filter(|refusal| refusal.owner == node.id.key);
         let mut failing = own.filter(|refusal| node.inventory.contains(&refusal.id) && is_gone(&refusal.id));
         failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))

@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::deletions::FINALIZER;
 use super::explore::{FinalState, PossibleOutcomes};
-use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
+use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent, Unserved};
 use super::owners::owner_id;
 use super::protection::{live_owner, prune_protection};
 use super::rehearsal::unrehearsed;
 use super::{Consequences, Preview};
+use crate::flux::apply::dry_run::foreign_finalizer;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
-use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::OwnerId;
@@ -63,14 +62,14 @@ impl Preview<'_> {
     /// Returns the row of an object that a Kustomization deletes, creates or keeps.
     fn row(&self, id: &ObjectId, outcomes: &PossibleOutcomes, consequences: &Consequences<'_>) -> Option<Change> {
         let live = self.live_object(id);
-        let namespace_is_deleted = consequences.namespace_is_deleted(id);
+        let container_is_deleted = self.container_is_deleted(id, consequences);
         let may_be_recreated = outcomes.may_end_as(FinalState::Recreated);
-        let action = if outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && namespace_is_deleted) {
+        let action = if outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && container_is_deleted) {
             Action::Delete
         } else if may_be_recreated {
             Action::Recreate
         } else if outcomes.may_end_as(FinalState::Created) {
-            if namespace_is_deleted {
+            if container_is_deleted {
                 return None;
             }
             Action::Create
@@ -100,6 +99,11 @@ impl Preview<'_> {
             reason.add_detail("race: the garbage collector deletes it, because no owner that it refers to exists");
         }
         let owner = event.map(SimulationEvent::owner).or_else(|| outcomes.appliers.first());
+        if let Some(unserved) = event.and_then(|event| self.node(event.node())?.unserved.get(id)) {
+            certainty = Certainty::Race;
+            let detail = format!("race: it stays if version {} is not served by then", unserved.version);
+            reason.add_detail(&detail);
+        }
         let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
         let change = Change::new(action, object, owner.map(owner_id), Actor::KustomizeController, reason);
         Some(Change { certainty, cause, ..change })
@@ -148,6 +152,10 @@ impl Preview<'_> {
         if let Some(refusal) = self.deletion_refusal(key, &live.id) {
             return Some(Reason::new(ReasonCode::DeletionRefused, refusal));
         }
+        if let Some(Unserved { version, is_certain: true }) = owner.unserved.get(&live.id) {
+            let detail = format!("its inventory entry has version {version}, which the API server does not serve");
+            return Some(Reason::new(ReasonCode::LeftBehind, detail));
+        }
         if outcomes.is_desired {
             if let Some(other) = outcomes.appliers.iter().find(|other| *other != key) {
                 let detail = format!("{} applies it first", owner_id(other));
@@ -182,7 +190,7 @@ impl Preview<'_> {
         let mut row = Change::cascaded(cascaded, owner);
         let is_desired = consequences.outcomes.get(id).is_some_and(|outcomes| outcomes.is_desired);
         let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
-        if (is_desired && !consequences.namespace_is_deleted(id))
+        if (is_desired && !self.container_is_deleted(id, consequences))
             || (is_namespace_default(id) && consequences.may_be_recreated(&namespace))
         {
             row.action = Action::Recreate;
@@ -266,12 +274,6 @@ impl Preview<'_> {
         }
         rows
     }
-}
-
-/// Returns a finalizer that neither Kubernetes nor Flux removes.
-fn foreign_finalizer(object: &ObjectMetadata) -> Option<&str> {
-    let mut finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
-    finalizers.find(|finalizer| !is_removed_by_kubernetes(finalizer) && *finalizer != FINALIZER)
 }
 
 /// Returns true if the control plane creates the object in every namespace.

@@ -23,11 +23,13 @@ pub(super) struct Scopes<'a> {
     namespaces: BTreeSet<String>,
     /// The snapshot holds Namespaces, so that a missing one does not exist.
     has_namespaces: bool,
+    /// Kinds with a stage of their own.
+    custom: &'a BTreeSet<GroupKind>,
 }
 
 impl<'a> Scopes<'a> {
     /// Collects the kinds and namespaces of the cluster and of the builds so far.
-    pub(super) fn new(snapshot: &'a Snapshot, nodes: &[Node]) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, nodes: &[Node], custom: &'a BTreeSet<GroupKind>) -> Self {
         let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
         let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
         let has_namespaces = !namespaces.is_empty();
@@ -39,7 +41,7 @@ impl<'a> Scopes<'a> {
                 namespaces.insert(built.id.name.to_string());
             }
         }
-        Self { snapshot, defined, namespaces, has_namespaces }
+        Self { snapshot, defined, namespaces, has_namespaces, custom }
     }
 
     /// Returns the outcome of applying a build.
@@ -54,7 +56,7 @@ impl<'a> Scopes<'a> {
         for object in built {
             let (id, failure) = self.place(&object, &own);
             if let Some(failure) = failure {
-                let failing = stage(&object.id);
+                let failing = stage(&object.id, self.custom);
                 if first_failure.as_ref().is_none_or(|(first, _)| failing < *first) {
                     first_failure = Some((failing, failure));
                 }
@@ -66,7 +68,7 @@ impl<'a> Scopes<'a> {
         let desired = Arc::new(desired);
         match first_failure {
             None => PassOutcome::Applied(desired),
-            Some((stage, failure)) => partial(desired, stage, failure),
+            Some((stage, failure)) => partial(desired, stage, failure, self.custom),
         }
     }
 
@@ -107,16 +109,10 @@ impl<'a> Scopes<'a> {
     /// Returns a failure if the API server has the kind of an object, but not in its version. The version of a manifest that
     /// is encrypted as a whole is not known.
     fn version_failure(&self, object: &BuiltObject, own: &OwnScopes) -> Option<String> {
-        let (kind, others) = (object.id.group_kind(), &self.snapshot.other_versions);
-        let served = self.snapshot.resource_type(&kind)?;
+        let kind = object.id.group_kind();
         let is_defined = self.defined.contains_key(&kind) || own.defined.contains_key(&kind);
-        let is_unknown = object.version.is_empty()
-            || others.is_empty()
-            || is_defined
-            || self.snapshot.gaps_hiding(&kind).next().is_some();
-        let is_served = *served.version == *object.version
-            || others.iter().any(|other| other.what == kind && *other.version == *object.version);
-        (!is_unknown && !is_served).then(|| {
+        let is_unknown = object.version.is_empty() || is_defined;
+        (!is_unknown && self.snapshot.serves(&kind, &object.version) == Some(false)).then(|| {
             let shown = object.shown_id();
             format!("no matches for kind {} in version {}/{}", shown.kind, shown.group, object.version)
         })
@@ -180,30 +176,38 @@ fn is_valid_name(id: &ObjectId) -> bool {
 /// Stages of an apply, in order. A failure stops its stage and all later ones
 /// (docs/reference/kustomize-controller.md 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+pub(super) enum Stage {
     Definitions,
     Classes,
+    Custom,
     Rest,
 }
 
-fn stage(id: &ObjectId) -> Stage {
+/// Returns the stage of an object; `custom` are the kinds of `--custom-apply-stage-kinds`.
+pub(super) fn stage(id: &ObjectId, custom: &BTreeSet<GroupKind>) -> Stage {
     let is_definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition")
         || id.is("", "Namespace")
         || id.is("rbac.authorization.k8s.io", "ClusterRole");
     match &*id.kind {
         _ if is_definition => Stage::Definitions,
         kind if kind.ends_with("Class") => Stage::Classes,
+        _ if custom.contains(&id.group_kind()) => Stage::Custom,
         _ => Stage::Rest,
     }
 }
 
 /// Returns the outcome of an apply that fails at one object.
-pub(super) fn stop_at(desired: Arc<BuiltObjects>, id: &ObjectId, failure: String) -> PassOutcome {
-    partial(desired, stage(id), failure)
+pub(super) fn stop_at(
+    desired: Arc<BuiltObjects>,
+    id: &ObjectId,
+    failure: String,
+    custom: &BTreeSet<GroupKind>,
+) -> PassOutcome {
+    partial(desired, stage(id, custom), failure, custom)
 }
 
-fn partial(desired: Arc<BuiltObjects>, failing: Stage, failure: String) -> PassOutcome {
-    let earlier = desired.iter().filter(|(id, _)| stage(id) < failing);
+fn partial(desired: Arc<BuiltObjects>, failing: Stage, failure: String, custom: &BTreeSet<GroupKind>) -> PassOutcome {
+    let earlier = desired.iter().filter(|(id, _)| stage(id, custom) < failing);
     let applied = Arc::new(earlier.map(|(id, built)| (id.clone(), built.clone())).collect());
     PassOutcome::Partial { applied, desired, reason: Reason::new(ReasonCode::ApplyRefused, failure) }
 }

@@ -80,6 +80,15 @@ pub fn inventory_members(content: &Value) -> Members {
     }
 }
 
+/// Returns the objects of a readable inventory with the API version, without the group, in which each is listed.
+pub(crate) fn inventory_versions(content: &Value) -> impl Iterator<Item = (ObjectId, &str)> {
+    let entries = content.pointer("/status/inventory/entries").and_then(Value::as_array).into_iter().flatten();
+    entries.filter_map(|entry| {
+        let id = inventory_id::parse(entry.get("id")?.as_str()?).ok()?;
+        Some((id, entry.get("v")?.as_str().filter(|version| !version.is_empty())?))
+    })
+}
+
 /// Returns the destination in `spec.kubeConfig`.
 pub(crate) fn hub_target(owner: &Resource) -> HubTarget {
     if owner.at("/spec/kubeConfig").is_none_or(Value::is_null) {

@@ -9,6 +9,7 @@ use crate::flux::build;
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, BuildFailure, Run};
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::*;
 use crate::flux::source::options::SourceOptions;
 use crate::flux::spec::KustomizationSpec;
@@ -78,6 +79,7 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
     pub(crate) features: Features,
+    pub(crate) flags: ControllerFlags,
     pub(crate) workers: usize,
     pub(crate) pinned: bool,
     /// Live manifests by name.
@@ -93,6 +95,7 @@ impl TestCluster {
         let mut cluster = Self {
             snapshot: Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default()),
             features: Features::default(),
+            flags: ControllerFlags::default(),
             workers: 4,
             pinned: false,
             data: BTreeMap::new(),
@@ -226,6 +229,7 @@ impl TestCluster {
             trees,
             pinned,
             features: self.features,
+            flags: self.flags.clone(),
             workers: self.workers,
             fidelity: BTreeMap::new(),
             last_applied,

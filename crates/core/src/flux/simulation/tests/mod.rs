@@ -4,6 +4,8 @@
 
 mod cluster;
 mod conditions;
+mod controller_flags;
+mod deleted_containers;
 mod finalizers;
 mod refusals;
 mod shared_objects;

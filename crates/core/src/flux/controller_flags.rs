@@ -1,0 +1,127 @@
+//! Flags of kustomize-controller that decide what it reconciles, and as whom.
+//!
+//! Source: main.go of kustomize-controller at v1.9.5, and docs/reference/kustomize-controller.md 9.2.
+
+use std::collections::BTreeSet;
+
+use super::kustomize_controller::NAME;
+use super::spec::KustomizationSpec;
+use crate::kubernetes::object::{GroupKind, KeyValues};
+use crate::kubernetes::selector::Selector;
+
+/// Flags with values that are texts. Without a readable Deployment they are the defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControllerFlags {
+    /// `--default-service-account`: account of Kustomizations that name none.
+    pub default_service_account: Option<String>,
+    /// `--override-manager`: prefixes of field managers whose fields are taken over.
+    pub override_managers: Vec<String>,
+    /// `--custom-apply-stage-kinds`: kinds that are applied after definitions and classes, and before all others.
+    pub custom_stage_kinds: BTreeSet<GroupKind>,
+    /// `--watch-label-selector` of each Deployment of the controller: a Kustomization that none selects is not reconciled.
+    /// Empty if all are.
+    pub watched: Vec<String>,
+}
+
+impl ControllerFlags {
+    /// Sets a flag by its name without dashes. Other flags are left out.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        match name {
+            "default-service-account" => {
+                self.default_service_account = (!value.is_empty()).then(|| value.to_owned());
+            }
+            "override-manager" => self.override_managers.push(value.to_owned()),
+            "custom-apply-stage-kinds" => {
+                let kinds = value.split(',').map(str::trim).filter_map(|entry| entry.rsplit_once('/'));
+                self.custom_stage_kinds.extend(kinds.map(|(group, kind)| GroupKind::new(group, kind)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the service account that a Kustomization with this spec is applied as, by its name in the namespace of the
+    /// Kustomization; `None` for the account of the controller.
+    pub fn service_account<'a>(&'a self, spec: &'a KustomizationSpec) -> Option<&'a str> {
+        spec.service_account().or(self.default_service_account.as_deref())
+    }
+
+    /// Returns true if the controller takes over the fields of a manager before it applies. The names are prefixes.
+    /// `applies` is true for the operation Apply. Source: docs/reference/kustomize-controller.md 4.4.
+    pub(crate) fn takes_over(&self, manager: &str, applies: bool) -> bool {
+        manager.starts_with("kubectl")
+            || (!applies && ["before-first-apply", NAME].iter().any(|prefix| manager.starts_with(prefix)))
+            || self.override_managers.iter().any(|prefix| manager.starts_with(prefix.as_str()))
+    }
+
+    /// Returns true if a Deployment of the controller reconciles a Kustomization with these labels. A selector that cannot be
+    /// parsed selects everything.
+    pub(crate) fn watches(&self, labels: &KeyValues) -> bool {
+        let selects = |text: &String| Selector::parse(text).map_or(true, |selector| selector.matches(labels));
+        self.watched.is_empty() || self.watched.iter().any(selects)
+    }
+}
+
+/// Returns the flags of a command line as names without dashes and values. A flag without a value is `true`.
+pub(super) fn parse(arguments: &[&str]) -> Vec<(String, String)> {
+    let mut flags = vec![];
+    let mut arguments = arguments.iter().peekable();
+    while let Some(argument) = arguments.next() {
+        let Some(flag) = argument.strip_prefix("--") else { continue };
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => match arguments.next_if(|next| !next.starts_with('-')) {
+                Some(value) => (flag, *value),
+                None => (flag, "true"),
+            },
+        };
+        flags.push((name.to_owned(), value.to_owned()));
+    }
+    flags
+}
+
+/// Returns true if Go reads a text as a true Boolean.
+pub(super) fn is_true(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_their_value_behind_an_equals_sign_or_a_space() {
+        let read = parse(&["--concurrent=20", "--override-manager", "a", "--no-remote-bases", "--x=", "y"]);
+        let read: Vec<(&str, &str)> = read.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(read, [("concurrent", "20"), ("override-manager", "a"), ("no-remote-bases", "true"), ("x", "")]);
+        assert!(is_true("True") && is_true("1") && !is_true("yes") && !is_true(""));
+    }
+
+    #[test]
+    fn a_manager_with_an_overridden_prefix_is_taken_over() {
+        let mut flags = ControllerFlags::default();
+        let managers =
+            [("kubectl-edit", true), ("before-first-apply", false), ("before-first-apply", true), ("Lens", true)];
+        let taken = |flags: &ControllerFlags| managers.map(|(manager, applies)| flags.takes_over(manager, applies));
+        assert_eq!(taken(&flags), [true, true, false, false]);
+        flags.set("override-manager", "Len");
+        assert_eq!(taken(&flags), [true, true, false, true]);
+    }
+
+    #[test]
+    fn a_kustomization_is_watched_if_any_deployment_selects_it() {
+        let labels: KeyValues = [("shard".to_owned(), "b".to_owned())].into_iter().collect();
+        let watches = |selectors: &[&str]| {
+            let watched = selectors.iter().map(|text| (*text).to_owned()).collect();
+            ControllerFlags { watched, ..ControllerFlags::default() }.watches(&labels)
+        };
+        assert!(watches(&[]) && watches(&["!shard", "shard=b"]) && !watches(&["!shard", "shard=a"]));
+    }
+
+    #[test]
+    fn kinds_of_the_custom_stage_have_a_group() {
+        let mut flags = ControllerFlags::default();
+        flags.set("custom-apply-stage-kinds", "rbac.authorization.k8s.io/Role, example.com/Widget");
+        assert!(flags.custom_stage_kinds.contains(&GroupKind::new("example.com", "Widget")));
+        assert_eq!(flags.custom_stage_kinds.len(), 2);
+    }
+}

@@ -1,0 +1,71 @@
+//! Kustomizations that depend on each other.
+//!
+//! The controller sorts all Kustomizations of a source by their dependencies before it triggers them. A cycle lets the sort
+//! fail, so that a new revision triggers none of them, and each waits for its interval. Source:
+//! internal/controller/kustomization_indexers.go of kustomize-controller v1.9.5; observed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Preview;
+use super::blockers::Blocker;
+use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::kubernetes::object::Resource;
+use crate::ownership::OwnerId;
+use crate::plan::ReasonCode;
+
+impl Preview<'_> {
+    /// Returns the blocker of a Kustomization that depends on itself through a dependency.
+    pub(super) fn cycle_blocker(
+        &self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        dependency: &OwnerId,
+    ) -> Blocker {
+        let source = spec.source(&key.namespace);
+        let mut detail = format!("it depends on {dependency}, which depends on it");
+        if self.has_cycle(&source) {
+            detail +=
+                &format!("; until this is fixed, a new revision of {source} triggers nothing before its interval");
+        }
+        // Until a parent makes the cycle, both can be ready; then the one that is applied first may reconcile once more.
+        match self.live.contains_key(key) && !self.cycles.get(&source).is_some_and(|cycle| cycle.contains(key)) {
+            true => Blocker::possible(ReasonCode::DependencyCycle, detail),
+            false => Blocker::certain(ReasonCode::DependencyCycle, detail),
+        }
+    }
+
+    /// Returns true if live Kustomizations of a source depend on each other.
+    pub(super) fn has_cycle(&self, source: &SourceId) -> bool {
+        self.cycles.contains_key(source)
+    }
+}
+
+/// Returns the live Kustomizations that depend on themselves, directly or through others, by their source.
+pub(super) fn find_cycles(live: &BTreeMap<NamespacedName, &Resource>) -> BTreeMap<SourceId, BTreeSet<NamespacedName>> {
+    let specs = live.iter().map(|(key, live)| (key, KustomizationSpec::of(live)));
+    let edges = specs.filter_map(|(key, spec)| {
+        let dependencies = spec.depends_on(&key.namespace);
+        (!dependencies.is_empty()).then(|| (key, (spec.source(&key.namespace), dependencies)))
+    });
+    let edges: BTreeMap<&NamespacedName, (SourceId, Vec<NamespacedName>)> = edges.collect();
+    let reaches_itself = |start: &NamespacedName, source: &SourceId| {
+        let (mut seen, mut queue) = (BTreeSet::new(), vec![start]);
+        while let Some(next) = queue.pop() {
+            let of_source = edges.get(next).filter(|(other, _)| other == source);
+            for dependency in of_source.into_iter().flat_map(|(_, dependencies)| dependencies) {
+                if dependency == start {
+                    return true;
+                }
+                if seen.insert(dependency) {
+                    queue.push(dependency);
+                }
+            }
+        }
+        false
+    };
+    let mut cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>> = BTreeMap::new();
+    for (key, (source, _)) in edges.iter().filter(|(key, (source, _))| reaches_itself(key, source)) {
+        cycles.entry(source.clone()).or_default().insert((*key).clone());
+    }
+    cycles
+}

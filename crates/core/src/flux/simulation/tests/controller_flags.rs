@@ -1,0 +1,105 @@
+//! Flags of the controller in a plan.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
+use crate::kubernetes::object::{GroupKind, KeyValues, ManagedFieldsEntry};
+
+fn files(objects: Vec<Value>, with_child: bool) -> Files {
+    let root = if with_child { vec![ks("k", "./p", json!({})), cm("x")] } else { vec![cm("x")] };
+    vec![("root/k.yaml", root), ("p/a.yaml", objects)]
+}
+
+fn cluster() -> TestCluster {
+    TestCluster::new(&files(vec![cm("a"), cm("b")], true))
+}
+
+#[test]
+fn a_kustomization_that_the_selector_does_not_select_does_nothing() {
+    let mut cluster = cluster();
+    cluster.flags.watched = vec!["!shard".to_owned()];
+    assert_eq!(cluster.rows(&files(vec![cm("b")], true)), set(&["delete a"]));
+    let labels =
+        cluster.object("k").labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<Vec<_>>();
+    let labels: KeyValues = labels.into_iter().chain([("shard".to_owned(), "b".to_owned())]).collect();
+    cluster.kustomization("k").object.labels = labels;
+    // Its manifest does not have the label, so that the parent removes it.
+    assert_eq!(cluster.rows(&files(vec![cm("b")], true)), set(&["delete? a"]));
+    assert_eq!(cluster.rows(&files(vec![], false)), set(&["delete k", "keep a", "keep b"]));
+    cluster.flags.watched = vec!["shard".to_owned()];
+    let outcome = cluster.outcome(&files(vec![cm("b")], true), "root");
+    assert!(outcome.starts_with("Blocked: not-watched"), "{outcome}");
+}
+
+#[test]
+fn a_default_service_account_that_is_missing_leaves_the_objects_behind() {
+    let mut cluster = cluster();
+    assert_eq!(cluster.rows(&files(vec![cm("a"), cm("b")], false)), set(&["delete k", "delete a", "delete b"]));
+    cluster.flags.default_service_account = Some("team".to_owned());
+    assert_eq!(cluster.rows(&files(vec![cm("a"), cm("b")], false)), set(&["delete k", "keep a", "keep b"]));
+}
+
+#[test]
+fn an_overridden_manager_loses_its_fields() {
+    let mut cluster = cluster();
+    let live = cluster.kustomization("k");
+    live.content["spec"]["suspend"] = true.into();
+    let fields = Some(Box::new(json!({"f:suspend": {}})));
+    live.object.managed_fields =
+        vec![ManagedFieldsEntry { manager: "Lens".into(), suspend: true, spec: fields, ..Default::default() }];
+    assert_eq!(cluster.rows(&files(vec![cm("b")], true)), set(&[]));
+    cluster.flags.override_managers = vec!["Lens".to_owned()];
+    assert_eq!(cluster.rows(&files(vec![cm("b")], true)), set(&["delete a"]));
+}
+
+#[test]
+fn a_custom_stage_is_applied_before_the_rest_fails() {
+    let mut cluster = cluster();
+    let mut nowhere = cm("c");
+    nowhere["metadata"]["namespace"] = "nowhere".into();
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": NS}});
+    let after = files(vec![cm("b"), nowhere, account, cluster_scoped("ClusterRole", "early")], true);
+    let created = |cluster: &TestCluster| {
+        let plan = cluster.plan(&after);
+        let created = plan.changes().iter().filter(|change| change.action == crate::plan::Action::Create);
+        created.map(|change| change.object.id.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(created(&cluster), ["early"]);
+    cluster.flags.custom_stage_kinds = [GroupKind::new("", "ServiceAccount")].into();
+    assert_eq!(created(&cluster), ["s", "early"]);
+}
+
+#[test]
+fn an_external_artifact_is_denied_without_its_gate() {
+    let mut cluster = cluster();
+    let mut child = ks("k", "./p", json!({}));
+    child["spec"]["sourceRef"] = json!({"kind": "ExternalArtifact", "name": "made"});
+    let after = vec![("root/k.yaml", vec![child, cm("x")]), ("p/a.yaml", vec![cm("b")])];
+    cluster.features.denies_external_artifacts = true;
+    let outcome = cluster.outcome(&after, "k");
+    assert!(outcome.starts_with("Blocked: access-denied") && outcome.contains("ExternalArtifact"), "{outcome}");
+}
+
+#[test]
+fn a_live_cycle_lets_every_kustomization_of_the_source_wait_for_its_interval() {
+    let depends = |name: &str| json!({"dependsOn": [{"name": name}]});
+    let cycle = |a: Value, b: Value| ("root/c.yaml", vec![ks("c1", "./c", a), ks("c2", "./c", b)]);
+    let tree = |cycle: (&'static str, Vec<Value>), path: &'static str, a: Vec<Value>| {
+        vec![
+            ("root/k.yaml", vec![ks("k", path, json!({}))]),
+            cycle,
+            ("c/c.yaml", vec![]),
+            ("p/a.yaml", a),
+            ("q/z.yaml", vec![cm("a"), cm("b")]),
+        ]
+    };
+    let none = || cycle(json!({}), depends("c1"));
+    let before = |cycle| tree(cycle, "./p", vec![cm("a"), cm("b")]);
+    let after = |cycle| tree(cycle, "./q", vec![cm("b")]);
+    assert_eq!(TestCluster::new(&before(none())).rows(&after(none())), set(&["recreate a"]));
+    let both = || cycle(depends("c2"), depends("c1"));
+    let cluster = TestCluster::new(&before(both()));
+    assert_eq!(cluster.rows(&after(both())), set(&["recreate? a"]));
+    let outcome = cluster.outcome(&after(both()), "c1");
+    assert!(outcome.starts_with("Blocked: dependency-cycle") && outcome.contains("triggers nothing"), "{outcome}");
+}

@@ -1,0 +1,136 @@
+//! Namespaces and definitions that are deleted while Kustomizations need them, and versions that are not served.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, in_namespace, ks, rows, set};
+use crate::kubernetes::object::GroupKind;
+use crate::kubernetes::snapshot::OtherVersion;
+use crate::testing;
+
+const GROUP: &str = "shop.example.com";
+
+/// Returns a Kustomization `k` that has objects in the namespace of another one, `d`, and loses `a` if `is_after`. The namespace
+/// leaves `d` then.
+fn files(dependant: Value, dependency: Value, is_after: bool) -> Files {
+    let namespace = cluster_scoped("Namespace", "shop");
+    vec![
+        ("root/d.yaml", vec![ks("d", "./d", dependency)]),
+        ("root/k.yaml", vec![ks("k", "./p", dependant)]),
+        ("d/x.yaml", if is_after { vec![cm("x")] } else { vec![cm("x"), namespace] }),
+        (
+            "p/a.yaml",
+            if is_after { vec![in_namespace(cm("in"), "shop")] } else { vec![in_namespace(cm("in"), "shop"), cm("a")] },
+        ),
+    ]
+}
+
+#[test]
+fn a_kustomization_fails_once_the_namespace_of_its_objects_is_deleted() {
+    let on = |name: &str| json!({"dependsOn": [{"name": name}]});
+    for (dependant, dependency, row) in
+        [(on("d"), json!({}), None), (json!({}), json!({}), Some("delete? a")), (json!({}), on("k"), Some("delete a"))]
+    {
+        let mut expected = set(&["delete shop", "delete in"]);
+        expected.extend(row.map(str::to_owned));
+        let (before, after) = (files(dependant.clone(), dependency.clone(), false), files(dependant, dependency, true));
+        let mut found = rows(&before, &after);
+        found.remove("keep a");
+        assert_eq!(found, expected, "{row:?}");
+    }
+}
+
+#[test]
+fn the_order_that_decides_is_named() {
+    let cluster = TestCluster::new(&files(json!({}), json!({}), false));
+    let outcome = cluster.outcome(&files(json!({}), json!({}), true), "k");
+    assert!(outcome.contains("applies only if this comes before namespace/shop is deleted"), "{outcome}");
+}
+
+#[test]
+fn a_dependant_of_an_uncertain_dependency_is_uncertain() {
+    let with = |mut files: Files, objects: Vec<Value>| {
+        files.push(("root/e.yaml", vec![ks("e", "./e", json!({"dependsOn": [{"name": "k"}]}))]));
+        files.push(("e/e.yaml", objects));
+        files
+    };
+    let before = with(files(json!({}), json!({}), false), vec![cm("e1"), cm("e2")]);
+    let after = with(files(json!({}), json!({}), true), vec![cm("e1")]);
+    assert!(rows(&before, &after).contains("delete? e2"));
+}
+
+#[test]
+fn a_namespace_that_is_being_deleted_holds_its_kustomization() {
+    let before = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+        ("p/a.yaml", vec![cluster_scoped("Namespace", "shop"), cm("a"), cm("b")]),
+    ];
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cluster_scoped("Namespace", "shop"), cm("b")])];
+    let mut cluster = TestCluster::new(&before);
+    assert_eq!(cluster.rows(&after), set(&["delete a"]));
+    cluster.object("shop").deletion_timestamp = Some(chrono::DateTime::UNIX_EPOCH);
+    assert_eq!(cluster.rows(&after), set(&["delete? a"]));
+    assert!(cluster.outcome(&after, "k").contains("once namespace/shop, which is being deleted, is gone"));
+}
+
+fn definition(served: &[&str]) -> Value {
+    let versions: Vec<Value> =
+        ["v1", "v2"].iter().map(|name| json!({"name": name, "served": served.contains(name)})).collect();
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{GROUP}")},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"}, "versions": versions}})
+}
+
+fn widget(name: &str) -> Value {
+    json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Widget", "metadata": {"name": name, "namespace": NS}})
+}
+
+/// Returns a cluster that knows the definition, with these objects in `p` and, if it has one, this definition in `root`.
+fn cluster(definition_in_root: Option<Value>, objects: Vec<Value>, served: &[&str]) -> TestCluster {
+    let root = [vec![ks("k", "./p", json!({}))], definition_in_root.into_iter().collect()].concat();
+    let mut cluster = TestCluster::new(&vec![("root/k.yaml", root), ("p/a.yaml", objects)]);
+    let custom = ("apiextensions.k8s.io", "CustomResourceDefinition");
+    cluster.snapshot.types.push(testing::resource_type(custom.0, custom.1, "customresourcedefinitions", false));
+    let mut kind = testing::resource_type(GROUP, "Widget", "widgets", true);
+    kind.version = served[0].into();
+    cluster.snapshot.types.push(kind);
+    let what = GroupKind::new(GROUP, "Widget");
+    let others = served[1..].iter().map(|version| OtherVersion { what: what.clone(), version: (*version).into() });
+    let known = OtherVersion { what: GroupKind::new("apps", "Deployment"), version: "v1beta1".into() };
+    cluster.snapshot.other_versions = others.chain([known]).collect();
+    cluster
+}
+
+fn after(definition_in_root: Option<Value>, objects: Vec<Value>) -> Files {
+    let root = [vec![ks("k", "./p", json!({}))], definition_in_root.into_iter().collect()].concat();
+    vec![("root/k.yaml", root), ("p/a.yaml", objects)]
+}
+
+#[test]
+fn an_object_whose_recorded_version_is_not_served_is_left_behind() {
+    for (served, expected) in [(["v2", "v1"].as_slice(), "delete w"), (["v2"].as_slice(), "keep w")] {
+        let cluster = cluster(None, vec![widget("w"), cm("b")], served);
+        assert_eq!(cluster.rows(&after(None, vec![cm("b")])), set(&[expected]), "{served:?}");
+    }
+    let mut cluster = cluster(None, vec![widget("w"), cm("b")], &["v2"]);
+    assert!(cluster.outcome(&after(None, vec![cm("b")]), "k").starts_with("Applies"));
+    cluster.flags.default_service_account = Some("team".to_owned());
+    assert!(cluster.outcome(&after(None, vec![cm("b")]), "k").contains("does not serve version v1 of widget"));
+}
+
+#[test]
+fn a_definition_of_the_same_build_decides_about_the_version_and_one_of_another_build_is_a_race() {
+    let both = definition(&["v1", "v2"]);
+    let own = cluster(None, vec![both.clone(), widget("w"), cm("b")], &["v1", "v2"]);
+    assert_eq!(own.rows(&after(None, vec![definition(&["v2"]), cm("b")])), set(&["keep w"]));
+    let other = cluster(Some(both), vec![widget("w"), cm("b")], &["v1", "v2"]);
+    assert_eq!(other.rows(&after(Some(definition(&["v2"])), vec![cm("b")])), set(&["delete? w"]));
+}
+
+#[test]
+fn a_custom_resource_is_not_created_by_a_build_that_deletes_its_definition() {
+    let both = definition(&["v1", "v2"]);
+    let cluster = cluster(None, vec![both, widget("w"), cm("b")], &["v1", "v2"]);
+    let plan = cluster.plan(&after(None, vec![widget("w"), widget("new"), cm("b")]));
+    let created = plan.changes().iter().any(|change| change.action == crate::plan::Action::Create);
+    assert!(!created, "it would be gone at once");
+}
