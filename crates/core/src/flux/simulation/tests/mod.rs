@@ -6,6 +6,7 @@ mod cluster;
 mod conditions;
 mod finalizers;
 mod refusals;
+mod releases;
 mod shared_objects;
 mod unfollowed;
 mod unknown_builds;
