@@ -1,12 +1,13 @@
 //! The rules of `kubectl gitops` as pure functions: no network, file, clock or terminal.
 //!
 //! `kubernetes` has objects, snapshots and cascading deletion; `ownership` finds the owner of each object; `plan` and
-//! `prune` compute deletions; `flux` knows Flux's kinds, suspension, builds and reconciliation. Imports go in that order:
-//! `kubernetes` <- `ownership` <- `plan` <- `prune`, `flux`.
+//! `prune` compute deletions; `helm` knows releases; `flux` knows Flux's kinds, suspension, builds and reconciliation.
+//! Imports go in that order: `kubernetes` <- `ownership` <- `plan` <- `prune`, `helm` <- `flux`.
 
 pub mod bounds;
 pub mod error;
 pub mod flux;
+pub mod helm;
 pub mod kubernetes;
 pub mod ownership;
 pub mod plan;

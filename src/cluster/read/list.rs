@@ -13,7 +13,7 @@ use super::protobuf::PartialList;
 use crate::cluster::{Cluster, Failure, FailureKind, Response};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
-use gitops_core::ownership::schemes::flux_kustomization;
+use gitops_core::ownership::schemes::{flux_helmrelease, flux_kustomization};
 
 /// Protobuf, or JSON from servers without it (aggregated APIs).
 const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
@@ -222,8 +222,10 @@ fn with_content(
         content.remove(key);
     }
     let mut object = trim(&partial.metadata, kind, interner);
-    object.managed_fields = match object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND) {
-        true => super::metadata::kustomization_writers(&partial.metadata, interner),
+    let is_applied_by_parents = object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND)
+        || object.id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND);
+    object.managed_fields = match is_applied_by_parents {
+        true => super::metadata::writers_of_spec(&partial.metadata, interner),
         false => super::metadata::writers(&partial.metadata, interner),
     };
     Ok(Resource { object, content: Value::Object(content) })

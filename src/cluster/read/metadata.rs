@@ -208,9 +208,9 @@ fn is_evidence(writer: &ManagedFieldsEntry) -> bool {
     writer.suspend || !writer.labels.is_empty() || !writer.annotations.is_empty() || &*writer.subresource == "status"
 }
 
-/// Returns the managedFields entries of a Kustomization, with the fields of its spec: a parent that applies it leaves
-/// the fields of other managers unchanged.
-pub(crate) fn kustomization_writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
+/// Returns the managedFields entries of a Kustomization or HelmRelease, with the fields of its spec: a parent that applies
+/// it leaves the fields of other managers unchanged.
+pub(crate) fn writers_of_spec(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
         let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();

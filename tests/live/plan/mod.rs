@@ -6,6 +6,7 @@ mod helm_release;
 mod mistyped_path;
 mod owner_references;
 mod rehearsal;
+mod releases;
 mod secrets;
 mod sops;
 mod substitution;

@@ -168,7 +168,8 @@ pub struct ManagedFieldsEntry {
     /// True if the manager owns `spec.suspend`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub suspend: bool,
-    /// Fields below `spec` that the manager owns, as in `fieldsV1`; recorded for Kustomizations only.
+    /// Fields below `spec` that the manager owns, as in `fieldsV1`; recorded for Kustomizations and
+    /// HelmReleases only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Box<serde_json::Value>>,
 }

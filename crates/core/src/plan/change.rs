@@ -226,7 +226,7 @@ impl From<CascadeKind> for Actor {
             CascadeKind::CustomResource => Self::CrdFinalizer,
             CascadeKind::Dependent { .. } => Self::GarbageCollector,
             CascadeKind::Volume(_) => Self::PersistentVolumeController,
-            CascadeKind::HelmRelease => Self::HelmController,
+            CascadeKind::HelmRelease | CascadeKind::ReplacedRelease => Self::HelmController,
             CascadeKind::ResourceSet => Self::FluxOperator,
             CascadeKind::ArtifactGenerator => Self::SourceWatcher,
         }
@@ -244,6 +244,7 @@ impl From<CascadeKind> for Reason {
             }
             CascadeKind::Volume(outcome) => outcome.into(),
             CascadeKind::HelmRelease => ReasonCode::Uninstalled.into(),
+            CascadeKind::ReplacedRelease => ReasonCode::ReleaseReplaced.into(),
             CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => ReasonCode::OwnerDeleted.into(),
         }
     }

@@ -91,6 +91,7 @@ reason_codes! {
     CustomResource => "The definition of the custom resource is deleted.",
     Dependent => "The garbage collector deletes the object, because every owner it references is deleted.",
     Uninstalled => "The HelmRelease is deleted, so helm-controller uninstalls its release.",
+    ReleaseReplaced => "The target of a HelmRelease changes, so helm-controller uninstalls its release and installs another one.",
     Reclaimed => "The claim of the volume is deleted and its reclaim policy is Delete.",
     Released => "The volume is being deleted already and only its claim holds it; its data remains.",
     ReclaimFailed => "The reclaim policy is Delete, but nothing deletes volumes of this type; its data remains.",

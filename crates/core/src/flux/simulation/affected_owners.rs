@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Difference, Part};
+use super::helm_uninstall::IMPLIED_NAMESPACE;
+use super::replaced_releases::Replacement;
 use super::sources::{GENERATOR, GENERATOR_GROUP};
 use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::kinds::{ARTIFACT_SWITCH, OPERATOR_SWITCH};
@@ -45,6 +47,12 @@ impl Comparison<'_, '_, '_> {
         if self.derivation.consequences.may_be_deleted(id) {
             return self.deletion(id, live);
         }
+        if let Some(live) = live
+            && let Some(replacement) = preview.replacement(live, self.derivation.consequences)
+            && preview.uninstalls(live)
+        {
+            return Some(self.replaced(live, &replacement));
+        }
         let changes = self.changes(id, live);
         if changes.is_empty() {
             return None;
@@ -61,6 +69,30 @@ impl Comparison<'_, '_, '_> {
         }
         let detail = format!("{what}; {}, so {}", not_computed(&id.kind), may_be_deleted(live));
         Some(Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+    }
+
+    /// Returns the effect of a change of the target of a release.
+    fn replaced(&self, live: &Resource, replacement: &Replacement) -> Effect {
+        let part = replacement.part;
+        let unknown = |why: &str| {
+            let detail = format!("its {part} changes, so its release is uninstalled and another one installed; {why}");
+            Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail))
+        };
+        match inventory_members(&live.content) {
+            Members::Listed(_) if self.preview().is_replacement_unknown(live, replacement) => unknown(&format!(
+                "of each of its objects in the namespace {}: {IMPLIED_NAMESPACE}",
+                replacement.old.namespace
+            )),
+            Members::Listed(_) => {
+                let detail = format!("its {part} changes; the objects of the new release are not in this plan");
+                Effect::Replaces(Reason::new(ReasonCode::ReleaseReplaced, detail))
+            }
+            Members::Remote(ids) => {
+                unknown(&format!("{} in another cluster are not in this plan", pluralize(ids.len(), "object")))
+            }
+            Members::Unreadable(error) => unknown(&error),
+            _ => unknown("it records no inventory"),
+        }
     }
 
     /// Returns what changes in a live owner and in everything that it refers to, in words.
@@ -149,7 +181,7 @@ impl Comparison<'_, '_, '_> {
         let content = &live.content;
         let is_off = |key: &str| live.object.annotations.get(key).is_some_and(is_switched_off);
         match &*id.kind {
-            flux_helmrelease::KIND if live.flag("/spec/suspend") || live.at("/status/history/0").is_none() => None,
+            flux_helmrelease::KIND if self.preview().uninstall_prevented(live).is_some() => None,
             flux_helmrelease::KIND => match inventory_members(content) {
                 Members::Listed(_) => None,
                 Members::Remote(ids) => Some(unrecorded(&format!(

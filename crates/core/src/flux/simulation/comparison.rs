@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Preview;
+use super::applied_specs::Applied;
 use super::model::PassOutcome;
 use super::passes::Derivation;
-use super::protection::{is_marked, is_never_applied, is_never_changed};
 use super::unfollowed::effective::differing_parts;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
@@ -17,7 +17,6 @@ use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::sops::content_without_recipients;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::ownership::schemes::flux_kustomization::SSA;
 
 /// Objects of the last applied builds, by identity, each with its Kustomization.
 type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
@@ -61,9 +60,6 @@ impl Difference {
     }
 }
 
-/// A built object, and the Kustomization that applies it.
-type Applied<'r> = (&'r NamespacedName, &'r BuiltObject);
-
 impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     /// Builds what the Kustomizations applied last. Builds without answers add to the needs.
     pub(super) fn new(derivation: &'d mut Derivation<'r, 'a>) -> Self {
@@ -90,23 +86,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
 
     /// Returns the manifests of an object that passes apply, except those that change nothing of the live object.
     pub(super) fn applied(&self, id: &ObjectId) -> Vec<Applied<'r>> {
-        let preview = self.preview();
-        let live = preview.live_object(id);
-        if live.is_some_and(is_never_changed) {
-            return vec![];
-        }
-        let mut applied = vec![];
-        for node in &preview.nodes {
-            for pass in &node.passes {
-                let Some(built) = pass.applied_objects().and_then(|objects| objects.get(id)) else { continue };
-                let is_skipped = live.is_some() && is_marked(built, &pass.spec, SSA, "ifnotpresent");
-                if !is_skipped && !is_never_applied(built, &pass.spec) {
-                    applied.push((&node.id.key, built));
-                }
-            }
-        }
-        applied.dedup_by(|next, earlier| next.1.manifest == earlier.1.manifest);
-        applied
+        self.preview().applied(id)
     }
 
     /// Returns the difference of an object; `None` if there is none.

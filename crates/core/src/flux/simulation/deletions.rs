@@ -26,11 +26,10 @@ impl Derivation<'_, '_> {
     fn deletion_triggers(&self, id: &ObjectId) -> Option<(BTreeSet<SimulationEvent>, bool)> {
         let consequences = self.consequences;
         let own = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());
-        let outcomes = match own {
-            Some(own) => own,
-            None => consequences.root_of(&consequences.cascaded.get(id)?.cause)?,
-        };
-        Some((outcomes.deletions.clone(), outcomes.is_deleted()))
+        match own {
+            Some(own) => Some((own.deletions.clone(), own.is_deleted())),
+            None => consequences.triggers_of(&consequences.cascaded.get(id)?.cause),
+        }
     }
 
     /// Returns the effect of deleting a Kustomization that has lost its finalizer: the next reconciliation sets it again.

@@ -1,12 +1,14 @@
-//! Objects that the finalizers of deleted owners other than Kustomizations delete.
+//! Objects that the controllers of deleted owners other than Kustomizations, and of replaced releases, delete.
 //!
 //! Source: docs/reference/flux.md 3.2, 6.2 and 7.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use super::{Consequences, Preview};
+use super::helm_uninstall::orphans_dependents;
+use super::model::{Node, SimulationEvent};
+use super::{Consequences, Preview, ReplacedRelease};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
@@ -18,14 +20,39 @@ use crate::ownership::schemes::flux_operator;
 /// Label or annotation that keeps an object of flux-operator, with the value `disabled`.
 const PRUNE: &str = "fluxcd.controlplane.io/prune";
 
+/// Objects that the controllers of owners delete.
+#[derive(Default)]
+pub(super) struct Finalized<'a> {
+    pub(super) objects: BTreeMap<ObjectId, CascadedObject<'a>>,
+    /// Uids of those whose dependents stay.
+    pub(super) orphaning: HashSet<&'a str>,
+    /// HelmReleases that stay and whose release is replaced.
+    pub(super) replaced: BTreeMap<ObjectId, ReplacedRelease>,
+}
+
 impl<'a> Preview<'a> {
-    /// Returns the objects of every deleted owner that are not deleted otherwise.
-    pub(super) fn finalized_objects(&self, consequences: &Consequences<'a>) -> BTreeMap<ObjectId, CascadedObject<'a>> {
-        let mut finalized = BTreeMap::new();
-        for owner in self.input.snapshot.resources.iter().filter(|full| consequences.may_be_deleted(&full.object.id)) {
+    /// Returns the objects of every deleted owner, and of every release that is replaced, that are not deleted otherwise.
+    pub(super) fn finalized_objects(&self, consequences: &Consequences<'a>) -> Finalized<'a> {
+        let mut finalized = Finalized::default();
+        for owner in &self.input.snapshot.resources {
             let cause = &owner.object.id;
+            let mut orphans = false;
+            let is_release = cause.is(flux_helmrelease::GROUP, flux_helmrelease::KIND);
             let (kind, objects) = match (&*cause.group, &*cause.kind) {
-                (flux_helmrelease::GROUP, flux_helmrelease::KIND) => {
+                _ if !consequences.may_be_deleted(cause) => {
+                    let Some(replacement) = self.replacement(owner, consequences).filter(|_| is_release) else {
+                        continue;
+                    };
+                    orphans = orphans_dependents(&replacement.spec);
+                    let replaced = ReplacedRelease {
+                        triggers: self.applying_events(cause),
+                        is_certain: replacement.condition.is_none(),
+                    };
+                    finalized.replaced.insert(cause.clone(), replaced);
+                    (CascadeKind::ReplacedRelease, self.replaced_objects(owner, &replacement))
+                }
+                _ if is_release => {
+                    orphans = orphans_dependents(owner.spec());
                     (CascadeKind::HelmRelease, self.release_objects(owner))
                 }
                 (flux_operator::GROUP, "ResourceSet") => (CascadeKind::ResourceSet, self.set_objects(owner)),
@@ -36,10 +63,17 @@ impl<'a> Preview<'a> {
             };
             for object in objects.into_iter().filter(|object| !consequences.may_be_deleted(&object.id)) {
                 let cascaded = CascadedObject { object, cause: cause.clone(), kind };
-                finalized.insert(object.id.clone(), cascaded);
+                finalized.objects.insert(object.id.clone(), cascaded);
+                finalized.orphaning.extend(orphans.then_some(&*object.uid));
             }
         }
         finalized
+    }
+
+    /// Returns the events that apply an object.
+    fn applying_events(&self, id: &ObjectId) -> BTreeSet<SimulationEvent> {
+        let passes = self.nodes.iter().flat_map(Node::numbered_passes);
+        passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
     }
 
     /// Returns the objects in the inventory of a ResourceSet that carry its labels and are not protected. A ResourceSet

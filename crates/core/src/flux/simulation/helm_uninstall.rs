@@ -1,30 +1,173 @@
-//! Objects that helm-controller deletes when it uninstalls the release of a deleted HelmRelease.
+//! Objects that helm-controller deletes when it uninstalls the release of a HelmRelease, and their rows.
 //!
 //! Source: docs/reference/flux.md 6.
 
-use super::Preview;
-use crate::kubernetes::object::{ObjectMetadata, Resource};
-use crate::ownership::Members;
-use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_helmrelease::{helm_chart, is_record};
+use serde_json::Value;
+
+use super::replaced_releases::Replacement;
+use super::{Consequences, Preview};
+use crate::helm::uninstall::{Fate, install_hooks, prevented, records, uninstalled_objects};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::ownership::OwnerId;
+use crate::ownership::schemes::flux_helmrelease::{KIND, helm_chart};
+use crate::ownership::schemes::helm::HOOK;
+use crate::plan::{Action, Actor, Certainty, Change, Reason, ReasonCode};
 
 impl<'a> Preview<'a> {
-    /// Returns the objects in the inventory of a release, except those with `helm.sh/resource-policy` of any value; its
-    /// HelmChart; and Helm's records of it, unless `uninstall.keepHistory` is set. A suspended HelmRelease, or one
-    /// without a readable inventory, deletes nothing.
+    /// Returns the objects that the finalizer of a deleted HelmRelease deletes: those of its release, Helm's records of it
+    /// unless `uninstall.keepHistory` is set, and its HelmChart.
     pub(super) fn release_objects(&self, release: &Resource) -> Vec<&'a ObjectMetadata> {
-        let Members::Listed(ids) = inventory_members(&release.content) else { return vec![] };
-        if release.flag("/spec/suspend") {
-            return vec![];
+        let mut objects = match self.uninstall_prevented(release) {
+            Some(_) => vec![],
+            None => self.uninstalled(release, release.spec()),
+        };
+        if !release.flag("/spec/suspend") {
+            objects.extend(self.chart_of(release));
         }
-        let listed = ids.iter().filter_map(|id| self.live_object(id));
-        let mut objects: Vec<&ObjectMetadata> =
-            listed.filter(|object| object.annotations.get("helm.sh/resource-policy").is_none()).collect();
-        let chart = helm_chart(&release.content);
-        let keeps_history = release.flag("/spec/uninstall/keepHistory");
-        objects.extend(self.input.snapshot.objects.iter().filter(|object| {
-            Some(&object.id) == chart.as_ref() || (!keeps_history && is_record(&release.content, object))
-        }));
         objects
     }
+
+    /// Returns the objects that the replacement of a release deletes.
+    pub(super) fn replaced_objects(&self, release: &Resource, replacement: &Replacement) -> Vec<&'a ObjectMetadata> {
+        if !self.uninstalls(release) {
+            return vec![];
+        }
+        let mut objects = self.uninstalled(release, &replacement.spec);
+        if replacement.spec.pointer("/install/disableHooks") != Some(&Value::Bool(true)) {
+            objects.extend(install_hooks(self.input.snapshot, release));
+        }
+        objects
+    }
+
+    /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
+    pub(super) fn uninstall_prevented(&self, release: &Resource) -> Option<&'static str> {
+        let account = self.service_account(release);
+        match account.is_some_and(|account| self.live_object(&account).is_none()) {
+            true => Some("its service account does not exist"),
+            false => prevented(self.input.snapshot, release),
+        }
+    }
+
+    fn service_account(&self, release: &Resource) -> Option<ObjectId> {
+        let account = release.text("/spec/serviceAccountName").filter(|account| !account.is_empty())?;
+        let is_remote = release.at("/spec/kubeConfig").is_some_and(|config| !config.is_null());
+        let namespace = &release.object.id.namespace;
+        (!is_remote).then(|| ObjectId::new("", "ServiceAccount", namespace, account))
+    }
+
+    fn uninstalled(&self, release: &Resource, spec: &Value) -> Vec<&'a ObjectMetadata> {
+        let snapshot = self.input.snapshot;
+        let members = uninstalled_objects(snapshot, release).into_iter();
+        let mut objects: Vec<&ObjectMetadata> =
+            members.filter(|(_, fate)| !matches!(fate, Fate::Kept(_))).map(|(object, _)| object).collect();
+        if spec.pointer("/uninstall/keepHistory") != Some(&Value::Bool(true)) {
+            objects.extend(records(snapshot, release));
+        }
+        objects
+    }
+
+    fn chart_of(&self, release: &Resource) -> Option<&'a ObjectMetadata> {
+        self.live_object(&helm_chart(&release.content)?)
+    }
+
+    /// Returns the rows of objects that an uninstall keeps.
+    pub(super) fn kept_release_objects(&self, consequences: &Consequences<'_>) -> Vec<Change> {
+        let mut rows = vec![];
+        for release in self.input.snapshot.resources.iter().filter(|full| &*full.object.id.kind == KIND) {
+            let is_deleted = consequences.may_be_deleted(&release.object.id);
+            let code = match self.replacement(release, consequences).is_some() {
+                true if self.uninstalls(release) => ReasonCode::Protected,
+                false if is_deleted && self.uninstall_prevented(release).is_none() => ReasonCode::LeftBehind,
+                _ => continue,
+            };
+            for (object, fate) in uninstalled_objects(self.input.snapshot, release) {
+                let Fate::Kept(why) = fate else { continue };
+                let is_deleted = consequences.may_be_deleted(&object.id);
+                let is_managed = consequences.outcomes.contains_key(&object.id);
+                if !is_deleted && !is_managed {
+                    let reason = Reason::new(code, why);
+                    let owner = Some(release_owner(&release.object.id));
+                    rows.push(Change::new(Action::Keep, object, owner, Actor::HelmController, reason));
+                }
+            }
+        }
+        rows
+    }
+
+    /// Adds to the row of an object that an uninstall deletes what is not certain about it.
+    pub(super) fn qualify_uninstall(&self, row: &mut Change, cause: &ObjectId, consequences: &Consequences<'_>) {
+        let Some(release) = self.input.snapshot.resource(cause) else { return };
+        let mut conditions = vec![];
+        let members = uninstalled_objects(self.input.snapshot, release).into_iter();
+        let own = members.filter(|(object, _)| object.id == row.object.id).map(|(_, fate)| fate).next();
+        let is_member = own.is_some();
+        if let Some(Fate::Uncertain(why)) = own {
+            conditions.push(why);
+        }
+        match self.replacement(release, consequences) {
+            Some(replacement) => {
+                self.qualify_replacement(row, &replacement, is_member, &mut conditions);
+            }
+            None => {
+                let account = self.service_account(release).filter(|account| consequences.may_be_deleted(account));
+                conditions.extend(account.map(|account| format!("it stays if {account} is deleted first")));
+            }
+        }
+        if !conditions.is_empty() {
+            row.certainty = Certainty::Race;
+            conditions.iter().for_each(|why| row.reason.add_detail(&format!("race: {why}")));
+        }
+    }
+
+    fn qualify_replacement(
+        &self,
+        row: &mut Change,
+        replacement: &Replacement,
+        is_member: bool,
+        conditions: &mut Vec<String>,
+    ) {
+        let Replacement { part, old, new, .. } = replacement;
+        row.owner = row.cause.as_ref().map(release_owner);
+        row.reason.add_detail(&format!("its {part} changes"));
+        conditions.extend(replacement.condition.clone());
+        let id = &row.object.id;
+        if self.live_object(id).is_some_and(|object| object.annotations.get(HOOK).is_some()) && !is_member {
+            row.action = Action::Recreate;
+            conditions.push("it stays if the new release does not have this hook".to_owned());
+        } else if !is_member {
+            // The installation records revision 1 of the new release.
+            let has_same_records = (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace);
+            if has_same_records && id.name.ends_with(".v1") {
+                row.action = Action::Recreate;
+            }
+        } else if old.namespace != new.namespace && *id.namespace == *old.namespace {
+            row.action = Action::Unknown;
+            row.reason.add_detail(IMPLIED_NAMESPACE);
+        } else {
+            row.reason.add_detail("the installation creates it again if the new release has it too");
+        }
+    }
+
+    /// Returns true if it is not known which objects a replacement deletes.
+    pub(super) fn is_replacement_unknown(&self, release: &Resource, replacement: &Replacement) -> bool {
+        let Replacement { old, new, .. } = replacement;
+        old.namespace != new.namespace
+            && uninstalled_objects(self.input.snapshot, release)
+                .iter()
+                .any(|(object, fate)| *object.id.namespace == *old.namespace && !matches!(fate, Fate::Kept(_)))
+    }
+}
+
+/// Why the effect on an object in the old namespace is not known: helm-controller uninstalls in the new namespace, so
+/// Helm looks there for objects whose manifest has no namespace.
+pub(super) const IMPLIED_NAMESPACE: &str =
+    "it is deleted if its template sets metadata.namespace, and is left behind otherwise";
+
+/// Returns true if the dependents of the objects of a release stay when it is uninstalled.
+pub(super) fn orphans_dependents(spec: &Value) -> bool {
+    text_at(spec, "/uninstall/deletionPropagation") == "orphan"
+}
+
+fn release_owner(id: &ObjectId) -> OwnerId {
+    OwnerId::new("flux", KIND, &id.namespace, &id.name)
 }

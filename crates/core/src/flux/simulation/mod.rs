@@ -9,6 +9,7 @@ mod affected;
 mod affected_kustomizations;
 mod affected_owners;
 mod applied;
+mod applied_specs;
 mod blockers;
 mod comparison;
 mod cycles;
@@ -27,6 +28,7 @@ mod passes;
 mod protection;
 mod references;
 pub mod rehearsal;
+mod replaced_releases;
 mod rows;
 mod schedule;
 mod scope;
@@ -41,7 +43,7 @@ mod vanishing;
 mod variables;
 mod watched;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::build::{Answers, Needs};
@@ -57,7 +59,8 @@ use crate::plan::{Fidelity, Plan};
 use cycles::find_cycles;
 use event_order::EventOrder;
 use explore::{FinalState, PossibleOutcomes, Rules, explore};
-use model::{Node, NodeId, Pass};
+use finalizers::Finalized;
+use model::{Node, NodeId, Pass, SimulationEvent};
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
 use scope::Scopes;
@@ -128,6 +131,14 @@ struct Consequences<'a> {
     cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
     /// Order of the events that caused them.
     order: EventOrder,
+    /// HelmReleases that stay and whose release is replaced.
+    replaced: BTreeMap<ObjectId, ReplacedRelease>,
+}
+
+/// The event that replaces a release.
+struct ReplacedRelease {
+    triggers: BTreeSet<SimulationEvent>,
+    is_certain: bool,
 }
 
 impl Consequences<'_> {
@@ -148,15 +159,24 @@ impl Consequences<'_> {
             && self.outcomes.get(&namespace).is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
     }
 
-    /// Returns the outcomes of the object whose deletion started a cascade.
-    fn root_of<'c>(&'c self, mut cause: &'c ObjectId) -> Option<&'c PossibleOutcomes> {
+    /// Returns the events that started a cascade, and true if every order of events starts it.
+    fn triggers_of(&self, cause: &ObjectId) -> Option<(BTreeSet<SimulationEvent>, bool)> {
+        let root = self.root_of(cause);
+        match self.replaced.get(root) {
+            Some(replaced) => Some((replaced.triggers.clone(), replaced.is_certain)),
+            None => self.outcomes.get(root).map(|outcomes| (outcomes.deletions.clone(), outcomes.is_deleted())),
+        }
+    }
+
+    /// Returns the object whose deletion, or whose replaced release, started a cascade.
+    fn root_of<'c>(&'c self, mut cause: &'c ObjectId) -> &'c ObjectId {
         for _ in 0..=self.cascaded.len() {
             match self.cascaded.get(cause) {
                 Some(cascaded) => cause = &cascaded.cause,
                 None => break,
             }
         }
-        self.outcomes.get(cause)
+        cause
     }
 }
 
@@ -224,18 +244,20 @@ impl<'a> Preview<'a> {
         }
         let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.live_object(id)).collect();
-        let cascaded = self.cascade_of(&roots);
-        let mut consequences = Consequences { outcomes, cascaded, order };
-        let mut finalized = BTreeMap::new();
+        let mut finalized = Finalized::default();
+        let cascaded = self.cascade_of(&roots, &finalized.orphaning);
+        let mut consequences = Consequences { outcomes, cascaded, order, replaced: BTreeMap::new() };
         loop {
             let more = self.finalized_objects(&consequences);
-            if more.is_empty() {
+            consequences.replaced = more.replaced;
+            if more.objects.is_empty() {
                 return consequences;
             }
-            roots.extend(more.values().map(|cascaded| cascaded.object));
-            finalized.extend(more);
-            consequences.cascaded = self.cascade_of(&roots);
-            consequences.cascaded.extend(finalized.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
+            roots.extend(more.objects.values().map(|cascaded| cascaded.object));
+            finalized.objects.extend(more.objects);
+            finalized.orphaning.extend(more.orphaning);
+            consequences.cascaded = self.cascade_of(&roots, &finalized.orphaning);
+            consequences.cascaded.extend(finalized.objects.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
         }
     }
 
@@ -252,8 +274,12 @@ impl<'a> Preview<'a> {
         nodes_by_object
     }
 
-    fn cascade_of(&self, roots: &[&'a ObjectMetadata]) -> BTreeMap<ObjectId, CascadedObject<'a>> {
-        let cascaded = self.cascade.closure(roots.iter().copied()).into_iter();
+    fn cascade_of(
+        &self,
+        roots: &[&'a ObjectMetadata],
+        orphaning: &HashSet<&str>,
+    ) -> BTreeMap<ObjectId, CascadedObject<'a>> {
+        let cascaded = self.cascade.closure_without_orphans(roots.iter().copied(), orphaning).into_iter();
         cascaded.map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect()
     }
 

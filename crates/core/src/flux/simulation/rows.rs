@@ -49,6 +49,8 @@ impl Preview<'_> {
         let mut changes: Vec<Change> =
             outcomes.filter_map(|(id, outcomes)| self.row(id, outcomes, consequences)).collect();
         changes.extend(consequences.cascaded.values().map(|cascaded| self.cascaded_row(cascaded, consequences)));
+        spread_unknown(&mut changes);
+        changes.extend(self.kept_release_objects(consequences));
         changes.extend(self.misread_names());
         self.annotate_encrypted(&mut changes);
         plan.add_owners(self.owner_outcomes());
@@ -195,7 +197,7 @@ impl Preview<'_> {
         {
             row.action = Action::Recreate;
         }
-        if consequences.root_of(&cascaded.cause).is_some_and(|root| !root.is_deleted()) {
+        if consequences.triggers_of(&cascaded.cause).is_some_and(|(_, is_certain)| !is_certain) {
             row.certainty = Certainty::Race;
         }
         match cascaded.kind {
@@ -203,10 +205,8 @@ impl Preview<'_> {
                 let ObjectId { kind, namespace, name, .. } = &cascaded.cause;
                 row.owner = Some(OwnerId::new("flux", kind, namespace, name));
             }
-            // Helm never deletes a chart's crds/, which the inventory lists too; it deletes the chart's templates.
-            CascadeKind::HelmRelease if id.is("apiextensions.k8s.io", "CustomResourceDefinition") => {
-                row.action = Action::Unknown;
-                row.reason.add_detail("only if it is a template of its chart");
+            CascadeKind::HelmRelease | CascadeKind::ReplacedRelease => {
+                self.qualify_uninstall(&mut row, &cascaded.cause, consequences);
             }
             // A recreated Deployment with the same template creates a ReplicaSet with the old name.
             CascadeKind::Dependent { .. } if consequences.may_be_recreated(&cascaded.cause) => {
@@ -273,6 +273,23 @@ impl Preview<'_> {
             }
         }
         rows
+    }
+}
+
+/// Makes the deletions unknown whose cause is an object that is perhaps not deleted.
+fn spread_unknown(changes: &mut [Change]) {
+    let mut unknown: BTreeSet<ObjectId> = BTreeSet::new();
+    let is_unknown = |change: &&Change| change.action == Action::Unknown;
+    unknown.extend(changes.iter().filter(is_unknown).map(|change| change.object.id.clone()));
+    let mut is_growing = !unknown.is_empty();
+    while is_growing {
+        is_growing = false;
+        for change in changes.iter_mut().filter(|change| change.is_deletion()) {
+            if change.cause.as_ref().is_some_and(|cause| unknown.contains(cause)) {
+                change.action = Action::Unknown;
+                is_growing |= unknown.insert(change.object.id.clone());
+            }
+        }
     }
 }
 

@@ -44,8 +44,12 @@ impl Preview<'_> {
                         change.reason.add_detail(remark);
                     }
                 }),
-                Effect::Suspended(reason) => {
-                    let outcome = OwnerOutcome::new(owner, Outcome::Blocked, reason.clone());
+                Effect::Suspended(reason) | Effect::Replaces(reason) => {
+                    let outcome = match unfollowed.effect {
+                        Effect::Suspended(_) => Outcome::Blocked,
+                        _ => Outcome::Applies,
+                    };
+                    let outcome = OwnerOutcome::new(owner, outcome, reason.clone());
                     plan.add_owners([OwnerOutcome { parents: self.parents_of(id), ..outcome }]);
                 }
                 Effect::Unknown(reason) => {

@@ -35,8 +35,10 @@ pub enum CascadeKind {
     },
     /// The volume controller follows the reclaim policy of a claim's volume.
     Volume(ReclaimOutcome),
-    /// helm-controller uninstalls the release of a HelmRelease.
+    /// helm-controller uninstalls the release of a HelmRelease that is deleted.
     HelmRelease,
+    /// helm-controller uninstalls the release of a HelmRelease whose target changes, and installs another one.
+    ReplacedRelease,
     /// flux-operator deletes the inventory of a ResourceSet.
     ResourceSet,
     /// source-watcher deletes the artifacts of an ArtifactGenerator.
@@ -102,12 +104,26 @@ impl<'a> Cascade<'a> {
     ///
     /// A dependent is deleted only if every owner that it references is absent or deleted.
     pub fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
+        self.closure_without_orphans(roots, &HashSet::new())
+    }
+
+    /// Returns what [`Cascade::closure`] returns, for roots of which some, by uid, are deleted with the propagation policy
+    /// `Orphan`: their dependents stay.
+    pub fn closure_without_orphans(
+        &self,
+        roots: impl IntoIterator<Item = &'a ObjectMetadata>,
+        orphaning: &HashSet<&str>,
+    ) -> Vec<CascadedObject<'a>> {
         let mut queue: Vec<&ObjectMetadata> = roots.into_iter().collect();
         let mut deleted: HashSet<&str> = queue.iter().map(|object| &*object.uid).collect();
         let root_uids = deleted.clone();
         let mut cascaded: BTreeMap<&ObjectId, CascadedObject<'a>> = BTreeMap::new();
         while let Some(object) = queue.pop() {
+            let orphans = orphaning.contains(&*object.uid);
             for next in self.consequences(object, &deleted) {
+                if orphans && matches!(next.kind, CascadeKind::Dependent { .. }) {
+                    continue;
+                }
                 if deleted.insert(&next.object.uid) {
                     queue.push(next.object);
                     cascaded.insert(&next.object.id, next);
@@ -263,6 +279,20 @@ mod tests {
             object(ObjectId::new("", "ConfigMap", "other", "dependent"), &["shop/in"]),
         ];
         assert_eq!(cascaded(objects, "shop"), ["dependent by in", "in by shop"]);
+    }
+
+    #[test]
+    fn dependents_of_a_root_that_orphans_them_stay() {
+        let objects = [
+            object(ObjectId::new("apps", "Deployment", "shop", "web"), &[]),
+            object(ObjectId::new("apps", "ReplicaSet", "shop", "web-1"), &["shop/web"]),
+        ];
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        snapshot.objects = objects.to_vec();
+        let cascade = Cascade::new(&snapshot);
+        let root = || snapshot.objects.iter().take(1);
+        assert_eq!(cascade.closure(root()).len(), 1);
+        assert_eq!(cascade.closure_without_orphans(root(), &HashSet::from(["shop/web"])), []);
     }
 
     #[test]

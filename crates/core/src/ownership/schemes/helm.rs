@@ -16,7 +16,10 @@ use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, 
 
 /// Annotation of a hook: it carries the labels of the release and is in no record of it.
 pub const HOOK: &str = "helm.sh/hook";
-const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+/// Annotation that says when a hook is deleted.
+pub const HOOK_POLICY: &str = "helm.sh/hook-delete-policy";
+/// Annotation of the objects of templates: the name of the release.
+pub const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Kind of a release as an owner; it is not an object.
@@ -35,7 +38,7 @@ const fn record(kind: &'static str) -> OwnerSource {
 pub const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(RELEASE_NAME)],
     selectors: &["app.kubernetes.io/managed-by=Helm"],
-    other_keys: &[RELEASE_NAMESPACE, HOOK, MANAGED_BY],
+    other_keys: &[RELEASE_NAMESPACE, HOOK, HOOK_POLICY, MANAGED_BY],
     common_labels: &["owner", MANAGED_BY],
     // Helm itself interprets values in three ways, so any value protects.
     protections: &[ProtectionKey::any("helm.sh/resource-policy")],

@@ -22,6 +22,8 @@ pub(crate) struct Unfollowed {
 pub(crate) enum Effect {
     /// It is not known what is deleted.
     Unknown(Reason),
+    /// The release of a HelmRelease is uninstalled and another one installed; the plan lists what the uninstall deletes.
+    Replaces(Reason),
     /// The owner is suspended, so that nothing happens for now.
     Suspended(Reason),
     /// The owner is new and creates objects that are not in the plan; the remark for its row.

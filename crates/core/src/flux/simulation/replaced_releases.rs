@@ -1,0 +1,133 @@
+//! HelmReleases that stay and whose release is replaced, because its target changes.
+//!
+//! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
+
+use serde_json::Value;
+
+use super::{Consequences, Preview};
+use crate::flux::source::path;
+use crate::flux::spec::SourceId;
+use crate::helm::target::{ReleaseTarget, TargetPart};
+use crate::helm::uninstall::prevented;
+use crate::kubernetes::object::{ObjectId, Resource, text_at};
+use crate::ownership::OwnerStatus;
+use crate::ownership::schemes::flux::status;
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
+
+/// Value of `upgrade.chartNameChangeStrategy` that upgrades a release to a chart of another name.
+const IN_PLACE: &str = "InPlaceUpdate";
+/// Reasons of a HelmRelease that is not ready because its controller does not get as far as comparing the target.
+const PREREQUISITES: [&str; 9] = [
+    "AccessDenied",
+    "ArtifactFailed",
+    "ChartMutateError",
+    "DependencyNotReady",
+    "HelmChartNotReady",
+    "InvalidCELExpression",
+    "RESTClientError",
+    "SourceNotReady",
+    "ValuesError",
+];
+
+/// The replacement of a release.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Replacement {
+    pub(super) part: TargetPart,
+    /// Target of the release that is uninstalled.
+    pub(super) old: ReleaseTarget,
+    /// Target of the release that is installed.
+    pub(super) new: ReleaseTarget,
+    /// Spec with which it happens.
+    pub(super) spec: Value,
+    /// Condition under which it happens, in words; `None` if it is certain.
+    pub(super) condition: Option<String>,
+}
+
+impl Preview<'_> {
+    /// Returns the replacement of the release of a HelmRelease that stays; `None` if its target does not change.
+    pub(super) fn replacement(&self, release: &Resource, consequences: &Consequences<'_>) -> Option<Replacement> {
+        let id = &release.object.id;
+        let stays = release.object.deletion_timestamp.is_none() && !consequences.may_be_deleted(id);
+        if !id.is(GROUP, KIND) || !stays || self.is_suspended_after(id) {
+            return None;
+        }
+        let old = ReleaseTarget::recorded(&release.content)?;
+        let specs = self.specs_after(id);
+        let replacing = |spec: &Value| {
+            let new = ReleaseTarget::of_spec(id, spec, self.new_chart_name(release, spec, &old));
+            Some((old.change_to(&new)?, new))
+        };
+        // A target that differs already is not an effect of this change.
+        let differs_already = replacing(release.spec()).is_some_and(|(part, _)| part != TargetPart::Chart);
+        if differs_already && !release.flag("/spec/suspend") && specs.iter().all(|spec| spec == release.spec()) {
+            return None;
+        }
+        let (spec, (part, new)) = specs.iter().find_map(|spec| Some((spec, replacing(spec)?)))?;
+        let is_in_every_spec = specs.iter().all(|spec| replacing(spec).is_some());
+        let condition = match is_in_every_spec {
+            true => self.condition(release, spec, part),
+            false => Some("it depends on which Kustomization applies it last".to_owned()),
+        };
+        Some(Replacement { part, old, new, spec: spec.clone(), condition })
+    }
+
+    /// Returns true if the uninstall of a replaced release deletes anything.
+    pub(super) fn uninstalls(&self, release: &Resource) -> bool {
+        let resumed = |why: &str| why == "it is suspended";
+        prevented(self.input.snapshot, release).is_none_or(resumed)
+    }
+
+    /// Returns the name of the chart with this spec if it can be told that it is another chart.
+    fn new_chart_name(&self, release: &Resource, spec: &Value, old: &ReleaseTarget) -> Option<String> {
+        if text_at(spec, "/upgrade/chartNameChangeStrategy") == IN_PLACE {
+            return None;
+        }
+        let chart = spec.pointer("/chart/spec")?;
+        let source = SourceId::read(&chart["sourceRef"], "HelmRepository", &release.object.id.namespace);
+        let written = text_at(chart, "/chart");
+        if source.kind == "HelmRepository" {
+            let name = |text: &str| text.rsplit('/').next().unwrap_or_default().to_owned();
+            let live = name(text_at(release.spec(), "/chart/spec/chart"));
+            let is_comparable = old.chart.as_deref() == Some(&*live);
+            return is_comparable.then(|| name(written));
+        }
+        let files = self.input.trees.get(&source)?;
+        let directory = path::resolve("", written.trim_start_matches('/'))?;
+        let about = crate::yaml::document(&String::from_utf8_lossy(files.file(&path::join(&directory, "Chart.yaml"))?));
+        Some(text_at(&about.ok()?, "/name").to_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the condition under which the controller gets as far as uninstalling the release.
+    fn condition(&self, release: &Resource, spec: &Value, part: TargetPart) -> Option<String> {
+        let id = &release.object.id;
+        let mut passes = self.applying_passes(id);
+        if let Some(condition) = passes.find_map(|(_, pass, _)| pass.condition.as_ref()) {
+            return Some(condition.detail.clone());
+        }
+        for entry in spec.get("dependsOn").and_then(Value::as_array).into_iter().flatten() {
+            let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
+            let dependency = ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name"));
+            let live = self.input.snapshot.resource(&dependency);
+            let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
+            if !is_ready || !text_at(entry, "/readyExpr").is_empty() {
+                return Some(format!("it waits until {dependency} is ready"));
+            }
+        }
+        for entry in spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten() {
+            let values = ObjectId::new("", text_at(entry, "/kind"), &id.namespace, text_at(entry, "/name"));
+            let exists = self.live_object(&values).is_some() || !self.applied(&values).is_empty();
+            if !exists && entry.get("optional") != Some(&Value::Bool(true)) {
+                return Some(format!("it waits until {values} exists"));
+            }
+        }
+        let source = text_at(spec, "/chart/spec/sourceRef/kind");
+        let chart_changes =
+            spec.get("chart") != release.spec().get("chart") || spec.get("chartRef") != release.spec().get("chartRef");
+        if (part == TargetPart::Chart || chart_changes) && source != "GitRepository" {
+            return Some("it waits until source-controller has the new chart".to_owned());
+        }
+        let ready = release.condition("Ready").filter(|ready| ready.status != "True")?;
+        let is_blocked = PREREQUISITES.contains(&ready.reason);
+        is_blocked.then(|| format!("it waits until this is resolved: {}", ready.reason))
+    }
+}

@@ -1,0 +1,173 @@
+//! Releases that are uninstalled: because their HelmRelease is deleted, or because their target changes.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cm, set};
+use super::unfollowed::{cluster, release};
+use crate::ownership::schemes::helm::RELEASE_NAME;
+use crate::plan::{Outcome, Plan};
+
+const KEEP: &str = "helm.sh/resource-policy";
+
+fn tree(spec: Value) -> Files {
+    vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release(spec)])]
+}
+
+/// Returns Helm's record of the release `app`.
+pub(super) fn record() -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
+        "name": "sh.helm.release.v1.app.v1", "namespace": NS, "labels": {"owner": "helm", "name": "app"}}})
+}
+
+/// Returns a cluster with a release of the ConfigMaps `web` and `kept`, a ConfigMap that `web` owns, and Helm's
+/// record.
+fn installed(spec: Value) -> TestCluster {
+    let mut cluster = cluster(&tree(spec), true);
+    cluster.add(&cm("web"), None);
+    cluster.add(&cm("kept"), None);
+    let kept = cluster.object("kept");
+    kept.annotations = [(KEEP, "keep"), (RELEASE_NAME, "app")].into_iter().collect();
+    let owner = cluster.object("web").uid.clone();
+    cluster.add(&cm("dependent"), None);
+    let reference = crate::kubernetes::object::OwnerReference {
+        group: "".into(),
+        kind: "ConfigMap".into(),
+        name: "web".into(),
+        uid: owner,
+        controller: false,
+        block_owner_deletion: false,
+    };
+    cluster.object("dependent").owner_references = vec![reference];
+    cluster.add(&record(), None);
+    let entries = ["flux-system_web__ConfigMap", "flux-system_kept__ConfigMap"].map(|id| json!({"id": id, "v": "v1"}));
+    cluster.kustomization("app").content["status"]["inventory"]["entries"] = json!(entries);
+    cluster.snapshot.normalise();
+    cluster
+}
+
+fn outcome(plan: &Plan) -> (Outcome, String) {
+    let row = plan.owners().iter().find(|row| row.owner.kind == "HelmRelease").unwrap();
+    (row.outcome, row.reason.to_string())
+}
+
+const UNINSTALLED: [&str; 4] = ["delete web", "delete dependent", "keep kept", "delete sh.helm.release.v1.app.v1"];
+
+#[test]
+fn a_changed_name_storage_namespace_or_chart_replaces_the_release() {
+    let chart = |name: &str| json!({"chart": {"spec": {"chart": name, "sourceRef": {"name": "charts"}}}});
+    let rows = [
+        (json!({}), json!({"releaseName": "other"}), "release name"),
+        (json!({}), json!({"storageNamespace": "elsewhere"}), "storage namespace"),
+    ];
+    for (before, after, part) in rows {
+        let cluster = installed(before);
+        assert_eq!(cluster.rows(&tree(after.clone())), set(&UNINSTALLED), "{after}");
+        let plan = cluster.plan(&tree(after));
+        assert!(plan.is_complete(), "{:?}", plan.gaps());
+        let (outcome, reason) = outcome(&plan);
+        assert_eq!(outcome, Outcome::Applies);
+        assert!(reason.starts_with(&format!("release-replaced: its {part} changes")), "{reason}");
+    }
+    // Nobody knows if the new chart exists. Its release has the name and the revision of the old one.
+    let replaced = installed(chart("app")).rows(&tree(chart("other")));
+    let raced = ["delete? web", "delete? dependent", "keep kept", "recreate? sh.helm.release.v1.app.v1"];
+    assert_eq!(replaced, set(&raced));
+    let mut in_place = chart("other");
+    in_place["upgrade"] = json!({"chartNameChangeStrategy": "InPlaceUpdate"});
+    assert_eq!(installed(chart("app")).rows(&tree(in_place)), set(&["unknown app"]));
+}
+
+#[test]
+fn a_changed_target_namespace_leaves_open_what_is_deleted_in_the_old_one() {
+    let cluster = installed(json!({}));
+    let after = tree(json!({"targetNamespace": "other", "releaseName": "app"}));
+    let rows = ["unknown app", "unknown web", "unknown dependent", "keep kept", "recreate sh.helm.release.v1.app.v1"];
+    assert_eq!(cluster.rows(&after), set(&rows));
+    assert_eq!(cluster.plan(&after).gaps().len(), 1);
+}
+
+#[test]
+fn the_chart_in_the_tree_tells_its_name() {
+    let spec =
+        json!({"chart": {"spec": {"chart": "./charts/app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}}});
+    let with = |name: &str| {
+        let mut files = tree(spec.clone());
+        files.push(("charts/app/Chart.yaml", vec![json!({"apiVersion": "v2", "name": name, "version": "1"})]));
+        files
+    };
+    let mut cluster = installed(spec.clone());
+    cluster.history = Some(with("app"));
+    let rows = ["delete web", "delete dependent", "keep kept", "recreate sh.helm.release.v1.app.v1"];
+    assert_eq!(cluster.rows(&with("other")), set(&rows));
+    assert_eq!(cluster.rows(&with("app")), set(&[]));
+}
+
+#[test]
+fn conditions_of_a_replacement_are_races_in_words() {
+    let raced = |change: &dyn Fn(&mut TestCluster), more: Value| {
+        let mut cluster = installed(json!({}));
+        change(&mut cluster);
+        let mut spec = json!({"releaseName": "other"});
+        more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
+        let plan = cluster.plan(&tree(spec));
+        plan.changes().iter().find(|row| &*row.object.id.name == "web").unwrap().reason.detail.clone()
+    };
+    let nothing = |_: &mut TestCluster| {};
+    assert!(!raced(&nothing, json!({})).contains("race"));
+    let dependent = raced(&nothing, json!({"dependsOn": [{"name": "db"}]}));
+    assert!(
+        dependent.contains("race: it waits until helmrelease.helm.toolkit.fluxcd.io/db -n flux-system"),
+        "{dependent}"
+    );
+    let values = raced(&nothing, json!({"valuesFrom": [{"kind": "ConfigMap", "name": "missing"}]}));
+    assert!(values.contains("race: it waits until configmap/missing"), "{values}");
+    let blocked = raced(
+        &|cluster| {
+            let ready = json!([{"type": "Ready", "status": "False", "reason": "SourceNotReady"}]);
+            cluster.kustomization("app").content["status"]["conditions"] = ready;
+        },
+        json!({}),
+    );
+    assert!(blocked.contains("race: it waits until this is resolved: SourceNotReady"), "{blocked}");
+}
+
+#[test]
+fn a_suspended_release_is_not_replaced_and_one_that_is_resumed_is() {
+    let cluster = installed(json!({"suspend": true}));
+    assert_eq!(cluster.rows(&tree(json!({"suspend": true, "releaseName": "other"}))), set(&[]));
+    assert_eq!(cluster.rows(&tree(json!({"releaseName": "other"}))), set(&UNINSTALLED));
+}
+
+#[test]
+fn fields_of_other_managers_stay_part_of_the_target() {
+    let mut cluster = installed(json!({}));
+    let entry = crate::kubernetes::object::ManagedFieldsEntry {
+        manager: "k9s".into(),
+        spec: Some(Box::new(json!({"f:releaseName": {}}))),
+        ..Default::default()
+    };
+    let release = cluster.kustomization("app");
+    release.object.managed_fields = vec![entry];
+    release.content["spec"]["releaseName"] = "app".into();
+    assert_eq!(cluster.rows(&tree(json!({"interval": "5m"}))), set(&[]));
+}
+
+#[test]
+fn a_deleted_release_honours_its_uninstall_options() {
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let rows = |spec: Value| installed(spec).rows(&gone);
+    let with = |more: &[&str]| set(&[&["delete app", "keep kept"], more].concat());
+    let record = "delete sh.helm.release.v1.app.v1";
+    assert_eq!(rows(json!({})), with(&["delete web", "delete dependent", record]));
+    assert_eq!(rows(json!({"uninstall": {"keepHistory": true}})), with(&["delete web", "delete dependent"]));
+    assert_eq!(rows(json!({"uninstall": {"deletionPropagation": "orphan"}})), with(&["delete web", record]));
+    assert_eq!(rows(json!({"suspend": true})), set(&["delete app"]));
+    assert_eq!(rows(json!({"serviceAccountName": "missing"})), set(&["delete app"]));
+}
+
+#[test]
+fn a_release_without_a_record_of_helm_is_not_uninstalled() {
+    let mut cluster = installed(json!({}));
+    cluster.snapshot.objects.retain(|object| !object.id.is("", "Secret"));
+    assert_eq!(cluster.rows(&vec![("root/x.yaml", vec![cm("x")])]), set(&["delete app"]));
+}

@@ -1,0 +1,115 @@
+//! Objects that an uninstall of a Helm release deletes, from the inventory of its HelmRelease and live metadata.
+//!
+//! Source: docs/reference/flux.md 6.2; Helm v4.2.2 `pkg/action/uninstall.go` and `pkg/action/resource_policy.go`.
+
+use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
+use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, is_record};
+use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY, RELEASE_NAME};
+
+/// Annotation that keeps an object of a chart. An uninstall keeps the object whatever the value is.
+const POLICY: &str = "helm.sh/resource-policy";
+/// Value of the hook policy, also the default, that deletes an old hook before the new one is created.
+const BEFORE_CREATION: &str = "before-hook-creation";
+/// Field managers that write the manifests of a release.
+const MANAGERS: [&str; 2] = ["helm-controller", "helm"];
+
+/// Effect of an uninstall on an object in the inventory of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is deleted.
+    Deleted,
+    /// It stays, for this reason.
+    Kept(String),
+    /// It is deleted unless the stored manifest keeps it, which its live annotation does not prove.
+    Uncertain(String),
+}
+
+/// Returns the live objects in the inventory of a release with the effect of an uninstall on them.
+pub fn uninstalled_objects<'a>(snapshot: &'a Snapshot, release: &Resource) -> Vec<(&'a ObjectMetadata, Fate)> {
+    let Members::Listed(ids) = inventory_members(&release.content) else { return vec![] };
+    let live = ids.iter().filter_map(|id| snapshot.object(id));
+    live.map(|object| (object, fate(object))).collect()
+}
+
+/// Returns Helm's records of the release.
+pub fn records<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Iterator<Item = &'a ObjectMetadata> {
+    snapshot.objects.iter().filter(|object| is_record(&release.content, object))
+}
+
+/// Returns the live hooks of the HelmRelease that the next installation deletes and creates again if the new release has
+/// them too. No record of a release lists hooks; those of helm-controller carry its labels.
+pub fn install_hooks<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Iterator<Item = &'a ObjectMetadata> {
+    let owner = [release.object.id.name.to_string(), release.object.id.namespace.to_string()];
+    snapshot.objects.iter().filter(move |object| {
+        let Some(events) = object.annotations.get(HOOK) else { return false };
+        let is_own = [NAME, NAMESPACE].iter().zip(&owner).all(|(key, value)| object.labels.get(key) == Some(value));
+        let policy = object.annotations.get(HOOK_POLICY).unwrap_or(BEFORE_CREATION);
+        is_own
+            && events.split(',').any(|event| matches!(event.trim(), "pre-install" | "post-install"))
+            && policy.split(',').any(|policy| policy.trim() == BEFORE_CREATION)
+    })
+}
+
+/// Returns the reason why an uninstall deletes nothing of a release; `None` if it does.
+pub fn prevented(snapshot: &Snapshot, release: &Resource) -> Option<&'static str> {
+    if release.flag("/spec/suspend") {
+        return Some("it is suspended");
+    }
+    if release.at("/status/history/0").is_none() || text_at(&release.content, "/status/storageNamespace").is_empty() {
+        return Some("it has no release");
+    }
+    let can_list = snapshot.gaps_hiding(&GroupKind::new("", "Secret")).next().is_none();
+    let knows_secrets = snapshot.types.iter().any(|kind| kind.is("", "Secret"));
+    let is_remote = release.at("/spec/kubeConfig").is_some_and(|config| !config.is_null());
+    if can_list && knows_secrets && !is_remote && records(snapshot, release).next().is_none() {
+        return Some("Helm has no record of its release");
+    }
+    None
+}
+
+fn fate(object: &ObjectMetadata) -> Fate {
+    // Helm annotates the objects of templates. helm-controller applies the definitions in crds/ without annotations.
+    let is_definition = object.id.is("apiextensions.k8s.io", "CustomResourceDefinition");
+    if is_definition && object.annotations.get(RELEASE_NAME).is_none() {
+        return Fate::Kept("Helm never deletes the definitions in the crds/ of a chart".to_owned());
+    }
+    let Some(value) = object.annotations.get(POLICY) else { return Fate::Deleted };
+    let writers = || object.managed_fields.iter().filter(|entry| entry.annotations.iter().any(|key| **key == *POLICY));
+    // An uninstall reads the annotation from the manifest that Helm stored, not from the live object.
+    if writers().next().is_some() && !writers().any(|entry| MANAGERS.contains(&&*entry.manager)) {
+        let detail = format!("{POLICY}: {value} was not set by Helm, and an uninstall reads only its stored manifest");
+        return Fate::Uncertain(detail);
+    }
+    Fate::Kept(format!("protected by {POLICY}: {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Build, object};
+
+    fn config_map() -> ObjectMetadata {
+        object("", "ConfigMap", "apps", "web").annotation(RELEASE_NAME, "web")
+    }
+
+    #[test]
+    fn a_policy_that_helm_wrote_keeps_an_object_whatever_its_value() {
+        assert_eq!(fate(&config_map()), Fate::Deleted);
+        for value in ["keep", "Keep", "delete"] {
+            let kept = config_map().annotation(POLICY, value).writer("helm-controller", POLICY);
+            assert_eq!(fate(&kept), Fate::Kept(format!("protected by helm.sh/resource-policy: {value}")));
+        }
+        let by_hand = config_map().annotation(POLICY, "keep").writer("kubectl-annotate", POLICY);
+        assert!(matches!(fate(&by_hand), Fate::Uncertain(_)));
+    }
+
+    #[test]
+    fn definitions_of_templates_are_deleted_and_those_of_crds_stay() {
+        let definition = object("apiextensions.k8s.io", "CustomResourceDefinition", "", "cogs.example.com");
+        assert!(matches!(fate(&definition), Fate::Kept(_)));
+        assert_eq!(fate(&definition.annotation(RELEASE_NAME, "web")), Fate::Deleted);
+    }
+}
