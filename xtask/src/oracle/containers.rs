@@ -11,11 +11,23 @@ pub(super) const ROWS: &[Row] = &[
             "p/a.yaml: cm in ns=@-shop | cm a",
         ],
         after: &["d/x.yaml: cm x", "p/a.yaml: cm in ns=@-shop"],
+        expect: &["delete namespace/@-shop", "delete configmap/a"],
+        ..BASE
+    },
+    Row {
+        name: "namespace-goes-before-a-dependant-creates-in-it",
+        before: &[
+            "root/k.yaml: ks d ./d | ks k ./p dependsOn=d",
+            "d/x.yaml: cm x | ns @-shop",
+            "p/a.yaml: cm in ns=@-shop | cm a",
+        ],
+        after: &["d/x.yaml: cm x", "p/a.yaml: cm in ns=@-shop | cm new ns=@-shop"],
         expect: &["delete namespace/@-shop", "keep configmap/a"],
         ..BASE
     },
     Row {
         name: "namespace-goes-after-its-user",
+        cluster: &["ns @-shop"],
         before: &[
             "root/k.yaml: ks d ./d dependsOn=k | ks k ./p",
             "d/x.yaml: cm x | ns @-shop",
@@ -39,9 +51,8 @@ pub(super) const ROWS: &[Row] = &[
             "d/x.yaml: cm x | crd @.example.com",
             "p/a.yaml: widget w | cm a",
         ],
-        live: &[],
         after: &["d/x.yaml: cm x", "p/a.yaml: widget w"],
-        expect: &["delete widget.@.example.com/w", "keep configmap/a"],
+        expect: &["delete widget.@.example.com/w", "delete configmap/a"],
         ..BASE
     },
     Row {

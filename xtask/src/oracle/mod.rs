@@ -28,7 +28,7 @@ pub use run::{Comparison, Program};
 pub use scenarios::{Scenario, all};
 
 /// Scenarios that run in parallel. They wait most of the time.
-const PARALLEL: usize = 5;
+static PARALLEL: AtomicUsize = AtomicUsize::new(5);
 
 /// Number of scenarios started so far. It numbers the namespaces.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -56,7 +56,7 @@ fn in_parallel<T: Send>(scenarios: &[Scenario], work: impl Fn(&Scenario) -> T + 
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..PARALLEL.min(scenarios.len()) {
+        for _ in 0..PARALLEL.load(Ordering::Relaxed).min(scenarios.len()) {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
@@ -140,8 +140,8 @@ fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
     }
 }
 
-/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [--binary PATH] [--controller PATH --controller-version V] [--no-shrink]
-/// [NAME…]`: runs all scenarios or N random ones, or only those named. With `--races`, scenarios with races are repeated N
+/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [--binary PATH] [--controller PATH --controller-version V] [--parallel N]
+/// [--no-shrink] [NAME…]`: runs all scenarios or N random ones, or only those named. With `--races`, scenarios with races are repeated N
 /// times to see both results. With `--no-shrink`, a scenario with a mismatch is not made smaller. With `--controller`,
 /// another kustomize-controller runs.
 pub fn command(words: &[&str]) -> Result<()> {
@@ -158,6 +158,7 @@ pub fn command(words: &[&str]) -> Result<()> {
             "--binary" => binary = Some(PathBuf::from(value()?)),
             "--controller" => controller = Some(PathBuf::from(value()?)),
             "--controller-version" => controller_version = Some((*value()?).to_owned()),
+            "--parallel" => PARALLEL.store(value()?.parse()?, Ordering::Relaxed),
             "--no-shrink" => shrinks = false,
             name => names.push(name.to_owned()),
         }

@@ -281,12 +281,12 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         name: "named-owner-adopts-a-child",
-        cluster: &[],
         before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b", "root/x.yaml: cm x"],
         live: &["label kustomization k -n @ --field-manager=someone kustomize.toolkit.fluxcd.io/name-"],
         after: &["p/a.yaml: cm b"],
         flags: &["kustomization/root", "-n", "@"],
         expect: &["delete configmap/a"],
+        ..BASE
     },
     Row {
         name: "owner-named-with-its-namespace",

@@ -1,7 +1,7 @@
 //! Runs one scenario on the real control plane.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -19,8 +19,9 @@ const DEFAULT_WORKERS: usize = 4;
 /// Major, minor and patch number.
 pub type Version = (u32, u32, u32);
 
-/// Newest version that this tool knows.
-const NEWEST: Version = (1, 9, 5);
+/// Newest version that this tool knows. It differs from 1.9.5, with which the oracle compares plans, in messages and events
+/// only (source of both).
+const NEWEST: Version = (1, 9, 6);
 
 /// Rules that depend on the controller's version or its feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Features {
     pub ignore_protects: bool,
     /// An object whose application is skipped leaves the inventory without being pruned.
     pub forgets_skipped: bool,
+    /// An object whose deletion was refused stays in the inventory, and its Kustomization is not ready.
+    pub retries_deletions: bool,
     /// `spec.deletionPolicy` is honoured when a Kustomization is deleted.
     pub deletion_policy: bool,
     /// An image entry of the spec replaces the file's entry as a whole.
@@ -59,6 +62,7 @@ impl Features {
             strict_substitution: version >= (1, 9, 0),
             ignore_protects: version >= (1, 8, 5),
             forgets_skipped: ((1, 7, 0)..(1, 8, 5)).contains(&version),
+            retries_deletions: version >= (1, 9, 0),
             deletion_policy: version >= (1, 5, 0),
             whole_images: version < (1, 9, 4),
             no_remote_bases: false,

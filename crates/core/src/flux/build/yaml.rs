@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::go_yaml;
+
 /// One document of kustomize's output.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct YamlDocument {
@@ -38,11 +40,11 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
 /// A name or namespace that is not a string becomes null. The controller drops an object without a name, and prunes it
 /// if it exists (observed).
 pub(super) fn parse_substituted(text: &str) -> Result<Value, String> {
-    let mut manifest = parse(text)?;
+    let read = go_yaml::read(text.as_bytes()).and_then(|value| value.to_json());
+    let mut manifest = read.map_err(|error| error.to_string())?;
     for key in ["name", "namespace"] {
-        let is_string = metadata_scalar(text, key).is_none_or(is_string_in_yaml_1_1);
         if let Some(value) = manifest.pointer_mut(&format!("/metadata/{key}"))
-            && !is_string
+            && !value.is_string()
         {
             *value = Value::Null;
         }
@@ -50,18 +52,17 @@ pub(super) fn parse_substituted(text: &str) -> Result<Value, String> {
     Ok(manifest)
 }
 
-/// Returns the text of a metadata field in kustomize's output, including quotes.
-fn metadata_scalar<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let metadata = text.lines().skip_while(|line| *line != "metadata:").skip(1);
-    let mut lines = metadata.take_while(|line| line.starts_with(' '));
-    lines.find_map(|line| line.strip_prefix("  ")?.strip_prefix(key)?.strip_prefix(": ").map(str::trim))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
 
-/// Returns false if YAML 1.1 reads a plain scalar, a string in YAML 1.2, as a boolean or a number.
-fn is_string_in_yaml_1_1(scalar: &str) -> bool {
-    const BOOLEANS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
-    let number = scalar.trim_start_matches(['+', '-']).replace('_', "");
-    let is_number = number.ends_with(|c: char| c.is_ascii_digit())
-        && number.replacen('.', "", 1).chars().all(|c| c.is_ascii_digit());
-    !is_number && !BOOLEANS.contains(&scalar.to_lowercase().as_str())
+    #[test]
+    fn substituted_values_have_the_types_of_yaml_1_1() {
+        let text = "data: {a: yes, b: 0123, c: 'yes', d: 1e3, e: 2001-01-01}\nmetadata:\n  labels: {x: on, y: web}\n";
+        let data = json!({"a": true, "b": 83, "c": "yes", "d": 1000, "e": "2001-01-01"});
+        let expected = json!({"data": data, "metadata": {"labels": {"x": true, "y": "web"}}});
+        assert_eq!(parse_substituted(text), Ok(expected));
+        assert!(parse_substituted("a: [").is_err());
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Preview;
 use super::model::{Node, NodeId, Pass, PassOutcome};
 use super::owners::{dependency_detail, owner_id, unknown_reason};
-use super::protection::prune_protection;
+use super::protection::{is_never_applied, prune_protection};
 use crate::flux::ready_expr::{self, Invalid, ReadyExpression};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -160,11 +160,25 @@ impl Preview<'_> {
             let detail = format!("it depends on {name}, whose health check names {missing}, which does not exist then");
             return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
         }
-        let ready = self.live.get(&node.id.key).filter(|_| !node.id.is_new)?.condition("Ready")?;
-        (pass.spec.checks_health() && ready.status == "False" && ready.reason == "HealthCheckFailed").then(|| {
-            let detail = format!("it applies only if {name}, whose health check fails now, becomes healthy");
-            Blocker::possible(ReasonCode::DependencyNotReady, detail)
-        })
+        let ready = self.live.get(&node.id.key).filter(|_| !node.id.is_new).and_then(|live| live.condition("Ready"));
+        let fails_now = ready.is_some_and(|ready| ready.status == "False" && ready.reason == "HealthCheckFailed");
+        let why = match self.new_unproven_object(pass) {
+            _ if !pass.spec.checks_health() => return None,
+            _ if fails_now => "whose health check fails now".to_owned(),
+            Some(created) => format!("which creates {created}"),
+            None => return None,
+        };
+        let detail = format!("it applies only if {name}, {why}, becomes healthy");
+        Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
+    }
+
+    /// Returns an object that a pass creates, that its health check includes, and that need not become healthy.
+    fn new_unproven_object<'p>(&self, pass: &'p Pass) -> Option<&'p ObjectId> {
+        let checked = pass.spec.health_checks();
+        let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
+        let mut created =
+            applied.map(|(id, _)| id).filter(|id| self.live_object(id).is_none() && !is_healthy_at_once(id));
+        created.find(|id| checked.is_empty() || checked.contains(id))
     }
 
     /// Returns a blocker unless the expression for a dependency is true once the dependency has reconciled.
@@ -294,6 +308,25 @@ impl Preview<'_> {
         }
         false
     }
+}
+
+/// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
+fn is_healthy_at_once(id: &ObjectId) -> bool {
+    const WITH_STATE: [&str; 11] = [
+        "Deployment",
+        "StatefulSet",
+        "DaemonSet",
+        "ReplicaSet",
+        "ReplicationController",
+        "Job",
+        "CronJob",
+        "Pod",
+        "PersistentVolumeClaim",
+        "Service",
+        "APIService",
+    ];
+    let is_built_in = !id.group.contains('.') || id.group.ends_with(".k8s.io");
+    is_built_in && !WITH_STATE.contains(&&*id.kind)
 }
 
 /// Returns a blocker if it is not certain that a dependency applies.

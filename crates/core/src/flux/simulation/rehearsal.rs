@@ -130,6 +130,10 @@ impl<'a> Preview<'a> {
 
     /// Returns the first refusal that lets the pruning of a Kustomization, or its finalizer, fail.
     pub(super) fn failing_deletion(&self, node: &Node) -> Option<String> {
+        // Older versions forget the object, and succeed in their next run.
+        if node.deletion.is_none() && !self.input.features.retries_deletions {
+            return None;
+        }
         let is_gone = |id: &ObjectId| match node.last_pass().map(|pass| &pass.outcome) {
             _ if node.deletion.is_some() => true,
             Some(PassOutcome::Applied(objects)) => !objects.contains_key(id),

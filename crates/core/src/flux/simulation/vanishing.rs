@@ -1,7 +1,7 @@
 //! Namespaces and definitions that a build needs and that are deleted, by this change or already before it.
 //!
-//! An apply fails as soon as the namespace or the definition of one of its objects is gone, and then nothing is pruned. An
-//! apply whose build has them itself creates them again, but waits up to 60 s for what is being deleted, and fails
+//! An apply fails as soon as the namespace or the definition of one of its objects is gone, or at once if it creates such an
+//! object, and then nothing is pruned. An apply whose build has them itself creates them again, but waits up to 60 s for what is being deleted, and fails
 //! (docs/reference/kustomize-controller.md 4.2; observed).
 
 use std::collections::BTreeSet;
@@ -13,6 +13,7 @@ use super::protection::is_never_applied;
 use super::scope::stop_at;
 use super::{Consequences, Preview};
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::plan::{Reason, ReasonCode};
 
@@ -77,7 +78,7 @@ impl Derivation<'_, '_> {
             });
             let effects: Vec<(Effect, &BuiltObject)> = needed
                 .filter(|(container, _)| seen.insert(container.clone()))
-                .filter_map(|(container, built)| Some((self.effect(&container, objects, &apply)?, built)))
+                .filter_map(|(container, built)| Some((self.effect(&container, objects, &pass.spec, &apply)?, built)))
                 .collect();
             let failure = effects.iter().find_map(|(effect, built)| match effect {
                 Effect::Fails(why) => Some((why, *built)),
@@ -98,7 +99,13 @@ impl Derivation<'_, '_> {
     }
 
     /// Returns the effect of a container of an object on a pass; `None` if the container stays.
-    fn effect(&self, container: &ObjectId, objects: &BuiltObjects, apply: &SimulationEvent) -> Option<Effect> {
+    fn effect(
+        &self,
+        container: &ObjectId,
+        objects: &BuiltObjects,
+        spec: &KustomizationSpec,
+        apply: &SimulationEvent,
+    ) -> Option<Effect> {
         if self.preview.is_being_deleted(container) {
             return Some(Effect::Depends(format!("it applies only once {container}, which is being deleted, is gone")));
         }
@@ -121,7 +128,12 @@ impl Derivation<'_, '_> {
             return None;
         }
         let is_before = deleted_at().all(|deleted| order.is_before(deleted, applied_at));
-        Some(match is_before && outcomes.always_ends_as(FinalState::Deleted) {
+        // An object that exists can be applied until its container is gone; a new one is refused at once.
+        let creates = |(id, built): (&ObjectId, &BuiltObject)| {
+            let is_applied = !is_never_applied(built, spec) && self.preview.live_object(id).is_none();
+            is_applied && self.preview.containers(id).any(|needed| needed == *container)
+        };
+        Some(match is_before && outcomes.always_ends_as(FinalState::Deleted) && objects.iter().any(creates) {
             true => Effect::Fails(format!("{container} is deleted before")),
             false => race(),
         })

@@ -103,6 +103,23 @@ fn a_dependency_that_cannot_become_healthy_blocks() {
 }
 
 #[test]
+fn a_dependency_that_creates_something_with_a_state_may_not_become_healthy() {
+    let dependant = json!({"dependsOn": [{"name": "d"}]});
+    let release = json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+        "metadata": {"name": "r", "namespace": NS}, "spec": {}});
+    for (dependency, created, expected) in [
+        (json!({"wait": true}), release.clone(), "delete? a"),
+        (json!({"wait": true}), cm("new"), "delete a"),
+        (json!({}), release, "delete a"),
+    ] {
+        let cluster = TestCluster::new(&two(dependency.clone(), dependant.clone(), false));
+        let mut after = two(dependency.clone(), dependant.clone(), true);
+        after[2].1.push(created.clone());
+        assert!(cluster.rows(&after).contains(expected), "{dependency} {created}: {:?}", cluster.rows(&after));
+    }
+}
+
+#[test]
 fn missing_keys_and_invalid_health_expressions_stop_the_controller() {
     let mut cluster = cluster();
     cluster.snapshot.types.push(testing::resource_type("", "Secret", "secrets", true));

@@ -28,15 +28,15 @@ fn files(dependant: Value, dependency: Value, is_after: bool) -> Files {
 fn a_kustomization_fails_once_the_namespace_of_its_objects_is_deleted() {
     let on = |name: &str| json!({"dependsOn": [{"name": name}]});
     for (dependant, dependency, row) in
-        [(on("d"), json!({}), None), (json!({}), json!({}), Some("delete? a")), (json!({}), on("k"), Some("delete a"))]
+        [(on("d"), json!({}), "delete? a"), (json!({}), json!({}), "delete? a"), (json!({}), on("k"), "delete a")]
     {
-        let mut expected = set(&["delete shop", "delete in"]);
-        expected.extend(row.map(str::to_owned));
         let (before, after) = (files(dependant.clone(), dependency.clone(), false), files(dependant, dependency, true));
-        let mut found = rows(&before, &after);
-        found.remove("keep a");
-        assert_eq!(found, expected, "{row:?}");
+        assert_eq!(rows(&before, &after), set(&["delete shop", "delete in", row]));
     }
+    // A new object is refused as soon as its namespace is terminating.
+    let (before, mut after) = (files(on("d"), json!({}), false), files(on("d"), json!({}), true));
+    after[3].1.push(in_namespace(cm("new"), "shop"));
+    assert_eq!(rows(&before, &after), set(&["delete shop", "delete in", "keep a"]));
 }
 
 #[test]
