@@ -19,10 +19,10 @@ use gitops_core::prune::leaked::{self, PruneOptions};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kubectl_gitops::cluster::{Cluster, Execution};
 use serde_json::{Value, json};
 use test_support::cluster::up;
+use test_support::connection::client;
 use test_support::random::Random;
 use xtask::cluster::Options;
 
@@ -324,12 +324,9 @@ fn broken_answers_delete_nothing_else_and_are_reported_truthfully() {
     for namespace in ["flux-system", "shop"] {
         server.kubectl(&["create", "namespace", namespace]).unwrap();
     }
-    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options);
-    let client = kube::Client::try_from(runtime.block_on(config).unwrap()).unwrap();
+    let client = runtime.block_on(client(&server));
     let only = number("BROKEN_ANSWERS_SEED");
     let seeds = only.map_or(0..number("BROKEN_ANSWERS").unwrap_or(RUNS), |seed| seed..seed + 1);
     let runs = stream::iter(seeds).map(|seed| run(client.clone(), seed)).buffer_unordered(AT_ONCE);

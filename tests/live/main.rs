@@ -1,5 +1,6 @@
 //! The binary beside the real kube-apiserver and the real controllers of Kubernetes and Flux.
 
+mod alarm;
 mod broken_answers;
 mod connection;
 mod inventory;

@@ -2,7 +2,9 @@
 //! so that each test decides what changes between a plan and its execution.
 
 mod changes;
+mod field_managers;
 mod interruption;
+mod last_moment;
 mod records;
 mod refusals;
 mod terminals;
@@ -40,8 +42,13 @@ fn apply(cluster: &Cluster, manifests: Vec<Value>) {
     cluster.kubectl_stdin(&fixed, &list).unwrap();
 }
 
-/// Sets the status of a Kustomization as after a successful reconciliation, with these ConfigMaps in its inventory.
+/// Sets the status of the Kustomization `apps` as after a successful reconciliation, with these ConfigMaps in its inventory.
 fn reconcile(cluster: &Cluster, namespace: &str, inventory: &[&str]) {
+    reconcile_owner(cluster, namespace, "apps", inventory);
+}
+
+/// Sets the status of a Kustomization as after a successful reconciliation, with these ConfigMaps in its inventory.
+fn reconcile_owner(cluster: &Cluster, namespace: &str, owner: &str, inventory: &[&str]) {
     let entries: Vec<Value> =
         inventory.iter().map(|name| json!({"id": format!("{namespace}_{name}__ConfigMap"), "v": "v1"})).collect();
     let now = chrono::Utc::now() + chrono::TimeDelta::seconds(2);
@@ -49,7 +56,7 @@ fn reconcile(cluster: &Cluster, namespace: &str, inventory: &[&str]) {
         "lastTransitionTime": now.format("%Y-%m-%dT%H:%M:%SZ").to_string(), "observedGeneration": 1});
     let status = json!({"status": {"observedGeneration": 1, "conditions": [ready], "inventory": {"entries": entries},
         "lastAppliedRevision": "main@sha1:0"}});
-    let fixed = ["patch", "kustomization", "apps", "-n", namespace, "--subresource=status", "--type=merge", "-p"];
+    let fixed = ["patch", "kustomization", owner, "-n", namespace, "--subresource=status", "--type=merge", "-p"];
     cluster.kubectl(&[&fixed[..], &[&status.to_string()]].concat()).unwrap();
 }
 
@@ -65,16 +72,21 @@ fn state(cluster: &Cluster, namespace: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Creates a Kustomization without a status.
+fn create_owner(cluster: &Cluster, namespace: &str, name: &str) {
+    let spec =
+        json!({"interval": "1h", "path": "./", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "src"}});
+    let owner = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec});
+    cluster.kubectl_stdin(&["create", "-f", "-"], &owner.to_string()).unwrap();
+}
+
 /// Creates a namespace with a Kustomization `apps` that is ready and lists one ConfigMap, and `count` leaked ConfigMaps
 /// `cm-0`, `cm-1`, ….
 fn with_leaks(namespace: &str, count: usize) -> Arc<Cluster> {
     let cluster = cluster();
     cluster.kubectl(&["create", "namespace", namespace]).unwrap();
-    let spec =
-        json!({"interval": "1h", "path": "./", "prune": true, "sourceRef": {"kind": "GitRepository", "name": "src"}});
-    let owner = json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
-        "metadata": {"name": "apps", "namespace": namespace}, "spec": spec});
-    cluster.kubectl_stdin(&["create", "-f", "-"], &owner.to_string()).unwrap();
+    create_owner(&cluster, namespace, "apps");
     let names = (0..count).map(|number| format!("cm-{number}")).chain(["stays".to_owned()]);
     apply(&cluster, names.map(|name| applied(namespace, "v1", "ConfigMap", namespace, &name)).collect());
     reconcile(&cluster, namespace, &["stays"]);

@@ -1,6 +1,7 @@
 //! Connections in an environment of the test's own.
 
 use clap::Parser;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::cluster::{Cluster, Environment};
 
@@ -34,4 +35,11 @@ pub async fn connect(api: &FakeApi, folder: &Folder, flags: &[&str]) -> Cluster 
     let config = api.kubeconfig(folder);
     let environment = environment(folder, &[("KUBECONFIG", config.to_str().expect("a path"))]);
     Cluster::connect_in(&args(flags), &environment).await.expect("a connection")
+}
+
+/// Returns a client of a test cluster as its admin, for the current runtime.
+pub async fn client(cluster: &xtask::cluster::Cluster) -> kube::Client {
+    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).expect("a kubeconfig");
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    kube::Client::try_from(config.expect("a configuration")).expect("a client")
 }

@@ -44,8 +44,12 @@ pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
     if let ["--prune", count] = words {
         return Some(deletion::run(count.parse().ok()?));
     }
-    if words == ["--tree"] {
-        return Some(tree::run());
+    if let ["--tree", rest @ ..] = words {
+        return match rest {
+            [] => Some(tree::run(tree::Size::USUAL)),
+            ["--kustomizations", count] => Some(tree::run(tree::Size::fleet(count.parse().ok()?))),
+            _ => None,
+        };
     }
     let mut words = words.iter();
     while let Some(word) = words.next() {

@@ -1,8 +1,8 @@
 //! `cargo xtask bench --tree`: measures the plan of a commit, compared with the kustomize runs that it needs.
 //!
-//! A repository of many applications, each with a Kustomization and a kustomization.yaml, is applied in a real cluster. A
-//! commit removes one object from some of them. The baseline builds every directory of the new tree, and the changed
-//! directories of the old tree.
+//! A repository of many applications, each with a Kustomization and a kustomization.yaml, is applied in a real cluster. One
+//! parent applies all Kustomizations. A commit removes one object from some applications. The baseline builds every
+//! directory of the new tree, and the changed directories of the old tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,48 +18,65 @@ use crate::cluster::{Cluster, Flux, Options};
 use crate::controlplane::bin;
 use crate::{answer, git, tool};
 
-const APPLICATIONS: usize = 50;
-/// Objects of one application, including its namespace.
-const OBJECTS: usize = 40;
 /// Applications that the commit changes.
 const CHANGED: usize = 5;
-const ROUNDS: usize = 7;
+
+/// Size of the repository.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub applications: usize,
+    /// Objects of one application, including its namespace.
+    pub objects: usize,
+    rounds: usize,
+    /// Maximum median of the plan with a filled cache, in seconds.
+    target: f64,
+}
+
+impl Size {
+    /// 2,000 objects.
+    pub(crate) const USUAL: Self = Self { applications: 50, objects: 40, rounds: 7, target: 0.5 };
+
+    /// Returns the size of a fleet with this number of Kustomizations.
+    pub(crate) fn fleet(applications: usize) -> Self {
+        Self { applications, objects: 20, rounds: 3, target: 1.0 }
+    }
+}
 
 /// Measures the plan with an empty and with a filled build cache.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(size: Size) -> Result<()> {
     let program = tool::build(true)?;
-    let cluster = Cluster::up(Options { flux: Flux::Kustomize, ..Options::default() })?;
+    let cluster = Cluster::up(Options { flux: Flux::Kustomize, audit: true, ..Options::default() })?;
     let (old, new) = (cluster.dir().join("bench/old"), cluster.dir().join("bench/new"));
-    write(&old, OBJECTS)?;
+    write(&old, size)?;
     for words in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "all"]] {
         git::run(&old, words)?;
     }
     cluster.publish("GitRepository/flux-system/fleet", &old)?;
     cluster.kubectl_stdin(&["apply", "--server-side", "-f", "-"], &kustomization("root", "./root"))?;
-    cluster.wait_for("all applications applied", Duration::from_secs(180), || {
+    cluster.wait_for("all applications applied", Duration::from_secs(1800), || {
         let path = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
         let ready = cluster.kubectl(&["get", "kustomizations", "-n", "flux-system", "-o", path])?;
-        Ok(ready.split(' ').filter(|status| *status == "True").count() == APPLICATIONS + 1)
+        Ok(ready.split(' ').filter(|status| *status == "True").count() == size.applications + 1)
     })?;
     git::run(cluster.dir(), &["clone", "-q", "bench/old", "bench/new"])?;
     for number in 0..CHANGED {
-        application(&new, number, OBJECTS - 1)?;
+        application(&new, number, size.objects - 1)?;
     }
     let load = report::load();
-    let mut contenders = contenders(&cluster, &program, &old, &new);
+    let mut contenders = contenders(&cluster, &program, [&old, &new], size);
     for contender in &contenders {
         contender.run_once()?;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..size.rounds {
         contenders.iter_mut().try_for_each(Contender::run)?;
     }
-    report_targets(&contenders, &load);
-    Ok(())
+    report_targets(&contenders, &load, size);
+    report_peaks_and_requests(&contenders, &cluster)
 }
 
-fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<Contender> {
+fn contenders(cluster: &Cluster, program: &Path, [old, new]: [&Path; 2], size: Size) -> Vec<Contender> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let all = (0..APPLICATIONS).map(|number| new.join(directory(number))).chain([new.join("root")]);
+    let all = (0..size.applications).map(|number| new.join(directory(number))).chain([new.join("root")]);
     let before = (0..CHANGED).map(|number| old.join(directory(number)));
     let directories: Vec<String> = all.chain(before).map(|directory| directory.display().to_string()).collect();
     let (kubeconfig, kubectl) = (cluster.kubeconfig(), bin("kubectl"));
@@ -68,9 +85,9 @@ fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<
         let kubectl = kubectl.clone();
         move || {
             let run = format!("{} kustomize --load-restrictor LoadRestrictionsNone", kubectl.display());
-            let script = format!("printf '%s\\n' {} | xargs -P {cores} -n 1 {run}", directories.join(" "));
+            let script = format!("printf '%s\\n' \"$@\" | xargs -P {cores} -n 1 {run}");
             let mut command = Command::new("sh");
-            command.args(["-c", &script]);
+            command.args(["-c", &script, "sh"]).args(&directories);
             command
         }
     };
@@ -114,9 +131,10 @@ fn contenders(cluster: &Cluster, program: &Path, old: &Path, new: &Path) -> Vec<
     ]
 }
 
-fn report_targets(contenders: &[Contender], load: &str) {
+fn report_targets(contenders: &[Contender], load: &str, size: Size) {
+    let Size { applications, objects, target, .. } = size;
     answer(format!(
-        "\n{APPLICATIONS} applications of {OBJECTS} objects, {CHANGED} changed; load {load} before and {} after",
+        "\n{applications} applications of {objects} objects, {CHANGED} changed; load {load} before and {} after",
         report::load()
     ));
     answer(measure::HEAD);
@@ -126,12 +144,30 @@ fn report_targets(contenders: &[Contender], load: &str) {
         found.map_or(Duration::ZERO, Contender::median).as_secs_f64()
     });
     let ratio = (plan - inventory) / build;
-    answer(format!("\ntarget: (p - i) / k, planning in addition to the builds   at most 1.30   reached {ratio:.2}"));
-    answer(format!("target: w, with a filled cache, in s                     below 0.50     reached {:.2}", cached));
+    answer("");
+    report::target("(p - i) / k, plan beside its builds", "at most 1.30", ratio, |value| value <= 1.3);
+    report::target("w, with a filled cache, in s", &format!("at most {target:.2}"), cached, |value| value <= target);
+}
+
+/// Prints the peak memory of the plans, and what they ask the API server.
+fn report_peaks_and_requests(contenders: &[Contender], cluster: &Cluster) -> Result<()> {
+    let requests = || cluster.requests_of("admin", "gitops-prune/");
+    for contender in contenders.iter().filter(|contender| "pwd".contains(contender.letter)) {
+        let before = requests()?.len();
+        let (peak, _) = contender.observe(cluster)?;
+        let own = requests()?.split_off(before);
+        let dry_runs = own.iter().filter(|request| request.uri.contains("dryRun")).count();
+        let peak = peak as f64 / 1024.0;
+        report::target(&format!("peak memory of {} in MiB", contender.letter), "at most 300", peak, |value| {
+            value <= 300.0
+        });
+        answer(format!("{} sends {} requests, of which {dry_runs} are dry-runs", contender.letter, own.len()));
+    }
+    Ok(())
 }
 
 fn directory(number: usize) -> String {
-    format!("apps/app-{number:02}")
+    format!("apps/app-{number:03}")
 }
 
 fn kustomization(name: &str, path: &str) -> String {
@@ -141,18 +177,18 @@ fn kustomization(name: &str, path: &str) -> String {
     )
 }
 
-fn write(tree: &Path, objects: usize) -> Result<()> {
-    let root: Vec<String> = (0..APPLICATIONS)
-        .map(|number| kustomization(&format!("app-{number:02}"), &format!("./{}", directory(number))))
+fn write(tree: &Path, size: Size) -> Result<()> {
+    let root: Vec<String> = (0..size.applications)
+        .map(|number| kustomization(&format!("app-{number:03}"), &format!("./{}", directory(number))))
         .collect();
     fs::create_dir_all(tree.join("root"))?;
     fs::write(tree.join("root/applications.yaml"), root.join("---\n"))?;
     fs::write(tree.join("root/kustomization.yaml"), "resources: [applications.yaml]\n")?;
-    (0..APPLICATIONS).try_for_each(|number| application(tree, number, objects))
+    (0..size.applications).try_for_each(|number| application(tree, number, size.objects))
 }
 
 fn application(tree: &Path, number: usize, objects: usize) -> Result<()> {
-    let (folder, name) = (tree.join(directory(number)), format!("app-{number:02}"));
+    let (folder, name) = (tree.join(directory(number)), format!("app-{number:03}"));
     fs::create_dir_all(&folder)?;
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
     let objects = (1..objects).map(|object| {

@@ -31,9 +31,9 @@ pub struct Limits {
 /// two ConfigMaps is half of an owner.
 pub(super) const MIN_FOR_PERCENT: usize = 10;
 
-/// Number of deleted owners that is an alarm. One removed application is an ordinary change; a parent that goes takes its
-/// children along.
-const MIN_DELETED_OWNERS: usize = 2;
+/// Number of deleted owners that is an alarm if their parent stays. To remove an application is an ordinary change, and it
+/// has up to three Kustomizations. A parent that is deleted with its children is an alarm whatever their number.
+const MIN_DELETED_OWNERS: usize = 4;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -82,30 +82,67 @@ const NAMED: usize = 10;
 /// which comes after that of the owner that causes it: a hundred applications must not hide one mistyped path.
 pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Alarm> {
     let (mut emptied, mut shrunk, mut deleted) = (vec![], vec![], vec![]);
-    for (owner, lost) in lost_by_owner(plan) {
+    let lost_by_owner = lost_by_owner(plan);
+    for (owner, lost) in &lost_by_owner {
         let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
-        let (all, cause) = (recorded.len().max(lost), cause(plan, owner));
-        let is_deleted = is_deleted(plan, owner);
-        if is_deleted {
-            deleted.push(owner.to_string());
-        } else if lost < all || limits.max_percent >= 100 {
-            shrunk.extend(Alarm::percentage(owner, &cause, lost, all, limits));
+        let (all, cause) = (recorded.len().max(*lost), cause(plan, owner));
+        if is_deleted(plan, owner) {
+            deleted.push(*owner);
+        } else if *lost < all || limits.max_percent >= 100 {
+            let own = Alarm::percentage(owner, &cause, *lost, all, limits);
+            shrunk.extend(own.or_else(|| shrinks_with_children(plan, index, owner, &lost_by_owner, limits)));
         } else {
             let detail = format!("this deletes 100 % of {owner}{cause}");
             emptied.push(Alarm::new(AlarmCode::OwnerEmptied, Some(owner), detail, Remedy::CheckPaths));
         }
     }
     let mut exceeded = emptied;
-    if deleted.len() >= MIN_DELETED_OWNERS && limits.max_percent < 100 {
-        let detail =
-            format!("this deletes {} owners and their objects: {}", deleted.len(), join_limited(deleted, NAMED));
-        exceeded.push(Alarm::new(AlarmCode::OwnersDeleted, None, detail, Remedy::CheckPaths));
-    }
+    exceeded.extend(owners_deleted(plan, &deleted).filter(|_| limits.max_percent < 100));
     exceeded.extend(blocked(plan, index));
     exceeded.extend(not_allowed(plan, limits));
     exceeded.extend(total(plan, limits));
     exceeded.extend(shrunk);
     exceeded
+}
+
+/// Returns the alarm of owners that are deleted: too many, or some of them together with their parent.
+fn owners_deleted(plan: &Plan, deleted: &[&OwnerId]) -> Option<Alarm> {
+    let has_deleted_parent = |owner: &&&OwnerId| {
+        let row = plan.deletions().find(|change| owner.is_object(&change.object.id));
+        row.and_then(|change| change.owner.as_ref()).is_some_and(|parent| is_deleted(plan, parent))
+    };
+    if deleted.len() < MIN_DELETED_OWNERS && !deleted.iter().any(|owner| has_deleted_parent(&owner)) {
+        return None;
+    }
+    let names = join_limited(deleted, NAMED);
+    let detail = format!("this deletes {} and their objects: {names}", pluralize(deleted.len(), "owner"));
+    Some(Alarm::new(AlarmCode::OwnersDeleted, None, detail, Remedy::CheckPaths))
+}
+
+/// Returns the alarm of an owner that stays and loses too much with the owners that it manages: one Kustomization can hold
+/// all applications of a cluster.
+fn shrinks_with_children(
+    plan: &Plan,
+    index: &Index<'_>,
+    owner: &OwnerId,
+    lost_by_owner: &BTreeMap<&OwnerId, usize>,
+    limits: &Limits,
+) -> Option<Alarm> {
+    let (mut lost, mut all) = (lost_by_owner.get(owner).copied().unwrap_or_default(), 0);
+    let mut family = vec![owner];
+    let mut at = 0;
+    while let Some(member) = family.get(at).copied() {
+        at += 1;
+        let Some(Members::Listed(recorded)) = index.owner(member).map(|owner| &owner.members) else { continue };
+        all += recorded.len();
+        if member != owner && is_deleted(plan, member) {
+            lost += lost_by_owner.get(member).copied().unwrap_or_default();
+        }
+        let children = recorded.iter().filter_map(|id| index.owner_of_object(id)).map(|child| &child.id);
+        let children: Vec<&OwnerId> = children.filter(|child| !family.contains(child)).collect();
+        family.extend(children);
+    }
+    Alarm::percentage(owner, " with the owners that it manages", lost, all, limits)
 }
 
 fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
@@ -302,6 +339,63 @@ mod tests {
         assert_eq!(messages_of(10, 10, true, Limits::default()), [""; 0]);
         let limits = Limits { max_delete: 10, ..Limits::default() };
         assert_eq!(messages_of(10, 10, true, limits), ["this deletes 11 objects, more than 10"]);
+    }
+
+    /// Returns the alarms of a plan in which the Kustomization `root` manages `children`, each with `objects` ConfigMaps. The
+    /// plan deletes the first `deleted` children with their objects, and perhaps the root.
+    fn alarms_of_family(children: usize, objects: usize, deleted: usize, root_is_deleted: bool) -> Vec<String> {
+        let named = |name: &str| OwnerId { name: name.to_owned(), ..owner() };
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let mut add = |name: &str, ids: Vec<String>| {
+            let entries: Vec<_> = ids.iter().map(|id| serde_json::json!({"id": id, "v": "v1"})).collect();
+            let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", name);
+            let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
+            snapshot.resources.push(Resource { object, content });
+        };
+        let names: Vec<String> = (0..children).map(|child| format!("child-{child}")).collect();
+        add("root", names.iter().map(|name| format!("n_{name}_kustomize.toolkit.fluxcd.io_Kustomization")).collect());
+        for name in &names {
+            add(name, (0..objects).map(|at| format!("n_{name}-{at}__ConfigMap")).collect());
+        }
+        let mut changes = vec![];
+        let mut delete = |group: &str, kind: &str, name: &str, owner: Option<OwnerId>| {
+            let object = PinnedObject::absent(ObjectId::new(group, kind, "n", name));
+            changes.push(Change::new(
+                Action::Delete,
+                object,
+                owner,
+                Actor::KustomizeController,
+                ReasonCode::OwnerDeleted,
+            ));
+        };
+        for name in &names[..deleted] {
+            delete("kustomize.toolkit.fluxcd.io", "Kustomization", name, Some(named("root")));
+            (0..objects).for_each(|at| delete("", "ConfigMap", &format!("{name}-{at}"), Some(named(name))));
+        }
+        if root_is_deleted {
+            delete("kustomize.toolkit.fluxcd.io", "Kustomization", "root", None);
+        }
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes(changes);
+        let alarms = check_preview(&plan, &Index::build(&snapshot), &Limits::default());
+        alarms.into_iter().map(|alarm| alarm.detail).collect()
+    }
+
+    #[test]
+    fn several_deleted_owners_are_an_alarm_and_with_their_parent_any_number() {
+        assert_eq!(alarms_of_family(20, 3, 3, false), [""; 0], "an application with three Kustomizations");
+        let alarm = &alarms_of_family(20, 3, 4, false)[0];
+        assert!(alarm.starts_with("this deletes 4 owners and their objects: kustomization/child-0 -n n, "), "{alarm}");
+        let alarm = &alarms_of_family(1, 3, 1, true)[0];
+        let both = "kustomization/child-0 -n n, kustomization/root -n n";
+        assert_eq!(*alarm, format!("this deletes 2 owners and their objects: {both}"));
+    }
+
+    #[test]
+    fn the_share_of_a_parent_counts_the_objects_of_its_children() {
+        assert_eq!(alarms_of_family(4, 20, 2, false), [""; 0], "exactly half");
+        let shrinks = "this deletes 66 % of kustomization/root -n n with the owners that it manages: 42 of 63 objects";
+        assert_eq!(alarms_of_family(3, 20, 2, false), [format!("{shrinks}, more than 50 %")]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::OwnershipStatus;
 use crate::ownership::index::Index;
 use crate::plan::outcome::DeletionResult;
 use crate::plan::{Change, Plan, Reason, ReasonCode};
@@ -158,9 +159,17 @@ pub fn unsettled(attempts: usize) -> Reason {
 
 /// Returns the reason to keep an object that is not leaked or orphaned any more, or no member of its set.
 pub(crate) fn no_longer_claimed(index: &Index<'_>, id: &ObjectId) -> Reason {
-    match index.recorded_by(id).first() {
-        Some(owner) => Reason::new(ReasonCode::Recorded, format!("{owner} lists it")),
-        None => Reason::new(ReasonCode::Unclaimed, "no owner claims it any more"),
+    if let Some(owner) = index.recorded_by(id).first() {
+        return Reason::new(ReasonCode::Recorded, format!("{owner} lists it"));
+    }
+    match index.snapshot().object(id).map(|object| index.status(object)) {
+        Some(OwnershipStatus::Managed(owner)) => {
+            Reason::new(ReasonCode::OwnerChanged, format!("{owner} manages it now"))
+        }
+        Some(OwnershipStatus::Unknown(claim, why)) => {
+            Reason::new(ReasonCode::OwnerUntrusted, format!("{}: {why}", claim.owner))
+        }
+        _ => Reason::new(ReasonCode::Unclaimed, "no owner claims it any more"),
     }
 }
 

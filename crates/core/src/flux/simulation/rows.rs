@@ -45,9 +45,12 @@ impl Preview<'_> {
             let message = format!("{count} Kustomizations change it in more possible orders than can be explored");
             Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message }
         }));
-        let outcomes = consequences.outcomes.iter();
-        let mut changes: Vec<Change> =
-            outcomes.filter_map(|(id, outcomes)| self.row(id, outcomes, consequences)).collect();
+        let nodes_by_object = self.nodes_by_object();
+        let outcomes = consequences.outcomes.iter().map(|(id, outcomes)| {
+            let nodes = nodes_by_object.get(id).map_or(&[][..], Vec::as_slice);
+            self.row(id, outcomes, consequences, nodes)
+        });
+        let mut changes: Vec<Change> = outcomes.flatten().collect();
         changes.extend(consequences.cascaded.values().map(|cascaded| self.cascaded_row(cascaded, consequences)));
         spread_unknown(&mut changes);
         changes.extend(self.kept_release_objects(consequences));
@@ -61,8 +64,15 @@ impl Preview<'_> {
         plan
     }
 
-    /// Returns the row of an object that a Kustomization deletes, creates or keeps.
-    fn row(&self, id: &ObjectId, outcomes: &PossibleOutcomes, consequences: &Consequences<'_>) -> Option<Change> {
+    /// Returns the row of an object that a Kustomization deletes, creates or keeps. `nodes` are the Kustomizations that list
+    /// or apply it.
+    fn row(
+        &self,
+        id: &ObjectId,
+        outcomes: &PossibleOutcomes,
+        consequences: &Consequences<'_>,
+        nodes: &[&Node],
+    ) -> Option<Change> {
         let live = self.live_object(id);
         let container_is_deleted = self.container_is_deleted(id, consequences);
         let may_be_recreated = outcomes.may_end_as(FinalState::Recreated);
@@ -80,7 +90,7 @@ impl Preview<'_> {
             // An object that a cascade deletes has the row of the cascade.
             return None;
         } else {
-            return self.kept_row(id, live?, outcomes);
+            return self.kept_row(id, live?, outcomes, nodes);
         };
         let event = outcomes.deletions.first();
         let (mut reason, cause) = match event {
@@ -136,8 +146,14 @@ impl Preview<'_> {
     }
 
     /// Returns the row of an object that looks prunable and stays.
-    fn kept_row(&self, id: &ObjectId, live: &ObjectMetadata, outcomes: &PossibleOutcomes) -> Option<Change> {
-        let owner = self.nodes.iter().find(|node| {
+    fn kept_row(
+        &self,
+        id: &ObjectId,
+        live: &ObjectMetadata,
+        outcomes: &PossibleOutcomes,
+        nodes: &[&Node],
+    ) -> Option<Change> {
+        let owner = nodes.iter().find(|node| {
             let desired = node.last_pass().and_then(Pass::desired_objects);
             let is_dropped = desired.is_some_and(|objects| !objects.contains_key(id));
             !node.id.is_new && node.inventory.contains(id) && (node.deletion.is_some() || is_dropped)
