@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "namespace-that-is-terminating",
         before: &[
-            "root/k.yaml: ks k ./p",
+            "root/k.yaml: ks k ./p json:retryInterval=\"1h\"",
             "p/a.yaml: ns @-shop | cm in ns=@-shop finalizer=example.com/hold | cm a | cm b",
         ],
         live: &[

@@ -59,9 +59,9 @@ mod tests {
 
     #[test]
     fn substituted_values_have_the_types_of_yaml_1_1() {
-        let text = "data: {a: yes, b: 0123, c: 'yes', d: 1e3, e: 2001-01-01}\nmetadata:\n  labels: {x: on, y: web}\n";
+        let text = "data: {a: yes, b: 0123, c: 'yes', d: 1e3, e: 2001-01-01}\nmetadata:\n  labels: {x: on, z: web}\n";
         let data = json!({"a": true, "b": 83, "c": "yes", "d": 1000, "e": "2001-01-01"});
-        let expected = json!({"data": data, "metadata": {"labels": {"x": true, "y": "web"}}});
+        let expected = json!({"data": data, "metadata": {"labels": {"x": true, "z": "web"}}});
         assert_eq!(parse_substituted(text), Ok(expected));
         assert!(parse_substituted("a: [").is_err());
     }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::Refusal;
 use super::owners::owner_id;
 use super::rehearsal::DeletionRefusal;
-use super::rows::kustomization_row;
+use super::rows::{kustomization_row, mark_held_dependent};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::update::Update;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::deletion::cascade::Cascade;
+use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
@@ -190,8 +190,13 @@ impl<'a> Rows<'a> {
             self.plan.changes().iter().chain(&self.rows).map(|change| &change.object.id).collect();
         let mut cascaded = Cascade::new(self.snapshot).closure(roots);
         cascaded.retain(|cascaded| !listed.contains(&cascaded.object.id));
-        let rows: Vec<Change> = cascaded.iter().map(|cascaded| Change::cascaded(cascaded, None)).collect();
-        self.rows.extend(rows);
+        let cascaded: BTreeMap<ObjectId, CascadedObject<'_>> =
+            cascaded.into_iter().map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect();
+        for dependent in cascaded.values() {
+            let mut row = Change::cascaded(dependent, None);
+            mark_held_dependent(&mut row, dependent, &cascaded, self.snapshot);
+            self.rows.push(row);
+        }
     }
 
     fn block_refused_owners(&mut self) {

@@ -1,6 +1,6 @@
 //! Rows of the plan: what happens to each object, decided from its possible outcomes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Certainty, Change, PinnedObject, Plan, Reason, ReasonCode};
@@ -235,11 +236,7 @@ impl Preview<'_> {
                 row.reason.add_detail("race: a Kustomization applies it and may remove its owner reference first");
             }
             CascadeKind::Dependent { .. } => {
-                if let Some(finalizer) = self.live_object(&cascaded.cause).and_then(foreign_finalizer) {
-                    row.certainty = Certainty::Race;
-                    let detail = format!("race: it stays until the finalizer {finalizer} of its owner is removed");
-                    row.reason.add_detail(&detail);
-                }
+                mark_held_dependent(&mut row, cascaded, &consequences.cascaded, self.input.snapshot);
             }
             _ => {}
         }
@@ -306,6 +303,25 @@ fn spread_unknown(changes: &mut [Change]) {
                 is_growing |= unknown.insert(change.object.id.clone());
             }
         }
+    }
+}
+
+/// Makes the row of a dependent a race if a finalizer holds its owner, or an owner of its owner.
+pub(super) fn mark_held_dependent(
+    row: &mut Change,
+    dependent: &CascadedObject<'_>,
+    cascaded: &BTreeMap<ObjectId, CascadedObject<'_>>,
+    snapshot: &Snapshot,
+) {
+    let mut next = Some(dependent);
+    for _ in 0..=cascaded.len() {
+        let Some(CascadedObject { cause, kind: CascadeKind::Dependent { .. }, .. }) = next else { return };
+        if let Some(finalizer) = snapshot.object(cause).and_then(foreign_finalizer) {
+            row.certainty = Certainty::Race;
+            let detail = format!("race: it stays until the finalizer {finalizer} of {cause} is removed");
+            return row.reason.add_detail(&detail);
+        }
+        next = cascaded.get(cause);
     }
 }
 
