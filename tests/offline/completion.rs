@@ -9,6 +9,9 @@ use test_support::gitops::{Run, command, gitops_as, gitops_without_kubeconfig};
 
 const KUSTOMIZATIONS: &str = "/apis/kustomize.toolkit.fluxcd.io/v1";
 
+/// Far above the 250 ms that completion waits, for a busy machine, and far below the 30 s of other requests.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 fn list(items: &[(&str, &str)]) -> Answer {
     let item = |(namespace, name): &(&str, &str)| json!({"metadata": {"namespace": namespace, "name": name}});
     let items: Vec<Value> = items.iter().map(item).collect();
@@ -90,7 +93,7 @@ fn failures_are_silent_and_quick() {
     let html = FakeApi::start();
     html.on("GET *", [Answer::raw(200, "text/html", "<html>login</html>")]);
     let broken = folder.write("broken", "apiVersion: [");
-    let plugin = folder.script("plugin", "echo help >&2; sleep 5");
+    let plugin = folder.script("plugin", "echo help >&2; exec sleep 60");
     let slow_plugin = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
          clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'}}}}]\nusers:\n- name: u\n  user:\n    exec: \
@@ -105,13 +108,13 @@ fn failures_are_silent_and_quick() {
             let start = Instant::now();
             let run = gitops_as(&kubeconfig, &[&["__complete"], words].concat());
             assert_eq!(parse(&run).0, [""; 0], "{words:?}");
-            assert!(start.elapsed() < Duration::from_millis(1000), "{words:?}: {:?}", start.elapsed());
+            assert!(start.elapsed() < PATIENCE, "{words:?}: {:?}", start.elapsed());
         }
     }
     let start = Instant::now();
     let run = gitops_as(&slow_plugin, &["__complete", "get", "ks", ""]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ":4\n"), "{run}");
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     let run = gitops_without_kubeconfig(folder.path(), &["__complete", "get", "ks", ""]);
     assert_eq!(parse(&run).0, [""; 0]);
 }
