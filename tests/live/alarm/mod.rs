@@ -171,9 +171,12 @@ fn describe(outcome: &Outcome) -> String {
     format!("{} {} (seed {}): {alarms:?} {last}", case.layout.name(), case.sort, case.seed)
 }
 
+/// Commits that raise the alarm, and all commits, by layout.
+type Cells = BTreeMap<Layout, (usize, usize)>;
+
 /// Prints the table of docs/alarm.md.
 fn report(done: &[Outcome]) {
-    let mut rows: BTreeMap<(bool, &str), BTreeMap<Layout, (usize, usize)>> = BTreeMap::new();
+    let mut rows: BTreeMap<(bool, &str), Cells> = BTreeMap::new();
     let mut codes: BTreeMap<(bool, &str), usize> = BTreeMap::new();
     for outcome in done {
         let case = &outcome.case;

@@ -9,6 +9,9 @@ use super::{applied, apply, reconcile, with_leaks};
 
 const NAMESPACE: &str = "written";
 
+/// A ConfigMap, the change of its entry, and its row in a plan; empty if nothing deletes it.
+type Case = (&'static str, fn(&mut Value), &'static str);
+
 /// Changes an entry of `managedFields` of a ConfigMap by an update. The server ignores an update of a time alone, so the
 /// data changes too.
 fn forge(cluster: &Cluster, name: &str, change: fn(&mut Value)) {
@@ -33,7 +36,7 @@ fn rows(cluster: &Cluster) -> Vec<(String, String)> {
 #[test]
 fn an_entry_proves_who_wrote_a_label_only_if_its_operation_subresource_and_time_fit() {
     let cluster = &with_leaks(NAMESPACE, 0);
-    let cases: [(&str, fn(&mut Value), &str); 6] = [
+    let cases: [Case; 6] = [
         ("cm-real", |_| (), "delete leaked"),
         ("cm-manager", |entry| entry["manager"] = json!("some-operator"), ""),
         ("cm-update", |entry| entry["operation"] = json!("Update"), ""),

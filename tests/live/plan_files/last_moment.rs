@@ -32,11 +32,14 @@ const MOMENTS: [Moment; 2] = [Moment::WhileAsked, Moment::AfterReading];
 /// Change of the cluster in a namespace.
 type Act = fn(&Cluster, &str);
 
+/// A change that has not been made yet.
+type Pending = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
 /// Plans everything that claims the owner of `root` in a namespace, changes the cluster at a moment, and executes the plan.
 /// Returns the result of `root`, whose API path is given, in one line.
 fn prune_while(cluster: &Arc<Cluster>, namespace: &str, path: &str, moment: Moment, act: Act) -> String {
     let (own, named) = (cluster.clone(), namespace.to_owned());
-    let pending: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(Some(Box::new(move || act(&own, &named))));
+    let pending: Pending = Mutex::new(Some(Box::new(move || act(&own, &named))));
     let pending = Arc::new(pending);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -78,14 +81,14 @@ fn prune_while(cluster: &Arc<Cluster>, namespace: &str, path: &str, moment: Mome
     })
 }
 
-fn change(pending: &Mutex<Option<Box<dyn FnOnce() + Send>>>) {
+fn change(pending: &Pending) {
     let act = pending.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(act) = act {
         act();
     }
 }
 
-fn held_is_done(pending: &Mutex<Option<Box<dyn FnOnce() + Send>>>) -> bool {
+fn held_is_done(pending: &Pending) -> bool {
     pending.lock().unwrap_or_else(PoisonError::into_inner).is_none()
 }
 
