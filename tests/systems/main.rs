@@ -5,6 +5,7 @@ mod applyset;
 mod ci_examples;
 mod flux_texts;
 mod fluxd;
+mod helm;
 mod krew;
 mod kustomize;
 mod qbec;

@@ -37,6 +37,7 @@ mod sources;
 mod tests;
 mod unfollowed;
 mod unfollowed_rows;
+mod upgrades;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -58,7 +59,7 @@ use model::{Node, NodeId, Pass, SimulationEvent};
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
 use scope::Scopes;
-use unfollowed::Unfollowed;
+use unfollowed::{Effect, Unfollowed};
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
 const MAX_ROUNDS: usize = 24;
@@ -98,7 +99,7 @@ pub struct Preview<'a> {
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
     deletion_refusals: Vec<DeletionRefusal>,
-    /// Affected owners whose effect is not computed.
+    /// Affected owners other than Kustomizations.
     unfollowed: Vec<Unfollowed>,
 }
 
@@ -205,8 +206,16 @@ impl<'a> Preview<'a> {
                 if !needs.is_empty() {
                     return Progress::Needs(needs);
                 }
+                // Objects that upgrades delete have consequences of their own.
+                let is_followed = unfollowed == self.unfollowed
+                    || !unfollowed
+                        .iter()
+                        .chain(&self.unfollowed)
+                        .any(|found| matches!(found.effect, Effect::Upgrades(..)));
                 self.unfollowed = unfollowed;
-                return Progress::Done(Box::new(self.plan(&consequences, true)));
+                if is_followed {
+                    return Progress::Done(Box::new(self.plan(&consequences, true)));
+                }
             }
         }
         let consequences = self.consequences();
