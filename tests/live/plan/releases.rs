@@ -129,10 +129,12 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Returns everything but Events, by uid, as `KIND/NAMESPACE/NAME`.
+/// Returns everything but Events, and APIServices, which the API server makes for definitions, by uid, as
+/// `KIND/NAMESPACE/NAME`.
 fn objects(cluster: &Cluster) -> BTreeMap<String, String> {
     let types = cluster.kubectl(&["api-resources", "--verbs=list,delete", "-o", "name"]).unwrap();
-    let types: Vec<&str> = types.lines().filter(|name| !name.starts_with("events")).collect();
+    let types: Vec<&str> =
+        types.lines().filter(|name| !name.starts_with("events") && !name.starts_with("apiservices")).collect();
     let list = cluster.kubectl(&["get", &types.join(","), "-A", "-o", "json"]).unwrap();
     let list: Value = serde_json::from_str(&list).unwrap();
     let text = |item: &Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
