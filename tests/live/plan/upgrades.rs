@@ -162,10 +162,11 @@ fn commit(tree: &Path) {
     git(tree, &["commit", "-q", "-m", "change"]);
 }
 
-/// Returns everything but Events, by uid, as `KIND/NAMESPACE/NAME`.
+/// Returns everything but Events and APIServices, by uid, as `KIND/NAMESPACE/NAME`.
 fn objects(cluster: &Cluster) -> BTreeMap<String, String> {
     let types = cluster.kubectl(&["api-resources", "--verbs=list,delete", "-o", "name"]).unwrap();
-    let types: Vec<&str> = types.lines().filter(|name| !name.starts_with("events")).collect();
+    let types: Vec<&str> =
+        types.lines().filter(|name| !name.starts_with("events") && !name.starts_with("apiservices")).collect();
     let list = cluster.kubectl(&["get", &types.join(","), "-A", "-o", "json"]).unwrap();
     let list: Value = serde_json::from_str(&list).unwrap();
     let text = |item: &Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
@@ -272,6 +273,9 @@ fn upgrades_delete_what_was_planned() {
     for (case, tree) in cases.iter().zip(&trees).filter(|(case, _)| case.files.contains(&VERSION_2)) {
         publish_chart(cluster, case.name, tree);
     }
+    // helm-controller reads a changed ConfigMap at its next interval, or when it is asked.
+    let requested = "reconcile.fluxcd.io/requestedAt=now";
+    cluster.kubectl(&["annotate", "helmrelease", "app", "-n", "up-values-from", requested]).unwrap();
     cases.iter().for_each(|case| ready(cluster, case.name, if case.deletes.is_empty() { "1" } else { "2" }));
     std::thread::sleep(Duration::from_secs(8));
     let after = objects(cluster);
