@@ -48,7 +48,10 @@ pub const PIPE_TIME: Duration = Duration::from_secs(300);
 /// Time limit of one build of kustomize; remote bases need the network.
 pub const BUILD_TIME: Duration = Duration::from_secs(60);
 
-/// Time limit of printing the version of kustomize.
+/// Time limit of one run of `helm template`.
+pub const RENDER_TIME: Duration = Duration::from_secs(60);
+
+/// Time limit of printing the version of kustomize or helm.
 pub const VERSION_TIME: Duration = Duration::from_secs(10);
 
 /// Time limit of one run of qbec.

@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod files;
 pub mod git;
+pub mod helm;
 pub mod journal;
 pub mod kustomize;
 pub mod limits;

@@ -12,7 +12,7 @@ use test_support::fake_api::FakeApi;
 use test_support::folder::Folder;
 
 /// Rows of the tables, and the constants in `file` that have their values.
-const ROWS: [(&str, &str, &[&str]); 30] = [
+const ROWS: [(&str, &str, &[&str]); 31] = [
     ("one file", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all files", "src/tools/limits.rs", &["MAX_TREE"]),
     ("number of files", "src/tools/limits.rs", &["MAX_TREE_FILES"]),
@@ -53,6 +53,7 @@ const ROWS: [(&str, &str, &[&str]); 30] = [
         &["MAX_CREDENTIALS"],
     ),
     ("time of a build", "src/tools/limits.rs", &["BUILD_TIME"]),
+    ("time of rendering a chart", "src/tools/limits.rs", &["RENDER_TIME"]),
     ("time of printing the version", "src/tools/limits.rs", &["VERSION_TIME"]),
     ("time of one run of qbec", "src/tools/limits.rs", &["QBEC_TIME"]),
 ];

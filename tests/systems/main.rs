@@ -6,6 +6,7 @@ mod ci_examples;
 mod flux_plugin;
 mod flux_texts;
 mod fluxd;
+mod helm;
 mod krew;
 mod kustomize;
 mod qbec;

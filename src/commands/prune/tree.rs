@@ -14,6 +14,7 @@ use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::output::sanitize;
 use crate::tools::git::WorktreeState;
+use crate::tools::helm::Helm;
 use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
 use gitops_core::flux::build::data::{Data, DataRef, Lookup};
@@ -62,6 +63,9 @@ pub struct TreeArgs {
     /// Program to build with, instead of the kubectl on PATH
     #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
     pub kustomize: Option<PathBuf>,
+    /// Program to render charts with, instead of the helm on PATH
+    #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
+    pub helm: Option<PathBuf>,
     /// Version of kustomize-controller, if it cannot be read
     #[arg(long, value_name = "VERSION", requires = "plan", hide_short_help = true)]
     pub controller_version: Option<String>,
@@ -116,8 +120,9 @@ pub async fn plan(
     {
         session.terminal.warning(&sanitize::one_line(&unknown));
     }
-    let mut runner =
-        BuildRunner { versions, kustomize, cluster, secrets: secrets_in_use(snapshot), answers: Answers::default() };
+    let helm = Helm::new(args.helm.as_deref(), folders.values().cloned());
+    let (secrets, answers) = (secrets_in_use(snapshot), Answers::default());
+    let mut runner = BuildRunner { versions, kustomize, helm, cluster, secrets, answers };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -158,6 +163,7 @@ pub async fn plan(
 /// Runner of the builds that a preview asks for.
 pub(super) struct BuildRunner {
     kustomize: Kustomize,
+    helm: Helm,
     versions: KustomizeVersions,
     cluster: Option<Cluster>,
     /// Secrets that may be read.
@@ -180,6 +186,9 @@ impl BuildRunner {
         let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         for (key, output) in self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel).await? {
             self.answers.record_run(key, output);
+        }
+        for (key, output) in self.helm.run_all(needs.charts.into_values(), parallel).await? {
+            self.answers.record_chart(key, output);
         }
         for reference in needs.data {
             let found = match &self.cluster {

@@ -10,4 +10,5 @@ mod releases;
 mod secrets;
 mod sops;
 mod substitution;
+mod upgrades;
 mod volumes;

@@ -2,10 +2,11 @@
 //!
 //! Imports point one way: `source` <- `build` <- `apply` <- `simulation`. The files of this folder are below all of
 //! them, and `suspension` stands apart. Nothing here does I/O: files come in as a [`source::tree::Tree`], and a build
-//! asks for a run of kustomize as a value.
+//! asks for a run of kustomize or helm as a value.
 
 pub mod apply;
 pub mod build;
+pub mod charts;
 pub mod controller_flags;
 pub mod controllers;
 pub mod kinds;

@@ -1,4 +1,5 @@
-//! Helm releases of helm-controller: their targets, and what an uninstall deletes.
+//! Helm releases of helm-controller: their targets, and what an uninstall or an upgrade deletes.
 
 pub mod target;
 pub mod uninstall;
+pub mod upgrade;

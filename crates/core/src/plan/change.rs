@@ -226,7 +226,7 @@ impl From<CascadeKind> for Actor {
             CascadeKind::CustomResource => Self::CrdFinalizer,
             CascadeKind::Dependent { .. } => Self::GarbageCollector,
             CascadeKind::Volume(_) => Self::PersistentVolumeController,
-            CascadeKind::HelmRelease | CascadeKind::ReplacedRelease => Self::HelmController,
+            CascadeKind::HelmRelease | CascadeKind::ReplacedRelease | CascadeKind::Upgrade => Self::HelmController,
             CascadeKind::ResourceSet => Self::FluxOperator,
             CascadeKind::ArtifactGenerator => Self::SourceWatcher,
         }
@@ -245,6 +245,7 @@ impl From<CascadeKind> for Reason {
             CascadeKind::Volume(outcome) => outcome.into(),
             CascadeKind::HelmRelease => ReasonCode::Uninstalled.into(),
             CascadeKind::ReplacedRelease => ReasonCode::ReleaseReplaced.into(),
+            CascadeKind::Upgrade => ReasonCode::NotInChart.into(),
             CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => ReasonCode::OwnerDeleted.into(),
         }
     }

@@ -9,6 +9,7 @@ use super::generator::GeneratedFile;
 use super::references::Inputs;
 use super::yaml;
 use super::yaml::YamlDocument;
+use crate::flux::charts::ChartRun;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::plan::ReasonCode;
@@ -34,11 +35,13 @@ pub struct Needs {
     pub runs: BTreeMap<String, Run>,
     /// ConfigMaps and Secrets to read.
     pub data: BTreeSet<DataRef>,
+    /// Charts to render, by the key of the run.
+    pub charts: BTreeMap<String, ChartRun>,
 }
 
 impl Needs {
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.data.is_empty()
+        self.runs.is_empty() && self.data.is_empty() && self.charts.is_empty()
     }
 }
 
@@ -50,6 +53,7 @@ type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
 pub struct Answers {
     runs: HashMap<String, RunResult>,
     data: HashMap<DataRef, Lookup>,
+    charts: HashMap<String, Result<String, String>>,
 }
 
 impl Answers {
@@ -67,6 +71,16 @@ impl Answers {
     /// Records what a ConfigMap or Secret holds.
     pub fn record_data(&mut self, reference: DataRef, found: Lookup) {
         self.data.insert(reference, found);
+    }
+
+    /// Records the output of `helm template`, or the reason why it has none.
+    pub fn record_chart(&mut self, key: String, output: Result<String, String>) {
+        self.charts.insert(key, output);
+    }
+
+    /// Returns the output of `helm template`, or the reason why it has none; `None` if it was not recorded.
+    pub fn chart(&self, key: &str) -> Option<&Result<String, String>> {
+        self.charts.get(key)
     }
 
     /// Returns the result of a run; `None` if it was not recorded.

@@ -10,7 +10,9 @@ use super::data::{DataRef, Lookup};
 use super::envsubst;
 use super::undecrypted::UNKNOWN;
 use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::text_at;
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Label or annotation that opts an object out of substitution with the exact value `disabled`.
@@ -70,15 +72,30 @@ pub(crate) fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSou
     })
 }
 
-/// Returns the Secrets that live Kustomizations read variables from. No other Secret is read: a tree that nobody has
-/// reviewed must not choose which Secrets of the cluster are read.
+/// Returns the Secrets that live Kustomizations read variables from and live HelmReleases read values from. No other Secret
+/// is read: a tree that nobody has reviewed must not choose which Secrets of the cluster are read.
 pub fn secrets_in_use(snapshot: &Snapshot) -> BTreeSet<DataRef> {
     let live = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
     let references = live.flat_map(|full| {
         let namespace = NamespacedName::of(&full.object.id).namespace;
         variable_sources(full.spec()).map(|source| source.reference(&namespace)).collect::<Vec<_>>()
     });
-    references.filter(DataRef::is_secret).collect()
+    let releases =
+        snapshot.resources.iter().filter(|full| full.object.id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND));
+    let values = releases.flat_map(|full| values_references(&full.object.id.namespace, full.spec()));
+    references.chain(values).filter(DataRef::is_secret).collect()
+}
+
+/// Returns the ConfigMaps and Secrets in `valuesFrom` of a HelmRelease with this spec.
+pub(crate) fn values_references(namespace: &str, spec: &Value) -> Vec<DataRef> {
+    let entries = spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten();
+    let text = |entry: &Value, pointer: &str| text_at(entry, pointer).to_owned();
+    let reference = |entry: &Value| DataRef {
+        kind: text(entry, "/kind"),
+        namespace: namespace.to_owned(),
+        name: text(entry, "/name"),
+    };
+    entries.map(reference).collect()
 }
 
 /// Resolves the variables of a Kustomization's spec; `None` if nothing is substituted. `found` holds the data of every

@@ -67,7 +67,19 @@ impl Comparison<'_, '_, '_> {
         if live.is_some_and(|live| self.is_not_installed(id, live)) {
             return Some(Effect::Creates(creation_remark(&id.kind)));
         }
-        let detail = format!("{what}; {}, so {}", not_computed(&id.kind), may_be_deleted(live));
+        let mut why = not_computed(&id.kind).to_owned();
+        if let Some(live) = live.filter(|_| &*id.kind == flux_helmrelease::KIND) {
+            match self.upgrade(live, &changes) {
+                Ok(None) => return None,
+                Ok(Some(upgrade)) => {
+                    let detail = format!("{what}; objects that the upgrade creates are not in this plan");
+                    let reason = Reason::new(ReasonCode::ReleaseUpgraded, detail);
+                    return Some(Effect::Upgrades(upgrade, reason));
+                }
+                Err(unknown) => why = format!("{why}, because {unknown}"),
+            }
+        }
+        let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
         Some(Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
     }
 

@@ -39,6 +39,12 @@ impl<'a> Preview<'a> {
             let mut orphans = false;
             let is_release = cause.is(flux_helmrelease::GROUP, flux_helmrelease::KIND);
             let (kind, objects) = match (&*cause.group, &*cause.kind) {
+                _ if is_release && !consequences.may_be_deleted(cause) && self.upgraded_objects(owner).is_some() => {
+                    let Some((objects, is_certain)) = self.upgraded_objects(owner) else { continue };
+                    let replaced = ReplacedRelease { triggers: self.applying_events(cause), is_certain };
+                    finalized.replaced.insert(cause.clone(), replaced);
+                    (CascadeKind::Upgrade, objects)
+                }
                 _ if !consequences.may_be_deleted(cause) => {
                     let Some(replacement) = self.replacement(owner, consequences).filter(|_| is_release) else {
                         continue;

@@ -39,6 +39,7 @@ mod tests;
 mod unfollowed;
 mod unfollowed_rows;
 mod unserved;
+mod upgrades;
 mod vanishing;
 mod variables;
 mod watched;
@@ -64,7 +65,7 @@ use model::{Node, NodeId, Pass, SimulationEvent};
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
 use scope::Scopes;
-use unfollowed::Unfollowed;
+use unfollowed::{Effect, Unfollowed};
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
 const MAX_ROUNDS: usize = 24;
@@ -108,7 +109,7 @@ pub struct Preview<'a> {
     deletion_refusals: Vec<DeletionRefusal>,
     /// Live Kustomizations that depend on themselves, by source.
     cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
-    /// Affected owners whose effect is not computed.
+    /// Affected owners other than Kustomizations.
     unfollowed: Vec<Unfollowed>,
 }
 
@@ -218,8 +219,16 @@ impl<'a> Preview<'a> {
                 if !needs.is_empty() {
                     return Progress::Needs(needs);
                 }
+                // Objects that upgrades delete have consequences of their own.
+                let is_followed = unfollowed == self.unfollowed
+                    || !unfollowed
+                        .iter()
+                        .chain(&self.unfollowed)
+                        .any(|found| matches!(found.effect, Effect::Upgrades(..)));
                 self.unfollowed = unfollowed;
-                return Progress::Done(Box::new(self.plan(&consequences, true)));
+                if is_followed {
+                    return Progress::Done(Box::new(self.plan(&consequences, true)));
+                }
             }
         }
         let consequences = self.consequences();

@@ -65,7 +65,12 @@ impl Preview<'_> {
         let (spec, (part, new)) = specs.iter().find_map(|spec| Some((spec, replacing(spec)?)))?;
         let is_in_every_spec = specs.iter().all(|spec| replacing(spec).is_some());
         let condition = match is_in_every_spec {
-            true => self.condition(release, spec, part),
+            true => {
+                let keys = ["chart", "chartRef"];
+                let chart_changes = keys.iter().any(|key| spec.get(key) != release.spec().get(key));
+                let is_in_git = text_at(spec, "/chart/spec/sourceRef/kind") == "GitRepository";
+                self.condition(release, spec, (part == TargetPart::Chart || chart_changes) && !is_in_git)
+            }
             false => Some("it depends on which Kustomization applies it last".to_owned()),
         };
         Some(Replacement { part, old, new, spec: spec.clone(), condition })
@@ -97,8 +102,8 @@ impl Preview<'_> {
         Some(text_at(&about.ok()?, "/name").to_owned()).filter(|name| !name.is_empty())
     }
 
-    /// Returns the condition under which the controller gets as far as uninstalling the release.
-    fn condition(&self, release: &Resource, spec: &Value, part: TargetPart) -> Option<String> {
+    /// Returns the condition under which the controller gets as far as changing the release.
+    pub(super) fn condition(&self, release: &Resource, spec: &Value, waits_for_chart: bool) -> Option<String> {
         let id = &release.object.id;
         let mut passes = self.applying_passes(id);
         if let Some(condition) = passes.find_map(|(_, pass, _)| pass.condition.as_ref()) {
@@ -120,10 +125,7 @@ impl Preview<'_> {
                 return Some(format!("it waits until {values} exists"));
             }
         }
-        let source = text_at(spec, "/chart/spec/sourceRef/kind");
-        let chart_changes =
-            spec.get("chart") != release.spec().get("chart") || spec.get("chartRef") != release.spec().get("chartRef");
-        if (part == TargetPart::Chart || chart_changes) && source != "GitRepository" {
+        if waits_for_chart {
             return Some("it waits until source-controller has the new chart".to_owned());
         }
         let ready = release.condition("Ready").filter(|ready| ready.status != "True")?;

@@ -55,6 +55,7 @@ impl Preview<'_> {
         changes.extend(consequences.cascaded.values().map(|cascaded| self.cascaded_row(cascaded, consequences)));
         spread_unknown(&mut changes);
         changes.extend(self.kept_release_objects(consequences));
+        changes.extend(self.kept_in_upgrades(consequences));
         changes.extend(self.misread_names());
         self.annotate_encrypted(&mut changes);
         plan.add_owners(self.owner_outcomes());
@@ -225,6 +226,7 @@ impl Preview<'_> {
             CascadeKind::HelmRelease | CascadeKind::ReplacedRelease => {
                 self.qualify_uninstall(&mut row, &cascaded.cause, consequences);
             }
+            CascadeKind::Upgrade => self.qualify_upgrade(&mut row, &cascaded.cause),
             // A recreated Deployment with the same template creates a ReplicaSet with the old name.
             CascadeKind::Dependent { .. } if consequences.may_be_recreated(&cascaded.cause) => {
                 row.certainty = Certainty::Race;

@@ -44,7 +44,7 @@ impl Preview<'_> {
                         change.reason.add_detail(remark);
                     }
                 }),
-                Effect::Suspended(reason) | Effect::Replaces(reason) => {
+                Effect::Suspended(reason) | Effect::Replaces(reason) | Effect::Upgrades(_, reason) => {
                     let outcome = match unfollowed.effect {
                         Effect::Suspended(_) => Outcome::Blocked,
                         _ => Outcome::Applies,

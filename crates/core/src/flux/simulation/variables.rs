@@ -63,7 +63,7 @@ impl Derivation<'_, '_> {
     }
 
     /// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it.
-    fn data_after_change(&self, reference: &DataRef, live: &Lookup) -> Option<(Lookup, Option<PassId>)> {
+    pub(super) fn data_after_change(&self, reference: &DataRef, live: &Lookup) -> Option<(Lookup, Option<PassId>)> {
         let id = ObjectId::new("", &reference.kind, &reference.namespace, &reference.name);
         let exists = self.preview.live_object(&id).is_some();
         for node in self.preview.nodes.iter().filter(|node| node.may_stay()) {

@@ -39,6 +39,8 @@ pub enum CascadeKind {
     HelmRelease,
     /// helm-controller uninstalls the release of a HelmRelease whose target changes, and installs another one.
     ReplacedRelease,
+    /// helm-controller upgrades the release of a HelmRelease.
+    Upgrade,
     /// flux-operator deletes the inventory of a ResourceSet.
     ResourceSet,
     /// source-watcher deletes the artifacts of an ArtifactGenerator.

@@ -9,6 +9,7 @@ use crate::flux::build;
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, BuildFailure, Run};
+use crate::flux::charts::ChartRun;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::*;
 use crate::flux::source::options::SourceOptions;
@@ -71,6 +72,22 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
     }
     if text.contains("crashes") {
         return Err(BuildFailure::unknown(ReasonCode::BuildCrashed, "a signal ended kustomize"));
+    }
+    Ok(text)
+}
+
+/// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
+/// `fail.yaml`.
+fn rendered(run: &ChartRun) -> Result<String, String> {
+    let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
+    let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
+    let templates = run.files.iter().filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)));
+    let mut text = String::new();
+    for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
+        if at == "fail.yaml" {
+            return Err("helm fails to render it: a template fails".to_owned());
+        }
+        text += &format!("---\n{}\n", String::from_utf8_lossy(content));
     }
     Ok(text)
 }
@@ -242,6 +259,7 @@ impl TestCluster {
                 Progress::Done(plan) => return *plan,
                 Progress::Needs(needs) => {
                     self.answer_data(&needs, &mut answers);
+                    needs.charts.values().for_each(|run| answers.record_chart(run.key.clone(), rendered(run)));
                     needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
                 }
             }

@@ -12,6 +12,7 @@ mod releases;
 mod shared_objects;
 mod unfollowed;
 mod unknown_builds;
+mod upgrades;
 mod variables;
 
 use std::collections::BTreeSet;

@@ -87,8 +87,7 @@ fn root(objects: Vec<Value>) -> Files {
 #[test]
 fn a_changed_release_is_unknown_and_says_why() {
     let with = |tag: &str| root(vec![release(json!({"values": {"image": {"tag": tag}}}))]);
-    let expected =
-        "app: not-followed: spec.values changes; its chart is not rendered here, so its object may be deleted";
+    let expected = "app: not-followed: spec.values changes; its chart is not rendered here, because it is not in the tree, so its object may be deleted";
     assert_eq!(unknown(&with("1"), &with("2")), [expected]);
     assert_eq!(unknown(&with("1"), &with("1")), [""; 0]);
     let plan = cluster(&with("1"), true).plan(&with("2"));

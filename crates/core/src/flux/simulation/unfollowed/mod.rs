@@ -7,6 +7,7 @@
 pub(super) mod copied;
 pub(super) mod effective;
 
+use super::upgrades::Upgrade;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Reason;
 
@@ -24,6 +25,8 @@ pub(crate) enum Effect {
     Unknown(Reason),
     /// The release of a HelmRelease is uninstalled and another one installed; the plan lists what the uninstall deletes.
     Replaces(Reason),
+    /// The release of a HelmRelease is upgraded, for this reason; the plan lists what the upgrade deletes.
+    Upgrades(Upgrade, Reason),
     /// The owner is suspended, so that nothing happens for now.
     Suspended(Reason),
     /// The owner is new and creates objects that are not in the plan; the remark for its row.

@@ -1,0 +1,188 @@
+//! Upgrades of releases whose chart is in the tree; joining templates stands for helm.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cm, ks, set};
+use super::unfollowed::{cluster, release};
+use crate::plan::{Outcome, Plan};
+
+/// A template, its object, and the annotations of the object.
+type Template = (&'static str, &'static str, Value);
+
+fn templates() -> Vec<Template> {
+    vec![
+        ("charts/app/templates/web.yaml", "web", json!({})),
+        ("charts/app/templates/kept.yaml", "kept", json!({"helm.sh/resource-policy": "keep"})),
+        ("charts/app/templates/extra.yaml", "extra", json!({})),
+    ]
+}
+
+fn spec(values: Value) -> Value {
+    let chart = json!({"chart": "./charts/app", "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+    json!({"chart": {"spec": chart}, "values": values})
+}
+
+fn tree(version: &str, templates: &[Template], spec: Value) -> Files {
+    let mut files: Files = vec![
+        ("root/x.yaml", vec![cm("x")]),
+        ("root/a.yaml", vec![release(spec)]),
+        ("charts/app/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "app", "version": version})]),
+    ];
+    for (at, name, annotations) in templates {
+        let mut manifest = cm(name);
+        manifest["metadata"]["annotations"] = annotations.clone();
+        files.push((at, vec![manifest]));
+    }
+    files
+}
+
+/// Returns a cluster in which version 1 of the chart is deployed without values.
+fn deployed(spec_before: Value) -> TestCluster {
+    let mut cluster = cluster(&tree("1", &templates(), spec_before), true);
+    let mut entries = vec![];
+    for (_, name, annotations) in templates() {
+        let mut manifest = cm(name);
+        manifest["metadata"]["annotations"] = annotations;
+        cluster.add(&manifest, None);
+        entries.push(json!({"id": format!("{NS}_{name}__ConfigMap"), "v": "v1"}));
+    }
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["inventory"]["entries"] = json!(entries);
+    status["history"][0]["status"] = "deployed".into();
+    cluster.snapshot.normalise();
+    cluster
+}
+
+fn without(name: &str) -> Vec<Template> {
+    templates().into_iter().filter(|(_, object, _)| *object != name).collect()
+}
+
+fn reason(plan: &Plan) -> (Outcome, String) {
+    let row = plan.owners().iter().find(|row| row.owner.kind == "HelmRelease").unwrap();
+    (row.outcome, row.reason.to_string())
+}
+
+#[test]
+fn a_template_that_leaves_the_chart_is_deleted_unless_it_is_kept() {
+    let cluster = deployed(spec(json!({})));
+    let after = tree("2", &without("extra"), spec(json!({})));
+    assert_eq!(cluster.rows(&after), set(&["delete extra"]));
+    let plan = cluster.plan(&after);
+    assert!(plan.is_complete(), "{:?}", plan.gaps());
+    let (outcome, reason) = reason(&plan);
+    assert_eq!(outcome, Outcome::Applies);
+    assert!(reason.starts_with("release-upgraded: charts/app/"), "{reason}");
+    assert_eq!(cluster.rows(&tree("2", &without("kept"), spec(json!({})))), set(&["keep kept"]));
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "extra").unwrap();
+    assert_eq!(
+        (row.reason.to_string(), row.cause.as_ref().unwrap().name.to_string()),
+        ("not-in-chart".into(), "app".into())
+    );
+}
+
+#[test]
+fn values_decide_what_is_rendered() {
+    let cluster = deployed(spec(json!({})));
+    let after = |values: Value| tree("1", &templates(), spec(values));
+    assert_eq!(cluster.rows(&after(json!({"off": ["extra.yaml", "web.yaml"]}))), set(&["delete extra", "delete web"]));
+    let image = cluster.plan(&after(json!({"image": "2"})));
+    assert_eq!((image.summary().delete, image.is_complete()), (0, true));
+    assert_eq!(reason(&image).0, Outcome::Applies);
+    let from = |name: &str| json!({"kind": "ConfigMap", "name": name});
+    let mut with_values = spec(json!({}));
+    with_values["valuesFrom"] = json!([from("values")]);
+    let data = |text: &str| {
+        vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values", "namespace": NS},
+        "data": {"values.yaml": text}})]
+    };
+    let mut files = tree("1", &templates(), with_values.clone());
+    files.push(("root/values.yaml", data("off: [extra.yaml]")));
+    assert_eq!(cluster.rows(&files), set(&["delete extra"]));
+    let missing = cluster.plan(&tree("1", &templates(), with_values));
+    assert!(reason(&missing).1.contains("configmap/values -n flux-system in its valuesFrom does not exist"));
+}
+
+#[test]
+fn a_chart_of_the_same_version_is_not_packed_again() {
+    let cluster = deployed(spec(json!({})));
+    let plan = cluster.plan(&tree("1", &without("extra"), spec(json!({}))));
+    assert_eq!((plan.summary().delete, plan.is_complete()), (0, true), "{:?}", plan.gaps());
+    let mut follows = spec(json!({}));
+    follows["chart"]["spec"]["reconcileStrategy"] = "Revision".into();
+    let cluster = deployed(follows.clone());
+    assert_eq!(cluster.rows(&tree("1", &without("extra"), follows)), set(&["delete extra"]));
+}
+
+#[test]
+fn what_only_an_intermediate_upgrade_removes_is_a_race() {
+    let mut before = spec(json!({}));
+    before["values"] = json!({"image": "1"});
+    let cluster = deployed(before);
+    // Template `web` moves to another file, which the new values switch on and the old chart does not have.
+    let mut moved = without("web");
+    moved.push(("charts/app/templates/new.yaml", "web", json!({})));
+    let rows = cluster.rows(&tree("2", &moved, spec(json!({"off": ["web.yaml"]}))));
+    assert_eq!(rows, set(&["recreate? web"]));
+}
+
+#[test]
+fn what_a_deleted_object_holds_is_deleted_with_it() {
+    let cluster_with = |child: &Value| {
+        let mut cluster = deployed(spec(json!({})));
+        let files: Files = vec![("deep/a.yaml", vec![cm("deep")])];
+        cluster.apply(child, None, &super::cluster::artifact(&files));
+        let id = "flux-system_child_kustomize.toolkit.fluxcd.io_Kustomization";
+        let status = &mut cluster.kustomization("app").content["status"];
+        status["inventory"]["entries"].as_array_mut().unwrap().push(json!({"id": id, "v": "v1"}));
+        cluster.snapshot.normalise();
+        cluster
+    };
+    let child = ks("child", "./deep", json!({}));
+    let mut cluster = cluster_with(&child);
+    let with_child = |version: &str, has_child: bool| {
+        let mut files = tree(version, &templates(), spec(json!({})));
+        files.push(("deep/a.yaml", vec![cm("deep")]));
+        if has_child {
+            files.push(("charts/app/templates/child.yaml", vec![child.clone()]));
+        }
+        files
+    };
+    cluster.history = Some(with_child("1", true));
+    assert_eq!(cluster.rows(&with_child("2", false)), set(&["delete child", "delete deep"]));
+}
+
+#[test]
+fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
+    let why = |change: &dyn Fn(&mut TestCluster), version: &str, templates: &[Template], spec: Value| {
+        let mut cluster = deployed(super::upgrades::spec(json!({})));
+        change(&mut cluster);
+        let plan = cluster.plan(&tree(version, templates, spec));
+        assert_eq!((plan.is_complete(), plan.summary().delete, plan.summary().unknown), (false, 0, 1));
+        reason(&plan).1
+    };
+    let nothing = |_: &mut TestCluster| {};
+    let inventory = |cluster: &mut TestCluster| {
+        let status = &mut cluster.kustomization("app").content["status"];
+        status["inventory"]["entries"].as_array_mut().unwrap().pop();
+    };
+    let differs = why(&inventory, "2", &without("extra"), spec(json!({})));
+    assert!(differs.contains("renders here to other objects than its inventory lists: configmap/extra"), "{differs}");
+    let failed = |cluster: &mut TestCluster| {
+        cluster.kustomization("app").content["status"]["history"][0]["status"] = "failed".into();
+    };
+    assert!(why(&failed, "2", &without("extra"), spec(json!({}))).contains("not deployed and ready"));
+    let mut broken = templates();
+    broken.push(("charts/app/templates/fail.yaml", "fail", json!({})));
+    assert!(why(&nothing, "2", &broken, spec(json!({}))).contains("helm fails to render it"));
+    let fields = [
+        ("postRenderers", json!([{"kustomize": {}}]), "postRenderers"),
+        ("driftDetection", json!({"mode": "enabled"}), "spec.driftDetection"),
+        ("valuesFrom", json!([{"kind": "ConfigMap", "name": "a", "targetPath": "b"}]), "targetPath"),
+    ];
+    for (field, value, expected) in fields {
+        let mut changed = spec(json!({}));
+        changed[field] = value;
+        let reason = why(&nothing, "2", &without("extra"), changed);
+        assert!(reason.contains(expected), "{reason}");
+    }
+}

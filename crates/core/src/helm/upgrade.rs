@@ -1,0 +1,139 @@
+//! What an upgrade of a Helm release deletes: objects of the old manifest that the new one lacks.
+//!
+//! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/inventory`.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::kubernetes::object::{ObjectId, ResourceType, text_at};
+use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
+
+/// Value of the hook policy, also the default, that deletes an old hook before the new one is created.
+const BEFORE_CREATION: &str = "before-hook-creation";
+
+/// The objects of a rendered chart, without those in `crds/`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// Objects of the manifest that Helm records.
+    pub objects: BTreeSet<ObjectId>,
+    /// Hooks of an upgrade that delete an older object of the same identity.
+    pub upgrade_hooks: BTreeSet<ObjectId>,
+    /// Tests that delete an older object of the same identity.
+    pub tests: BTreeSet<ObjectId>,
+}
+
+impl Rendered {
+    /// Reads the output of `helm template` for a release in a namespace.
+    ///
+    /// Fails with the parser's message if a document is no YAML.
+    pub fn read(text: &str, namespace: &str, types: &[ResourceType]) -> Result<Self, String> {
+        let mut rendered = Self::default();
+        let mut current = String::new();
+        for line in text.lines().chain(std::iter::once("---")) {
+            if line.trim_end() != "---" {
+                current.push_str(line);
+                current.push('\n');
+                continue;
+            }
+            let document = std::mem::take(&mut current);
+            if !document.trim().is_empty() {
+                let value = crate::yaml::document(&document).map_err(|error| error.to_string())?;
+                rendered.add(&value, namespace, types);
+            }
+        }
+        Ok(rendered)
+    }
+
+    fn add(&mut self, manifest: &Value, namespace: &str, types: &[ResourceType]) {
+        if text_at(manifest, "/kind").ends_with("List")
+            && let Some(Value::Array(items)) = manifest.get("items")
+        {
+            items.iter().for_each(|item| self.add(item, namespace, types));
+            return;
+        }
+        let (kind, name) = (text_at(manifest, "/kind"), text_at(manifest, "/metadata/name"));
+        if kind.is_empty() || name.is_empty() {
+            return;
+        }
+        let (group, _) = text_at(manifest, "/apiVersion").split_once('/').unwrap_or_default();
+        let written = text_at(manifest, "/metadata/namespace");
+        let namespace = if written.is_empty() { namespace } else { written };
+        let id = in_scope(ObjectId::new(group, kind, namespace, name), types);
+        let annotation = |key: &str| manifest.pointer("/metadata/annotations")?.get(key)?.as_str();
+        let Some(events) = annotation(HOOK) else {
+            self.objects.insert(id);
+            return;
+        };
+        let has = |values: &str, wanted: &[&str]| values.split(',').any(|value| wanted.contains(&value.trim()));
+        let policy = annotation(HOOK_POLICY).unwrap_or(BEFORE_CREATION);
+        if !has(policy, &[BEFORE_CREATION]) {
+            return;
+        }
+        if has(events, &["test", "test-success"]) {
+            self.tests.insert(id.clone());
+        }
+        if has(events, &["pre-upgrade", "post-upgrade"]) {
+            self.upgrade_hooks.insert(id);
+        }
+    }
+
+    /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
+    /// inventory also has the definitions in `crds/`.
+    pub fn difference_from(&self, inventory: &[ObjectId], types: &[ResourceType]) -> Option<ObjectId> {
+        let recorded: BTreeSet<ObjectId> = inventory.iter().map(|id| in_scope(id.clone(), types)).collect();
+        let is_definition = |id: &&ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
+        let missing = self.objects.difference(&recorded).next();
+        missing.or_else(|| recorded.difference(&self.objects).find(|id| !is_definition(id))).cloned()
+    }
+}
+
+/// Returns an identity without a namespace if its kind is cluster-scoped.
+fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
+    let kind = types.iter().find(|kind| kind.is(&id.group, &id.kind));
+    match kind.is_some_and(|kind| !kind.namespaced) {
+        true => ObjectId { namespace: "".into(), ..id },
+        false => id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::resource_type;
+
+    fn types() -> Vec<ResourceType> {
+        vec![resource_type("", "ConfigMap", "configmaps", true), resource_type("", "Namespace", "namespaces", false)]
+    }
+
+    const TEXT: &str = "---\n# Source: app/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n\
+        apiVersion: v1\nkind: Namespace\nmetadata: {name: made}\n---\n# empty\n---\napiVersion: v1\nkind: List\nitems:\n\
+        - {apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: made}}\n---\napiVersion: batch/v1\nkind: Job\n\
+        metadata: {name: migrate, annotations: {helm.sh/hook: 'pre-install, pre-upgrade'}}\n---\napiVersion: v1\n\
+        kind: Pod\nmetadata: {name: test, annotations: {helm.sh/hook: test}}\n---\napiVersion: v1\nkind: ConfigMap\n\
+        metadata: {name: late, annotations: {helm.sh/hook: post-upgrade, helm.sh/hook-delete-policy: hook-failed}}\n";
+
+    #[test]
+    fn objects_and_hooks_get_the_namespace_of_the_release() {
+        let rendered = Rendered::read(TEXT, "shop", &types()).unwrap();
+        let names: Vec<String> = rendered.objects.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["configmap/b -n made", "configmap/a -n shop", "namespace/made"]);
+        let hooks: Vec<String> = rendered.upgrade_hooks.iter().map(ToString::to_string).collect();
+        assert_eq!(hooks, ["job.batch/migrate -n shop"]);
+        assert_eq!(rendered.tests.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pod/test -n shop"]);
+        assert!(Rendered::read("a: [", "shop", &types()).is_err());
+    }
+
+    #[test]
+    fn a_manifest_that_differs_from_the_inventory_is_named() {
+        let rendered = Rendered::read(TEXT, "shop", &types()).unwrap();
+        let mut inventory: Vec<ObjectId> = rendered.objects.iter().cloned().collect();
+        let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "cogs.example.com");
+        inventory.push(definition);
+        assert_eq!(rendered.difference_from(&inventory, &types()), None);
+        let more = ObjectId::new("", "ConfigMap", "shop", "more");
+        let longer = [inventory.clone(), vec![more.clone()]].concat();
+        assert_eq!(rendered.difference_from(&longer, &types()), Some(more));
+        assert!(rendered.difference_from(&inventory[1..], &types()).is_some());
+    }
+}

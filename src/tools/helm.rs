@@ -1,0 +1,177 @@
+//! Runs `helm template` as a child process on a private copy of a chart.
+//!
+//! A chart is written by whoever can change the tree. helm reads the copy and the values only, and has no network, no
+//! plugins and no configuration of the user.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::OnceCell;
+
+use super::program::Program;
+use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
+use super::{files, limits};
+use crate::error::Result;
+use gitops_core::flux::charts::ChartRun;
+
+/// Major version of helm that helm-controller links.
+const MAJOR: &str = "v4.";
+
+/// Output of a run, or the reason why it has none.
+pub type RenderOutput = std::result::Result<String, String>;
+
+/// A helm program.
+#[derive(Debug)]
+pub struct Helm {
+    program: PathBuf,
+    /// Working trees, which must not supply the program.
+    trees: Vec<PathBuf>,
+    limit: Duration,
+    sandbox: Sandbox,
+    /// The program, or the reason why it cannot be used.
+    found: OnceCell<std::result::Result<Program, String>>,
+}
+
+impl Helm {
+    /// Uses the `helm` in `PATH`, or the program at a path. A program in one of the working trees is not looked for.
+    pub fn new(program: Option<&Path>, trees: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self {
+            program: program.map_or_else(|| PathBuf::from("helm"), Path::to_path_buf),
+            trees: trees.into_iter().collect(),
+            limit: limits::RENDER_TIME,
+            sandbox: Sandbox::of_this_process(),
+            found: OnceCell::new(),
+        }
+    }
+
+    /// Sets the way in which children are restricted.
+    #[must_use]
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
+    }
+
+    /// Sets the time limit of one run.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Renders charts, `parallel` at a time. Returns the output or the failure of each, by key.
+    ///
+    /// Fails when a chart cannot be written to the temporary directory.
+    pub async fn run_all(
+        &self,
+        runs: impl IntoIterator<Item = ChartRun>,
+        parallel: usize,
+    ) -> Result<Vec<(String, RenderOutput)>> {
+        let mut outputs = futures::stream::iter(runs)
+            .map(|run| async move { self.run(&run).await.map(|output| (run.key.clone(), output)) })
+            .buffer_unordered(parallel);
+        let mut answers = vec![];
+        while let Some(done) = outputs.next().await {
+            answers.push(done?);
+        }
+        Ok(answers)
+    }
+
+    async fn run(&self, run: &ChartRun) -> Result<RenderOutput> {
+        let program = match self.found.get_or_init(|| self.find()).await {
+            Ok(program) => program,
+            Err(why) => return Ok(Err(why.clone())),
+        };
+        let directories = PrivateDirectories::new()?;
+        let (chart, values) = (directories.root().join("chart"), directories.root().join("values"));
+        let written = write(&chart, &values, run)
+            .map_err(|error| super::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error))?;
+        let mut arguments: Vec<OsString> = ["template", "--is-upgrade", "--namespace"].map(OsString::from).into();
+        arguments.push((&run.namespace).into());
+        for versions in &run.api_versions {
+            arguments.extend(["--api-versions".into(), versions.into()]);
+        }
+        for file in written {
+            arguments.extend(["--values".into(), file.into_os_string()]);
+        }
+        arguments.extend(["--".into(), (&run.release).into(), (&chart).into()]);
+        let rules = match Rules::for_program(program) {
+            Ok(rules) => rules.reading(&directories.home()).reading(&chart).reading(&values),
+            Err(error) => return Ok(Err(format!("helm cannot be read: {error}"))),
+        };
+        let job = Job {
+            program,
+            arguments,
+            environment: &environment(&directories),
+            rules: &rules,
+            limits: &Limits::of_build(self.limit),
+        };
+        let output = match self.sandbox.run(job).await {
+            Ok(output) => output,
+            Err(failure) => return Ok(Err(describe(&failure))),
+        };
+        if output.status.success() {
+            return Ok(String::from_utf8(output.stdout).map_err(|_| "the output of helm is not UTF-8".to_owned()));
+        }
+        // Messages of templates can hold values.
+        let message = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
+        let message = message.lines().find_map(|line| line.strip_prefix("Error: ")).unwrap_or("it gave no message");
+        Ok(Err(match run.is_private {
+            true => "helm fails to render it, with values of Secrets".to_owned(),
+            false => format!("helm fails to render it: {message}"),
+        }))
+    }
+
+    /// Returns the program if it is helm of the right major version.
+    async fn find(&self) -> std::result::Result<Program, String> {
+        let trees: Vec<&Path> = self.trees.iter().map(PathBuf::as_path).collect();
+        let name = self.program.display();
+        let cannot_run = |why: &dyn std::fmt::Display| {
+            format!("{name} cannot be run ({why}): install helm 4, or name it with --helm")
+        };
+        let program = Program::find(&self.program, &trees).map_err(|error| cannot_run(&error))?;
+        let directories = PrivateDirectories::new().map_err(|error| cannot_run(&error.message))?;
+        let rules = Rules::for_program(&program).map_err(|error| cannot_run(&error))?;
+        let job = Job {
+            program: &program,
+            arguments: ["version", "--template", "{{.Version}}"].map(OsString::from).into(),
+            environment: &environment(&directories),
+            rules: &rules.reading(&directories.home()),
+            limits: &Limits::of_build(limits::VERSION_TIME),
+        };
+        let output = self.sandbox.run(job).await.map_err(|failure| cannot_run(&failure))?;
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        match version.starts_with(MAJOR) {
+            true => Ok(program),
+            false => Err(format!("{name} is not helm 4, which helm-controller links: name one with --helm")),
+        }
+    }
+}
+
+fn environment(directories: &PrivateDirectories) -> Environment {
+    Environment::empty(directories).with("HELM_NO_PLUGINS", "1")
+}
+
+/// Writes a chart and values to two new directories. Returns the files of the values, in order.
+fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<PathBuf>> {
+    [chart, values].iter().try_for_each(std::fs::create_dir)?;
+    for (at, content) in run.files.iter() {
+        let file = chart.join(at);
+        std::fs::create_dir_all(file.parent().unwrap_or(chart))?;
+        files::write_new(&file, content)?;
+    }
+    let mut written = vec![];
+    for (number, text) in run.values.iter().enumerate() {
+        let file = values.join(format!("{number}.yaml"));
+        files::write_new(&file, text.as_bytes())?;
+        written.push(file);
+    }
+    Ok(written)
+}
+
+fn describe(failure: &Failure) -> String {
+    match failure {
+        Failure::Start(error) => format!("helm cannot be run: {error}"),
+        Failure::Sandbox(error) => format!("helm cannot be run in a sandbox: {error}"),
+        failure => format!("helm {failure}"),
+    }
+}

@@ -1,0 +1,302 @@
+//! Upgrades of releases whose chart is in the tree, compared by uid with what the real helm-controller does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use test_support::cluster::LIMIT;
+use test_support::flux::{applied, settled};
+use test_support::folder::folder;
+use test_support::tree_plan::{document, plan, rows};
+use xtask::cluster::{Cluster, Flux, Options};
+use xtask::controlplane::{bin, ensure};
+
+/// Files of the chart of every scenario, in which `NS` stands for the namespace.
+const CHART: [(&str, &str); 11] = [
+    ("Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n"),
+    ("values.yaml", "extra: true\nname: plain\n"),
+    ("templates/stays.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n"),
+    ("templates/goes.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: goes}\n"),
+    (
+        "templates/kept.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, annotations: {helm.sh/resource-policy: keep}}\n",
+    ),
+    (
+        "templates/extra.yaml",
+        "{{ if .Values.extra }}\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec:\n  \
+         accessModes: [ReadWriteOnce]\n  resources: {requests: {storage: 1Mi}}\n{{ end }}\n",
+    ),
+    ("templates/named.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Values.name }}\"}\n"),
+    (
+        "templates/space.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-made}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: inside, \
+         namespace: NS-made}\n",
+    ),
+    (
+        "templates/web.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 1\n  selector: {matchLabels: {a: web}}\n  \
+         template:\n    metadata: {labels: {a: web}}\n    spec: {containers: [{name: c, image: i}]}\n",
+    ),
+    (
+        "templates/hook.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: 'post-install,post-upgrade'}}\n",
+    ),
+    ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+];
+
+/// One HelmRelease in a namespace of its own.
+struct Case {
+    name: &'static str,
+    /// Fields of the spec before and after the change.
+    specs: [&'static str; 2],
+    /// Files that the change writes, or removes if there is no text; relative to the root of the tree.
+    files: &'static [(&'static str, Option<&'static str>)],
+    /// Objects that the change deletes, as `ACTION KIND/NAME`, without dependents and content of namespaces.
+    deletes: &'static [&'static str],
+}
+
+const VERSION_2: (&str, Option<&str>) = ("chart/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 2.0.0\n"));
+/// The hook of each upgrade.
+const HOOK: &str = "recreate ConfigMap/hook";
+
+fn cases() -> Vec<Case> {
+    let case = |name, specs, files, deletes| Case { name, specs, files, deletes };
+    vec![
+        case(
+            "up-vanished",
+            ["", ""],
+            &[VERSION_2, ("chart/templates/goes.yaml", None)],
+            &[HOOK, "delete ConfigMap/goes"],
+        ),
+        case("up-if", ["", "  values: {extra: false}\n"], &[], &[HOOK, "delete PersistentVolumeClaim/data"]),
+        case("up-renamed", ["", "  values: {name: other}\n"], &[], &[HOOK, "delete ConfigMap/plain"]),
+        case("up-kept", ["", ""], &[VERSION_2, ("chart/templates/kept.yaml", None)], &[HOOK]),
+        case(
+            "up-namespace",
+            ["", ""],
+            &[VERSION_2, ("chart/templates/space.yaml", None)],
+            &[HOOK, "delete Namespace/up-namespace-made", "delete ConfigMap/inside"],
+        ),
+        case(
+            "up-workload",
+            ["", ""],
+            &[VERSION_2, ("chart/templates/web.yaml", None)],
+            &[HOOK, "delete Deployment/web"],
+        ),
+        case("up-image", ["", "  values: {image: new}\n"], &[], &[HOOK]),
+        case("up-interval", ["", "  maxHistory: 3\n"], &[], &[]),
+        case(
+            "up-moved",
+            ["", ""],
+            &[
+                VERSION_2,
+                ("chart/templates/goes.yaml", None),
+                (
+                    "chart/charts/sub/templates/goes.yaml",
+                    Some("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: goes}\n"),
+                ),
+            ],
+            &[HOOK],
+        ),
+        case(
+            "up-no-hooks",
+            ["", "  values: {name: other}\n  upgrade: {disableHooks: true}\n"],
+            &[],
+            &["delete ConfigMap/plain"],
+        ),
+        case(
+            "up-values-from",
+            ["  valuesFrom: [{kind: ConfigMap, name: values}]\n", "  valuesFrom: [{kind: ConfigMap, name: values}]\n"],
+            &[("values.yaml", Some(VALUES_AFTER))],
+            &[HOOK, "delete PersistentVolumeClaim/data"],
+        ),
+    ]
+}
+
+const VALUES_BEFORE: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: true'\n";
+const VALUES_AFTER: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: false'\n";
+
+fn write_release(tree: &Path, case: &Case, spec: &str) {
+    let text = format!(
+        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: {}}}\nspec:\n  interval: 1h\n  \
+         timeout: 20s\n  chart: {{spec: {{chart: ./chart, interval: 1h, sourceRef: {{kind: GitRepository, name: src}}}}}}\n  \
+         install: {{disableWait: true}}\n{spec}",
+        case.name
+    );
+    let text = match spec.contains("  upgrade: {") {
+        true => text.replace("upgrade: {", "upgrade: {disableWait: true, "),
+        false => text + "  upgrade: {disableWait: true}\n",
+    };
+    fs::write(tree.join("app.yaml"), text).unwrap();
+}
+
+fn prepare(case: &Case) -> PathBuf {
+    let tree = folder(&format!("tree-{}", case.name));
+    for (at, text) in CHART {
+        let file = tree.join("chart").join(at);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text.replace("NS", case.name)).unwrap();
+    }
+    fs::create_dir_all(tree.join("chart/charts/sub/templates")).unwrap();
+    fs::write(tree.join("values.yaml"), VALUES_BEFORE).unwrap();
+    fs::write(tree.join("kustomization.yaml"), "resources: [app.yaml, values.yaml]\n").unwrap();
+    write_release(&tree, case, case.specs[0]);
+    git(&tree, &["init", "-q", "-b", "main"]);
+    commit(&tree);
+    tree
+}
+
+fn git(tree: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
+    let status = Command::new("git").arg("-C").arg(tree).args(identity).args(arguments).status().unwrap();
+    assert!(status.success(), "git {arguments:?}");
+}
+
+fn commit(tree: &Path) {
+    git(tree, &["add", "-A"]);
+    git(tree, &["commit", "-q", "-m", "change"]);
+}
+
+/// Returns everything but Events and APIServices, by uid, as `KIND/NAMESPACE/NAME`.
+fn objects(cluster: &Cluster) -> BTreeMap<String, String> {
+    let types = cluster.kubectl(&["api-resources", "--verbs=list,delete", "-o", "name"]).unwrap();
+    let types: Vec<&str> =
+        types.lines().filter(|name| !name.starts_with("events") && !name.starts_with("apiservices")).collect();
+    let list = cluster.kubectl(&["get", &types.join(","), "-A", "-o", "json"]).unwrap();
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let text = |item: &Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
+    let items = list["items"].as_array().unwrap().iter();
+    items
+        .map(|item| {
+            let kind = item["kind"].as_str().unwrap();
+            (text(item, "uid"), format!("{kind}/{}/{}", text(item, "namespace"), text(item, "name")))
+        })
+        .collect()
+}
+
+/// Gives the HelmChart of the release the chart of the tree, as source-controller does.
+fn publish_chart(cluster: &Cluster, namespace: &str, tree: &Path) {
+    let about = fs::read_to_string(tree.join("chart/Chart.yaml")).unwrap();
+    let version = about.split_once("version: ").unwrap().1.trim().to_owned();
+    let archive = folder(&format!("archive-{namespace}")).join(format!("app-{version}.tgz"));
+    let packed = Command::new("tar").arg("-C").arg(tree).arg("-czf").arg(&archive).arg("chart").status().unwrap();
+    assert!(packed.success());
+    cluster.publish(&format!("OCIRepository/{namespace}/chart"), &archive).unwrap();
+    let path = "jsonpath={.status.artifact}";
+    let artifact = cluster.kubectl(&["get", "ocirepository", "chart", "-n", namespace, "-o", path]).unwrap();
+    let mut artifact: Value = serde_json::from_str(&artifact).unwrap();
+    artifact["revision"] = version.into();
+    let name = format!("{namespace}-app");
+    let get = ["get", "helmchart", &name, "-n", namespace, "-o", "jsonpath={.metadata.generation}"];
+    cluster.wait_for(&name, LIMIT, || Ok(cluster.kubectl(&get).is_ok())).unwrap();
+    let generation: i64 = cluster.kubectl(&get).unwrap().parse().unwrap();
+    let ready = serde_json::json!({"type": "Ready", "status": "True", "reason": "Succeeded", "message": "packed",
+        "lastTransitionTime": artifact["lastUpdateTime"], "observedGeneration": generation});
+    let status =
+        serde_json::json!({"status": {"observedGeneration": generation, "artifact": artifact, "conditions": [ready]}});
+    let status = status.to_string();
+    let patch = ["patch", "helmchart", &name, "-n", namespace, "--subresource=status", "--type=merge", "-p", &status];
+    cluster.kubectl(&patch).unwrap();
+}
+
+/// Waits until the release is Ready at its newest generation and has this revision.
+fn ready(cluster: &Cluster, namespace: &str, revision: &str) {
+    let path = "jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type==\"Ready\")].status} \
+                {.status.history[0].version}";
+    let probe = || {
+        let found = cluster.kubectl(&["get", "helmrelease", "app", "-n", namespace, "-o", path])?;
+        let words: Vec<&str> = found.split_whitespace().collect();
+        Ok(words.len() == 4 && words[0] == words[1] && words[2] == "True" && words[3] == revision)
+    };
+    cluster.wait_for(&format!("the release in {namespace}"), LIMIT, probe).unwrap();
+}
+
+#[test]
+fn upgrades_delete_what_was_planned() {
+    ensure(&["helm"]).unwrap();
+    let cluster = &Cluster::up(Options { flux: Flux::All, ..Options::default() }).expect("the test cluster comes up");
+    // The test gives HelmCharts their artifacts.
+    cluster.stop("source-controller").unwrap();
+    let cases = cases();
+    let trees: Vec<PathBuf> = cases.iter().map(prepare).collect();
+    for (case, tree) in cases.iter().zip(&trees) {
+        let namespace = case.name;
+        cluster.kubectl(&["create", "namespace", namespace]).unwrap();
+        cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
+        let manifest = format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: {namespace}}}\n\
+             spec: {{interval: 1h, retryInterval: 2s, path: ./, prune: true, targetNamespace: {namespace}, \
+             sourceRef: {{kind: GitRepository, name: src}}}}\n"
+        );
+        cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
+    }
+    for (case, tree) in cases.iter().zip(&trees) {
+        settled(cluster, case.name, "apps");
+        publish_chart(cluster, case.name, tree);
+    }
+    cases.iter().for_each(|case| ready(cluster, case.name, "1"));
+    std::thread::sleep(Duration::from_secs(3));
+    let before = objects(cluster);
+    let helm = format!("--helm={}", bin("helm").display());
+    let mut planned: BTreeMap<String, String> = BTreeMap::new();
+    for (case, tree) in cases.iter().zip(&trees) {
+        for (at, text) in case.files {
+            match text {
+                Some(text) => fs::write(tree.join(at), text).unwrap(),
+                None => fs::remove_file(tree.join(at)).unwrap(),
+            }
+        }
+        write_release(tree, case, case.specs[1]);
+        let run = plan(cluster, case.name, tree, &[&helm]);
+        let document = document(&run);
+        assert_eq!(document["complete"], true, "{}: {} {}", case.name, document["gaps"], run.stderr);
+        let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
+        let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
+        assert_eq!(found, expected, "{}: {}", case.name, run.stdout);
+        for row in document["changes"].as_array().unwrap() {
+            let text = |pointer: &str| row.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+            if ["delete", "recreate"].contains(&&*text("/action")) {
+                planned.insert(text("/object/uid"), text("/action"));
+            }
+        }
+    }
+    for (case, tree) in cases.iter().zip(&trees) {
+        commit(tree);
+        let revision = cluster.publish(&format!("GitRepository/{}/src", case.name), tree).unwrap();
+        applied(cluster, case.name, "apps", &revision);
+    }
+    for (case, tree) in cases.iter().zip(&trees).filter(|(case, _)| case.files.contains(&VERSION_2)) {
+        publish_chart(cluster, case.name, tree);
+    }
+    // helm-controller reads a changed ConfigMap at its next interval, or when it is asked.
+    let requested = "reconcile.fluxcd.io/requestedAt=now";
+    cluster.kubectl(&["annotate", "helmrelease", "app", "-n", "up-values-from", requested]).unwrap();
+    cases.iter().for_each(|case| ready(cluster, case.name, if case.deletes.is_empty() { "1" } else { "2" }));
+    std::thread::sleep(Duration::from_secs(8));
+    let after = objects(cluster);
+    let identities: BTreeSet<&String> = after.values().collect();
+    let mut wrong = vec![];
+    for (uid, what) in &before {
+        let is_gone = !after.contains_key(uid);
+        match planned.get(uid).map(String::as_str) {
+            None if is_gone => wrong.push(format!("{what} is gone and was not planned")),
+            Some(action) if !is_gone => wrong.push(format!("{what} is there although planned: {action}")),
+            Some("recreate") if !identities.contains(what) => wrong.push(format!("{what} was not created again")),
+            Some("delete") if identities.contains(what) => wrong.push(format!("{what} was created again")),
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns true for rows of deletions, without dependents and what Kubernetes creates in a namespace.
+fn is_own(row: &str) -> bool {
+    let deletes = row.starts_with("delete") || row.starts_with("recreate");
+    let others = ["ReplicaSet/", "Pod/", "ServiceAccount/default", "ConfigMap/kube-root-ca.crt"];
+    deletes && !others.iter().any(|other| row.contains(other))
+}

@@ -1,0 +1,110 @@
+//! Charts of an untrusted branch, rendered by the real helm: nothing outside of the chart is read, contacted or run, and
+//! values of Secrets are not shown.
+
+use std::collections::BTreeMap;
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gitops_core::flux::charts::ChartRun;
+use kubectl_gitops::tools::helm::{Helm, RenderOutput};
+use kubectl_gitops::tools::sandbox::Sandbox;
+use test_support::folder::Folder;
+use test_support::gitops::binary;
+use xtask::controlplane::{bin, ensure};
+
+const ABOUT: &str = "apiVersion: v2\nname: app\nversion: 1.0.0\n";
+
+fn run_of(template: &str, values: &[&str]) -> ChartRun {
+    let files: BTreeMap<String, Arc<[u8]>> = [("Chart.yaml", ABOUT), ("templates/a.yaml", template)]
+        .map(|(at, content)| (at.to_owned(), Arc::from(content.as_bytes())))
+        .into();
+    ChartRun {
+        key: "key".to_owned(),
+        files: Arc::new(files),
+        release: "web".to_owned(),
+        namespace: "shop".to_owned(),
+        values: values.iter().map(|text| (*text).to_owned()).collect(),
+        api_versions: vec!["example.com/v1".to_owned(), "example.com/v1/Cog".to_owned()],
+        is_private: false,
+    }
+}
+
+fn helm(program: &Path) -> Helm {
+    Helm::new(Some(program), []).with_sandbox(Sandbox::launched_by(binary()))
+}
+
+async fn rendered(run: ChartRun) -> RenderOutput {
+    ensure(&["helm"]).unwrap();
+    helm(&bin("helm")).run_all([run], 1).await.unwrap().remove(0).1
+}
+
+/// Returns the rendered text after `said: `.
+async fn said(expression: &str, values: &[&str]) -> String {
+    let template = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata:\n  said: {{{{ {expression} | quote }}}}\n"
+    );
+    let text = rendered(run_of(&template, values)).await.unwrap_or_else(|why| panic!("{expression}: {why}"));
+    text.split_once("said: ").unwrap().1.trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_chart_is_rendered_as_an_upgrade_of_the_release() {
+    assert_eq!(said(".Release.Name", &[]).await, "\"web\"");
+    assert_eq!(said(".Release.Namespace", &[]).await, "\"shop\"");
+    assert_eq!(said(".Release.IsUpgrade", &[]).await, "\"true\"");
+    assert_eq!(said(".Capabilities.APIVersions.Has \"example.com/v1/Cog\"", &[]).await, "\"true\"");
+    assert_eq!(said(".Values.a.b", &["a: {b: 1, c: 1}", "{\"a\": {\"b\": 2}}"]).await, "\"2\"", "the last values win");
+}
+
+#[tokio::test]
+async fn a_chart_reads_no_file_outside_of_itself_and_contacts_nobody() {
+    let folder = Folder::outside_checkouts("helm-marker");
+    let marker = folder.write("marker", "content from outside");
+    let climbing = format!("../../../../../../../../..{}", marker.display());
+    for path in [marker.display().to_string(), climbing, "/etc/passwd".to_owned(), "/proc/self/environ".to_owned()] {
+        assert_eq!(said(&format!(".Files.Get {path:?}"), &[]).await, "\"\"", "{path}");
+        assert_eq!(said(&format!("(.Files.Glob {path:?}).AsConfig"), &[]).await, "\"{}\"", "{path}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let names = UdpSocket::bind("127.0.0.1:0").unwrap();
+    names.set_nonblocking(true).unwrap();
+    assert_eq!(said("getHostByName \"localhost\"", &[]).await, "\"\"");
+    assert_eq!(said("lookup \"v1\" \"Secret\" \"\" \"\"", &[]).await, "\"map[]\"");
+    assert!(listener.accept().is_err() && names.recv(&mut [0; 8]).is_err());
+    for function in ["env \"PATH\"", "expandenv \"$PATH\""] {
+        let failure = rendered(run_of(&format!("a: {{{{ {function} }}}}\n"), &[])).await.unwrap_err();
+        assert!(failure.contains("not defined"), "{failure}");
+    }
+}
+
+#[tokio::test]
+async fn a_chart_that_fails_or_never_ends_is_named() {
+    let failed = rendered(run_of("{{ fail \"because\" }}", &[])).await.unwrap_err();
+    assert!(failed.starts_with("helm fails to render it: ") && failed.contains("because"), "{failed}");
+    let no_values = rendered(run_of("a: b\n", &["a: [b"])).await.unwrap_err();
+    assert!(no_values.starts_with("helm fails to render it: "), "{no_values}");
+    let secret = ChartRun { is_private: true, ..run_of("{{ fail .Values.password }}", &["password: hunter2"]) };
+    let hidden = rendered(secret).await.unwrap_err();
+    assert_eq!(hidden, "helm fails to render it, with values of Secrets");
+    // Every round is cheap, and there are many of them.
+    let endless = "{{ define \"x\" }}{{ range until 4000 }}{{ range until 4000 }}{{ range until 4000 }}{{ end }}{{ end }}{{ end }}{{ end }}\
+                   {{ include \"x\" . }}";
+    let (start, limited) = (Instant::now(), helm(&bin("helm")).with_limit(Duration::from_secs(5)));
+    let endless = limited.run_all([run_of(endless, &[])], 1).await.unwrap().remove(0).1.unwrap_err();
+    assert!(endless.starts_with("helm did not finish") || endless.contains("memory"), "{endless}");
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_helm_that_is_absent_or_of_another_version_is_named() {
+    let folder = Folder::outside_checkouts("helm-version");
+    let old: PathBuf = folder.script("helm", "echo v3.18.0");
+    let outputs = helm(&old).run_all([run_of("a: b\n", &[])], 1).await.unwrap();
+    assert!(outputs[0].1.as_ref().unwrap_err().contains("is not helm 4"), "{outputs:?}");
+    let absent = helm(&folder.path().join("none")).run_all([run_of("a: b\n", &[])], 1).await.unwrap();
+    let why = absent[0].1.as_ref().unwrap_err();
+    assert!(why.contains("cannot be run") && why.contains("--helm"), "{why}");
+}
