@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::releases::objects;
 use serde_json::Value;
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, settled};
@@ -72,7 +73,12 @@ fn cases() -> Vec<Case> {
             &[HOOK, "delete ConfigMap/goes"],
         ),
         case("up-if", ["", "  values: {extra: false}\n"], &[], &[HOOK, "delete PersistentVolumeClaim/data"]),
-        case("up-renamed", ["", "  values: {name: other}\n"], &[], &[HOOK, "delete ConfigMap/plain"]),
+        case(
+            "up-renamed",
+            ["", "  values: {name: other}\n"],
+            &[],
+            &["recreate? ConfigMap/hook", "delete? ConfigMap/plain"],
+        ),
         case("up-kept", ["", ""], &[VERSION_2, ("chart/templates/kept.yaml", None)], &[HOOK]),
         case(
             "up-namespace",
@@ -105,7 +111,7 @@ fn cases() -> Vec<Case> {
             "up-no-hooks",
             ["", "  values: {name: other}\n  upgrade: {disableHooks: true}\n"],
             &[],
-            &["delete ConfigMap/plain"],
+            &["delete? ConfigMap/plain"],
         ),
         case(
             "up-values-from",
@@ -160,23 +166,6 @@ fn git(tree: &Path, arguments: &[&str]) {
 fn commit(tree: &Path) {
     git(tree, &["add", "-A"]);
     git(tree, &["commit", "-q", "-m", "change"]);
-}
-
-/// Returns everything but Events and APIServices, by uid, as `KIND/NAMESPACE/NAME`.
-fn objects(cluster: &Cluster) -> BTreeMap<String, String> {
-    let types = cluster.kubectl(&["api-resources", "--verbs=list,delete", "-o", "name"]).unwrap();
-    let types: Vec<&str> =
-        types.lines().filter(|name| !name.starts_with("events") && !name.starts_with("apiservices")).collect();
-    let list = cluster.kubectl(&["get", &types.join(","), "-A", "-o", "json"]).unwrap();
-    let list: Value = serde_json::from_str(&list).unwrap();
-    let text = |item: &Value, key: &str| item["metadata"][key].as_str().unwrap_or_default().to_owned();
-    let items = list["items"].as_array().unwrap().iter();
-    items
-        .map(|item| {
-            let kind = item["kind"].as_str().unwrap();
-            (text(item, "uid"), format!("{kind}/{}/{}", text(item, "namespace"), text(item, "name")))
-        })
-        .collect()
 }
 
 /// Gives the HelmChart of the release the chart of the tree, as source-controller does.

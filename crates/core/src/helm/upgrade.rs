@@ -2,7 +2,7 @@
 //!
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/inventory`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -17,8 +17,12 @@ const BEFORE_CREATION: &str = "before-hook-creation";
 pub struct Rendered {
     /// Objects of the manifest that Helm records.
     pub objects: BTreeSet<ObjectId>,
+    /// Manifests of these objects without their labels and annotations.
+    contents: BTreeMap<ObjectId, Value>,
     /// Hooks of an upgrade that delete an older object of the same identity.
     pub upgrade_hooks: BTreeSet<ObjectId>,
+    /// True if a hook runs before the upgrade: if it fails, nothing is upgraded.
+    pub has_hook_before: bool,
     /// Tests that delete an older object of the same identity.
     pub tests: BTreeSet<ObjectId>,
 }
@@ -62,10 +66,16 @@ impl Rendered {
         let id = in_scope(ObjectId::new(group, kind, namespace, name), types);
         let annotation = |key: &str| manifest.pointer("/metadata/annotations")?.get(key)?.as_str();
         let Some(events) = annotation(HOOK) else {
+            let mut content = manifest.clone();
+            if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.retain(|key, _| !["labels", "annotations"].contains(&key.as_str()));
+            }
+            self.contents.insert(id.clone(), content);
             self.objects.insert(id);
             return;
         };
         let has = |values: &str, wanted: &[&str]| values.split(',').any(|value| wanted.contains(&value.trim()));
+        self.has_hook_before |= has(events, &["pre-upgrade"]);
         let policy = annotation(HOOK_POLICY).unwrap_or(BEFORE_CREATION);
         if !has(policy, &[BEFORE_CREATION]) {
             return;
@@ -76,6 +86,12 @@ impl Rendered {
         if has(events, &["pre-upgrade", "post-upgrade"]) {
             self.upgrade_hooks.insert(id);
         }
+    }
+
+    /// Returns true if an upgrade from `old` creates an object, or changes more of one than its labels and annotations, so that
+    /// the API server can refuse the object and Helm then deletes nothing.
+    pub fn can_be_refused(&self, old: &Self) -> bool {
+        self.contents.iter().any(|(id, content)| old.contents.get(id) != Some(content))
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
@@ -122,6 +138,17 @@ mod tests {
         assert_eq!(hooks, ["job.batch/migrate -n shop"]);
         assert_eq!(rendered.tests.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pod/test -n shop"]);
         assert!(Rendered::read("a: [", "shop", &types()).is_err());
+    }
+
+    #[test]
+    fn an_upgrade_that_only_removes_or_relabels_cannot_be_refused() {
+        let read = |text: &str| Rendered::read(text, "shop", &types()).unwrap();
+        let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '1'}}\ndata: {k: v}\n");
+        assert!(!read("").can_be_refused(&old));
+        let relabelled = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '2'}}\ndata: {k: v}\n";
+        assert!(!read(relabelled).can_be_refused(&old));
+        assert!(read(&relabelled.replace("k: v", "k: w")).can_be_refused(&old));
+        assert!(read(TEXT).can_be_refused(&old));
     }
 
     #[test]

@@ -23,6 +23,9 @@ use crate::plan::{Action, Actor, Certainty, Change, Reason, ReasonCode};
 /// Annotation that keeps an object in an upgrade, with exactly the value `keep`.
 const POLICY: &str = "helm.sh/resource-policy";
 
+/// Condition of an upgrade that creates or changes objects, or begins with a hook: no dry-run is made of either.
+const CAN_FAIL: &str = "it stays if the upgrade fails, because the API server refuses an object or a hook fails";
+
 /// Effect of an upgrade on the live objects of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Upgrade {
@@ -124,6 +127,10 @@ impl Comparison<'_, '_, '_> {
             }
         }
         upgrade.condition = self.preview().condition(live, &new_spec, false);
+        let has_hook_before = new.has_hook_before && !flag(&new_spec, "/upgrade/disableHooks");
+        if upgrade.condition.is_none() && (new.can_be_refused(&old) || has_hook_before) {
+            upgrade.condition = Some(CAN_FAIL.to_owned());
+        }
         Ok(Some(upgrade))
     }
 

@@ -126,6 +126,21 @@ fn what_only_an_intermediate_upgrade_removes_is_a_race() {
 }
 
 #[test]
+fn an_upgrade_that_can_fail_is_a_race() {
+    let cluster = deployed(spec(json!({})));
+    let mut added = without("extra");
+    added.push(("charts/app/templates/new.yaml", "new", json!({})));
+    let after = tree("2", &added, spec(json!({})));
+    assert_eq!(cluster.rows(&after), set(&["delete? extra"]));
+    let plan = cluster.plan(&after);
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "extra").unwrap();
+    assert!(row.reason.detail.contains("it stays if the upgrade fails"), "{}", row.reason);
+    let mut hook = without("extra");
+    hook.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-upgrade"})));
+    assert_eq!(cluster.rows(&tree("2", &hook, spec(json!({})))), set(&["delete? extra"]));
+}
+
+#[test]
 fn what_a_deleted_object_holds_is_deleted_with_it() {
     let cluster_with = |child: &Value| {
         let mut cluster = deployed(spec(json!({})));
