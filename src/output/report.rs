@@ -24,7 +24,7 @@ pub enum Severity {
     Warning,
 }
 
-/// A finding.
+/// One line of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportedFinding {
     pub severity: Severity,

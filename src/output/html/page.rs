@@ -25,7 +25,7 @@ pub(super) enum Tone {
     Plain,
 }
 
-/// A page.
+/// Content of a page, from its title to the objects.
 #[derive(Default)]
 pub(super) struct Page<'a> {
     pub(super) title: String,
@@ -55,7 +55,7 @@ pub(super) struct Row<'a> {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) note: Prose,
-    /// Unified diff.
+    /// Difference of an update, as `diff -u` prints it.
     pub(super) diff: Option<&'a str>,
     pub(super) children: Vec<Row<'a>>,
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::kubernetes::object::{ObjectId, text_at};
 use crate::ownership::schemes::flux_helmrelease::release_record;
 
-/// What identifies a release for helm-controller.
+/// Fields by which helm-controller identifies a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseTarget {
     /// Namespace of Helm's records of the release.

@@ -55,9 +55,11 @@ pub fn install_hooks<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Ite
 
 /// Returns the reason why an uninstall deletes nothing of a release; `None` if it does.
 pub fn prevented(snapshot: &Snapshot, release: &Resource) -> Option<&'static str> {
-    if release.flag("/spec/suspend") {
-        return Some("it is suspended");
-    }
+    if release.flag("/spec/suspend") { Some("it is suspended") } else { without_release(snapshot, release) }
+}
+
+/// Returns how it is known that a HelmRelease has no release to uninstall; `None` if it has one.
+pub fn without_release(snapshot: &Snapshot, release: &Resource) -> Option<&'static str> {
     if release.at("/status/history/0").is_none() || text_at(&release.content, "/status/storageNamespace").is_empty() {
         return Some("it has no release");
     }

@@ -1,4 +1,4 @@
-//! What an upgrade of a Helm release deletes: objects of the old manifest that the new one lacks.
+//! Objects that an upgrade of a Helm release deletes: those of the old manifest that the new one lacks.
 //!
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/inventory`.
 

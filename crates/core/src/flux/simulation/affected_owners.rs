@@ -69,7 +69,7 @@ impl Comparison<'_, '_, '_> {
         }
         let mut why = not_computed(&id.kind).to_owned();
         if let Some(live) = live.filter(|_| &*id.kind == flux_helmrelease::KIND) {
-            match self.upgrade(live, &changes) {
+            match self.upgrade(live) {
                 Ok(None) => return None,
                 Ok(Some(upgrade)) => {
                     let detail = format!("{what}; objects that the upgrade creates are not in this plan");

@@ -158,7 +158,7 @@ impl<'a> Preview<'a> {
     }
 }
 
-/// Why the effect on an object in the old namespace is not known: helm-controller uninstalls in the new namespace, so
+/// Reason why the effect on an object in the old namespace is not known: helm-controller uninstalls in the new namespace, so
 /// Helm looks there for objects whose manifest has no namespace.
 pub(super) const IMPLIED_NAMESPACE: &str =
     "it is deleted if its template sets metadata.namespace, and is left behind otherwise";

@@ -8,7 +8,7 @@ use super::{Consequences, Preview};
 use crate::flux::source::path;
 use crate::flux::spec::SourceId;
 use crate::helm::target::{ReleaseTarget, TargetPart};
-use crate::helm::uninstall::prevented;
+use crate::helm::uninstall::without_release;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
@@ -39,7 +39,7 @@ pub(super) struct Replacement {
     pub(super) new: ReleaseTarget,
     /// Spec with which it happens.
     pub(super) spec: Value,
-    /// Condition under which it happens, in words; `None` if it is certain.
+    /// Condition under which it happens, for people; `None` if it is certain.
     pub(super) condition: Option<String>,
 }
 
@@ -76,13 +76,12 @@ impl Preview<'_> {
         Some(Replacement { part, old, new, spec: spec.clone(), condition })
     }
 
-    /// Returns true if the uninstall of a replaced release deletes anything.
+    /// Returns true if the uninstall of a replaced release deletes anything, once the HelmRelease is resumed.
     pub(super) fn uninstalls(&self, release: &Resource) -> bool {
-        let resumed = |why: &str| why == "it is suspended";
-        prevented(self.input.snapshot, release).is_none_or(resumed)
+        without_release(self.input.snapshot, release).is_none()
     }
 
-    /// Returns the name of the chart with this spec if it can be told that it is another chart.
+    /// Returns the name of the chart with this spec if it is known that it is another chart.
     fn new_chart_name(&self, release: &Resource, spec: &Value, old: &ReleaseTarget) -> Option<String> {
         if text_at(spec, "/upgrade/chartNameChangeStrategy") == IN_PLACE {
             return None;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::comparison::Comparison;
 use super::unfollowed::Effect;
+use super::unfollowed::effective::FORCES_UPGRADE;
 use super::{Consequences, Preview};
 use crate::flux::build::data::{DataRef, Lookup};
 use crate::flux::charts::{Chart, ChartRun};
@@ -35,7 +36,7 @@ pub(crate) struct Upgrade {
     pub(crate) interrupted: BTreeSet<ObjectId>,
     /// Hooks that are deleted and created again.
     pub(crate) hooks: BTreeSet<ObjectId>,
-    /// Condition of the upgrade, in words; `None` if it is certain.
+    /// Condition of the upgrade, for people; `None` if it is certain.
     pub(crate) condition: Option<String>,
 }
 
@@ -62,9 +63,9 @@ impl Comparison<'_, '_, '_> {
     /// are missing are added to the needs.
     ///
     /// Fails with the reason why the effect is not known.
-    pub(super) fn upgrade(&mut self, live: &Resource, changes: &[String]) -> Result<Option<Upgrade>, String> {
-        if let Some(change) = changes.iter().find(|change| change.starts_with("the annotation")) {
-            return Err(format!("the effect of {change} is not computed").replace(" changes", ""));
+    pub(super) fn upgrade(&mut self, live: &Resource) -> Result<Option<Upgrade>, String> {
+        if let Some(key) = FORCES_UPGRADE.into_iter().find(|key| self.sets_annotation(live, key)) {
+            return Err(format!("the effect of the annotation {key} is not computed"));
         }
         match self.rendered_upgrade(live) {
             Ok(upgrade) => Ok(upgrade),
@@ -72,6 +73,14 @@ impl Comparison<'_, '_, '_> {
             Err(Missing::Answer) => Ok(None),
             Err(Missing::Reason(why)) => Err(why),
         }
+    }
+
+    /// Returns true if a manifest gives an annotation a value that it does not have.
+    fn sets_annotation(&self, live: &Resource, key: &str) -> bool {
+        self.applied(&live.object.id).iter().any(|(_, built)| {
+            let value = built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
+            value.is_some() && value != live.object.annotations.get(key)
+        })
     }
 
     fn rendered_upgrade(&mut self, live: &Resource) -> Result<Option<Upgrade>, Missing> {

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+/// Annotations of a HelmRelease that ask for an upgrade, or reset its failures.
+pub(crate) const FORCES_UPGRADE: [&str; 2] = ["reconcile.fluxcd.io/forceAt", "reconcile.fluxcd.io/resetAt"];
+
 /// Rules for the spec of a kind.
 struct KindRules {
     kind: &'static str,
@@ -49,7 +52,7 @@ static RULES: [KindRules; 10] = [
             ("/chart/spec/verify/provider", r#""cosign""#),
             ("/uninstall/deletionPropagation", r#""background""#),
         ],
-        annotations: &["reconcile.fluxcd.io/forceAt", "reconcile.fluxcd.io/resetAt"],
+        annotations: &FORCES_UPGRADE,
     },
     KindRules {
         kind: "HelmChart",
