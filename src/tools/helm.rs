@@ -14,7 +14,7 @@ use super::program::Program;
 use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
 use super::{files, limits};
 use crate::error::Result;
-use gitops_core::flux::charts::ChartRun;
+use gitops_core::flux::build::charts::ChartRun;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gitops_core::flux::charts::ChartRun;
+use gitops_core::flux::build::charts::ChartRun;
 use kubectl_gitops::tools::helm::{Helm, RenderOutput};
 use kubectl_gitops::tools::sandbox::Sandbox;
 use test_support::folder::Folder;

@@ -6,7 +6,6 @@
 
 pub mod apply;
 pub mod build;
-pub mod charts;
 pub mod controller_flags;
 pub mod controllers;
 pub mod kinds;

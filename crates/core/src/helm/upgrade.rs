@@ -27,6 +27,19 @@ pub struct Rendered {
     pub tests: BTreeSet<ObjectId>,
 }
 
+/// Effect of an upgrade on the live objects of a release.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Upgrade {
+    /// Objects that the new manifest lacks.
+    pub removed: BTreeSet<ObjectId>,
+    /// Objects that an intermediate upgrade removes and the last one creates again.
+    pub interrupted: BTreeSet<ObjectId>,
+    /// Hooks that are deleted and created again.
+    pub hooks: BTreeSet<ObjectId>,
+    /// Condition of the upgrade, for people; `None` if it is certain.
+    pub condition: Option<String>,
+}
+
 impl Rendered {
     /// Reads the output of `helm template` for a release in a namespace.
     ///

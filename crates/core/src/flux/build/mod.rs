@@ -3,6 +3,7 @@
 //! Running kustomize and reading ConfigMaps are I/O: a build adds them to [`Needs`], and is repeated with the [`Answers`].
 //! Source of the order of the steps: docs/reference/kustomize-controller.md 3.2 to 3.6 and 4.1.
 
+pub mod charts;
 pub mod data;
 mod decryption;
 pub mod envsubst;

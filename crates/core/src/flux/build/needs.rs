@@ -9,7 +9,7 @@ use super::generator::GeneratedFile;
 use super::references::Inputs;
 use super::yaml;
 use super::yaml::YamlDocument;
-use crate::flux::charts::ChartRun;
+use crate::flux::build::charts::ChartRun;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::plan::ReasonCode;

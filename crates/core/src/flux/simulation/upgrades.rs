@@ -10,11 +10,11 @@ use super::comparison::Comparison;
 use super::unfollowed::Effect;
 use super::unfollowed::effective::FORCES_UPGRADE;
 use super::{Consequences, Preview};
+use crate::flux::build::charts::{Chart, ChartRun};
 use crate::flux::build::data::{DataRef, Lookup};
-use crate::flux::charts::{Chart, ChartRun};
 use crate::flux::spec::SourceId;
 use crate::helm::target::ReleaseTarget;
-use crate::helm::upgrade::Rendered;
+use crate::helm::upgrade::{Rendered, Upgrade};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::ownership::schemes::flux::{inventory_members, status};
 use crate::ownership::schemes::flux_helmrelease::KIND;
@@ -26,19 +26,6 @@ const POLICY: &str = "helm.sh/resource-policy";
 
 /// Condition of an upgrade that creates or changes objects, or begins with a hook: no dry-run is made of either.
 const CAN_FAIL: &str = "it stays if the upgrade fails, because the API server refuses an object or a hook fails";
-
-/// Effect of an upgrade on the live objects of a release.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Upgrade {
-    /// Objects that the new manifest lacks.
-    pub(crate) removed: BTreeSet<ObjectId>,
-    /// Objects that an intermediate upgrade removes and the last one creates again.
-    pub(crate) interrupted: BTreeSet<ObjectId>,
-    /// Hooks that are deleted and created again.
-    pub(crate) hooks: BTreeSet<ObjectId>,
-    /// Condition of the upgrade, for people; `None` if it is certain.
-    pub(crate) condition: Option<String>,
-}
 
 /// Values of a release, each overriding those before it.
 struct Values {

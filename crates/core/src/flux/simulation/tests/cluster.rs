@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::flux::build;
+use crate::flux::build::charts::ChartRun;
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, BuildFailure, Run};
-use crate::flux::charts::ChartRun;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::*;
 use crate::flux::source::options::SourceOptions;

@@ -7,7 +7,7 @@
 pub(super) mod copied;
 pub(super) mod effective;
 
-use super::upgrades::Upgrade;
+use crate::helm::upgrade::Upgrade;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Reason;
 

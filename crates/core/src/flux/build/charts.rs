@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::source::artifact::Artifact;
-use super::source::path;
+use crate::flux::source::artifact::Artifact;
+use crate::flux::source::path;
 use crate::kubernetes::object::{ResourceType, text_at};
 use crate::text::hex;
 
