@@ -91,11 +91,11 @@ fn a_changed_value_is_an_unknown_row_in_every_output() {
     exit code 5
     --- stdout
     ACTION    NAMESPACE     KIND          NAME                                                     OWNER                         REASON
-    unknown   flux-system   HelmRelease   web                                                      flux-system/helmrelease/web   not-followed: spec.values changes; its chart is not rendered here, so its object may be deleted
-    gap                                   effect of the change on helmrelease/web -n flux-system                                 spec.values changes; its chart is not rendered here, so its object may be deleted
+    unknown   flux-system   HelmRelease   web                                                      flux-system/helmrelease/web   not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
+    gap                                   effect of the change on helmrelease/web -n flux-system                                 spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
     --- stderr
-    1 unknown; 1 owner unknown: helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, so its object may be deleted; the plan is incomplete
-    warning: effect of the change on helmrelease/web -n flux-system could not be read: spec.values changes; its chart is not rendered here, so its object may be deleted
+    1 unknown; 1 owner unknown: helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted; the plan is incomplete
+    warning: effect of the change on helmrelease/web -n flux-system could not be read: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
     ");
     let run = recording.source(tree.path(), &["-o", "json"]);
     assert_eq!(run.code, 5);
