@@ -7,7 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::demo::RECORDING;
-use crate::{controlplane, target_dir, tool, workspace_root};
+use crate::files::copy_folder;
+use crate::{child, controlplane, target_dir, tool, workspace_root};
 
 /// Writes the pages of an inventory and of two plans, and uses and checks them in a browser.
 pub fn run() -> Result<()> {
@@ -36,13 +37,13 @@ pub fn run() -> Result<()> {
     for file in ["package.json", "package-lock.json", "page.mjs"] {
         fs::copy(checks.join(file), modules.join(file))?;
     }
-    status(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&modules))?;
-    status(Command::new("node").arg("page.mjs").arg(&directory).current_dir(&modules))
+    child::run(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&modules))?;
+    child::run(Command::new("node").arg("page.mjs").arg(&directory).current_dir(&modules))
 }
 
 /// Copies the repository of the demo, and mistypes the path of the Kustomization `web`.
 fn copy_with_mistyped_path(from: &Path, to: &Path) -> Result<()> {
-    status(Command::new("cp").arg("-r").args([from, to]))?;
+    copy_folder(from, to)?;
     let web = to.join("clusters/prod/web.yaml");
     let manifest = fs::read_to_string(&web)?;
     fs::write(&web, manifest.replace("path: ./apps/web", "path: ./aps/checkout"))?;
@@ -60,12 +61,4 @@ fn page(program: &Path, args: &[&str]) -> Result<Vec<u8>> {
         bail!("kubectl gitops {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
     }
     Ok(output.stdout)
-}
-
-fn status(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    if !status.success() {
-        bail!("{} failed", command.get_program().display());
-    }
-    Ok(())
 }

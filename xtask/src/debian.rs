@@ -2,12 +2,12 @@
 //! the machine changes. Only tasks that say so need Debian or one of its descendants.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::{lock, say, target_dir};
+use crate::{child, lock, say, target_dir};
 
 /// Returns the root folder of the packages that [`ensure`] unpacks.
 pub fn root() -> PathBuf {
@@ -47,24 +47,15 @@ pub fn ensure(packages: &[&str]) -> Result<()> {
         apt.args(["-o", "APT::Architectures::=amd64", "-o", "APT::Architectures::=arm64"]).current_dir(&downloads);
         apt
     };
-    run(apt().arg("update"))?;
+    child::run(apt().arg("update")).context("this task needs Debian or Ubuntu")?;
     for package in missing {
         let _ = fs::remove_dir_all(&downloads);
         fs::create_dir_all(&downloads)?;
-        run(apt().args(["download", package]))?;
+        child::run(apt().args(["download", package]))?;
         for file in fs::read_dir(&downloads)? {
-            run(Command::new("dpkg").arg("-x").arg(file?.path()).arg(root()))?;
+            child::run(Command::new("dpkg").arg("-x").arg(file?.path()).arg(root()))?;
         }
         fs::write(stamp(package), "").with_context(|| format!("cannot write the stamp of {package}"))?;
-    }
-    Ok(())
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let program = Path::new(command.get_program()).display().to_string();
-    let status = command.status().with_context(|| format!("cannot run {program}: this task needs Debian or Ubuntu"))?;
-    if !status.success() {
-        bail!("{program} ended with {status}");
     }
     Ok(())
 }

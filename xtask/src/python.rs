@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::{lock, say, sha256_hex, target_dir, workspace_root};
+use crate::{child, lock, say, sha256_hex, target_dir, workspace_root};
 
 /// Programs that one file pins.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Tools {
         }
         say(format!("installing the tools of tests/tools/{}", self.requirements));
         let needs = "install Python 3.10 or later with its module venv (on Debian: python3-venv)";
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(self.dir())).context(needs)?;
+        child::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(self.dir())).context(needs)?;
         self.install(&requirements)?;
         fs::write(&stamp, expected).with_context(|| format!("cannot write {}", stamp.display()))
     }
@@ -55,19 +55,10 @@ impl Tools {
     fn install(&self, requirements: &Path) -> Result<()> {
         let mut pip = Command::new(self.bin("python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
-        run(pip.args(["--require-hashes", "--only-binary", ":all:", "--requirement"]).arg(requirements))
+        child::run(pip.args(["--require-hashes", "--only-binary", ":all:", "--requirement"]).arg(requirements))
     }
 
     fn dir(&self) -> PathBuf {
         target_dir().join("tools").join(self.folder)
     }
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_owned();
-    let status = command.status().with_context(|| format!("cannot run {}", program.display()))?;
-    if !status.success() {
-        bail!("{} ended with {status}", program.display());
-    }
-    Ok(())
 }

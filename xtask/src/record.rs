@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::cluster::{Cluster, Flux, Options};
+use crate::files::copy_folder;
 use crate::{demo, target_dir, tool, workspace_root};
 
 const SOURCE: &str = "GitRepository/flux-system/shop";
@@ -33,7 +34,7 @@ pub fn run() -> Result<()> {
         Cluster::up(Options { flux: Flux::Kustomize, kustomize_controller_flags: flags, ..Options::default() })?;
     let tree = target_dir().join("record");
     let _ = fs::remove_dir_all(&tree);
-    copy(&workspace_root().join("examples/shop"), &tree)?;
+    copy_folder(&workspace_root().join("examples/shop"), &tree)?;
     cluster.publish(SOURCE, &tree)?;
     cluster.kubectl_stdin(&["apply", "-f", "-"], ROOT)?;
     for name in ["prod", "infrastructure", "web", "cart", "checkout"] {
@@ -107,14 +108,4 @@ fn wait_until_ready(cluster: &Cluster, name: &str) -> Result<()> {
         let words: Vec<&str> = found.split_whitespace().collect();
         Ok(words.len() == 3 && words[0] == words[1] && words[2] == "True")
     })
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() { copy(&entry.path(), &target)? } else { _ = fs::copy(entry.path(), target)? }
-    }
-    Ok(())
 }

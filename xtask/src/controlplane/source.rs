@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{dir, go};
+use crate::files::copy_folder;
 
 /// A module that is copied, and the file that the copy gets.
 #[derive(Debug)]
@@ -27,27 +28,11 @@ impl Source {
         let from = from.with_context(|| format!("go mod download {}: {}", self.module, answer["Error"]))?;
         let target = dir().join("sources").join(folder.file_name().unwrap_or_default());
         let _ = fs::remove_dir_all(&target);
-        copy(Path::new(from), &target)?;
+        copy_folder(Path::new(from), &target)?;
         let placeholder = target.join(self.placeholder);
         fs::create_dir_all(placeholder.parent().unwrap_or(&target))?;
         fs::write(&placeholder, "# placeholder\n")
             .with_context(|| format!("cannot write {}", placeholder.display()))?;
         Ok(target)
     }
-}
-
-/// Copies the content of files, not their mode: the module cache is read-only.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
-        let entry = entry?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        match path.is_dir() {
-            true => copy(&path, &target)?,
-            false => {
-                fs::write(&target, fs::read(&path)?).with_context(|| format!("cannot write {}", target.display()))?
-            }
-        }
-    }
-    Ok(())
 }

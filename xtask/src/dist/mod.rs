@@ -17,7 +17,7 @@ use flate2::Compression;
 
 use self::archive::{Entries, executable, plain};
 use self::platforms::{GLIBC, PLATFORMS, PLUGIN, Platform};
-use crate::{answer, say, sha256_hex, target_dir, workspace_root};
+use crate::{answer, child, say, sha256_hex, target_dir, workspace_root};
 
 /// Files with the sums of the archives, and manifests, in the folder of a release.
 const SUMS: &str = "SHA256SUMS";
@@ -86,7 +86,7 @@ pub fn entries(platform: &Platform, program: &Path, command: &dyn Fn() -> Result
         ("README.md".to_owned(), plain(read(&workspace_root().join("README.md"))?)),
     ]);
     let pages = tempfile(platform)?;
-    run(command()?.arg("man").arg(&pages))?;
+    child::output(command()?.arg("man").arg(&pages))?;
     archive::add_folder(&mut entries, &pages, "man/")?;
     fs::remove_dir_all(&pages).with_context(|| format!("cannot remove {}", pages.display()))?;
     let name = format!("kubectl-{PLUGIN}");
@@ -96,9 +96,9 @@ pub fn entries(platform: &Platform, program: &Path, command: &dyn Fn() -> Result
         ("powershell", format!("_{name}.ps1")),
         ("zsh", format!("_{name}")),
     ] {
-        entries.insert(format!("completions/{file}"), plain(run(command()?.args(["completion", shell]))?));
+        entries.insert(format!("completions/{file}"), plain(child::output(command()?.args(["completion", shell]))?));
     }
-    let wrapper = run(command()?.args(["completion", "kubectl"]))?;
+    let wrapper = child::output(command()?.args(["completion", "kubectl"]))?;
     entries.insert(format!("completions/kubectl_complete-{PLUGIN}"), executable(wrapper));
     Ok(entries)
 }
@@ -109,14 +109,6 @@ fn tempfile(platform: &Platform) -> Result<PathBuf> {
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
     Ok(path)
-}
-
-fn run(command: &mut Command) -> Result<Vec<u8>> {
-    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    if !output.status.success() {
-        bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(output.stdout)
 }
 
 /// Writes the sums and the manifests for the archives in a folder. With `all`, every platform must have one.
