@@ -6,7 +6,9 @@
 
 pub mod bounds;
 pub mod error;
+mod expression;
 pub mod flux;
+pub mod glob;
 pub mod helm;
 pub mod kubernetes;
 pub mod ownership;

@@ -1,7 +1,7 @@
 //! Globs.
 
 use gitops_core::bounds::{Budget, SUBSTITUTION_STEPS};
-use gitops_core::flux::source::glob::Glob;
+use gitops_core::glob::Glob;
 
 /// The input is a pattern and a text. An escaped text matches itself; a prefix that is found matches; the shortest is not
 /// longer than the longest; the steps are at most the product of the lengths.

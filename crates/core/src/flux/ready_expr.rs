@@ -7,13 +7,7 @@ use cel::common::ast::{Expr, LiteralValue};
 use cel::{Context, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
-/// Longest expression, most brackets, prefixes and conditions in it, and most other operators. The parser and the evaluation
-/// are recursive: deeper expressions could exhaust their stack.
-const MAX_LENGTH: usize = 4096;
-const MAX_SIGNS: usize = 64;
-const MAX_OPERATORS: usize = 200;
-/// Bytes of the stack for the largest expressions. Each level of a parenthesis needs up to 100 KiB.
-const STACK: usize = 64 * 1024 * 1024;
+use crate::expression;
 
 /// Fields that a snapshot does not record, or that nobody can predict.
 const UNRECORDED: [&str; 9] = [
@@ -66,22 +60,12 @@ pub(crate) enum Invalid {
 
 /// Returns true if an expression can be parsed here. The controller may know more functions, but parses the same grammar.
 pub(crate) fn parses(text: &str) -> bool {
-    parse(text).is_some()
-}
-
-fn parse(text: &str) -> Option<Program> {
-    let count = |signs: &str| text.chars().filter(|c| signs.contains(*c)).count();
-    let operators =
-        count(".,+*/%<>=&|") + text.split(|c: char| !c.is_alphanumeric()).filter(|word| *word == "in").count();
-    if text.len() > MAX_LENGTH || count("([{!-?") > MAX_SIGNS || operators > MAX_OPERATORS {
-        return None;
-    }
-    stacker::grow(STACK, || Program::compile(text).ok())
+    expression::parse(text).is_ok()
 }
 
 impl ReadyExpression {
     pub(crate) fn compile(text: &str) -> Result<Self, Invalid> {
-        let program = parse(text).ok_or(Invalid::NotCompiled)?;
+        let program = expression::parse(text).map_err(|_| Invalid::NotCompiled)?;
         match is_boolean(&program.expression().expr) {
             Some(true) => Ok(Self { text: text.to_owned(), program }),
             Some(false) => Err(Invalid::NotBoolean),
@@ -97,7 +81,7 @@ impl ReadyExpression {
         let mut context = Context::default();
         context.add_variable("self", own).ok()?;
         context.add_variable("dep", dependency).ok()?;
-        match stacker::grow(STACK, || self.program.execute(&context)) {
+        match expression::evaluate(&self.program, &context) {
             Ok(CelValue::Bool(result)) => Some(result),
             Err(ExecutionError::NoSuchKey(_)) => Some(false),
             Ok(_) | Err(_) => None,
@@ -129,6 +113,7 @@ fn is_boolean(expr: &Expr) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expression::{MAX_OPERATORS, MAX_SIGNS};
     use serde_json::json;
 
     fn result(text: &str) -> Option<bool> {

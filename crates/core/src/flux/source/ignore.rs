@@ -3,8 +3,8 @@
 //! The last matching pattern wins. A later pattern can include a file below an excluded directory. A name without `/`
 //! matches every segment of a path. Source: docs/reference/kustomize-controller.md 3.1.
 
-use super::glob::Glob;
 use crate::bounds::{Budget, Exceeded, IGNORE_SIZE};
+use crate::glob::Glob;
 
 /// Names that no artifact contains.
 const VCS: [&str; 4] = [".git/", ".gitignore", ".gitmodules", ".gitattributes"];

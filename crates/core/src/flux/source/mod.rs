@@ -1,7 +1,6 @@
 //! The artifact that source-controller packs of a tree, and the sources of a cluster that a tree is the content of.
 
 pub mod artifact;
-pub mod glob;
 pub mod ignore;
 pub mod matching;
 pub mod options;

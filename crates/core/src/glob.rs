@@ -1,4 +1,4 @@
-//! Shell globs of ignore files and of variable substitution: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`.
+//! Shell globs of ignore files, of variable substitution and of accepted findings: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`.
 //!
 //! Texts are bytes, as for the controllers: `*` matches any bytes, also a part of a character; `?` and a class match one
 //! character, or one byte that begins none. Callers that must not cross `/` match one segment of a path at a time.
