@@ -197,3 +197,16 @@ pub fn owner_of(manager: &str, applies: bool, seconds: i64, annotations: &[&str]
         ..ManagedFieldsEntry::default()
     }
 }
+
+/// Returns a packed chart of these files.
+pub fn packed_chart(files: &[(&str, &str)]) -> Vec<u8> {
+    let gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    for (at, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, format!("app/{at}"), content.as_bytes()).expect("a file is packed");
+    }
+    archive.into_inner().and_then(flate2::write::GzEncoder::finish).expect("the archive ends")
+}

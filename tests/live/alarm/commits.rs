@@ -145,8 +145,7 @@ fn mistyped_path(repository: &mut Repository, random: &mut Random) -> bool {
     true
 }
 
-/// Picks a kustomization file that lists at least three applications, or of an application with its own Kustomization. To
-/// empty that of one application in a larger Kustomization deletes what the removal of the application deletes.
+/// Picks a kustomization file that lists at least three applications, or of an application with its own Kustomization.
 fn pick_list(repository: &Repository, random: &mut Random) -> String {
     let is_own = repository.layout == Layout::PerApplication;
     let tree = &repository.tree;
@@ -158,8 +157,12 @@ fn pick_list(repository: &Repository, random: &mut Random) -> String {
     lists.swap_remove(random.below(lists.len()))
 }
 
+/// The file of the applications, or that of one application.
 fn emptied_kustomization(repository: &mut Repository, random: &mut Random) -> bool {
-    let list = pick_list(repository, random);
+    let list = match random.one_in(2) {
+        true => pick_list(repository, random),
+        false => format!("{}/kustomization.yaml", repository.applications[pick(repository, random)].folder),
+    };
     let head: String = repository.tree.text(&list).lines().take(2).map(|line| format!("{line}\n")).collect();
     let text = match random.below(3) {
         0 => String::new(),

@@ -46,7 +46,7 @@ pub(super) struct Application {
     pub(super) entry: String,
 }
 
-/// A generated repository.
+/// A repository with the applications that its Kustomizations deploy.
 #[derive(Clone)]
 pub(super) struct Repository {
     pub(super) layout: Layout,

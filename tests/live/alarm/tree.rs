@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Files by path.
+/// Texts of files, by path relative to the root of the repository.
 #[derive(Clone, Default)]
 pub(super) struct Tree(pub(super) BTreeMap<String, String>);
 

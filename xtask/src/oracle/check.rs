@@ -46,25 +46,22 @@ pub(super) fn predictions(plan: &Value, is_part: impl Fn(&str) -> bool) -> (BTre
     (rows, wrong)
 }
 
-/// Returns the mismatches, and the actual result of each row that is a race.
+/// Returns the mismatches, and the actual result of each row that is a race. An incomplete plan predicts nothing about
+/// objects without a row.
 pub(super) fn compare(
     rows: &BTreeMap<String, Predicted>,
     before: &Uids,
     after: &Uids,
+    is_incomplete: bool,
 ) -> (Vec<String>, BTreeMap<String, &'static str>) {
     let (mut wrong, mut races) = (Vec::new(), BTreeMap::new());
     let all: BTreeSet<&String> = before.keys().chain(after.keys()).chain(rows.keys()).collect();
     for id in all {
-        let happened = match (before.get(id), after.get(id)) {
-            (Some(old), Some(new)) if old == new => "stays",
-            (Some(_), Some(_)) => "recreate",
-            (Some(_), None) => "delete",
-            (None, Some(_)) => "create",
-            (None, None) => "never",
-        };
+        let happened = happened(before.get(id), after.get(id));
         let row = rows.get(id);
         let predicted = row.map_or("nothing", |row| row.action.as_str());
         let agrees = match predicted {
+            "nothing" if is_incomplete => true,
             "nothing" => happened == "stays" || (happened == "create" && is_created_by_kubernetes(id)),
             "keep" | "update" => happened == "stays",
             // The server refuses it, so it neither changes nor is created.
@@ -79,6 +76,31 @@ pub(super) fn compare(
         }
     }
     (wrong, races)
+}
+
+/// Returns what happened to an object with these uids before and after.
+fn happened(before: Option<&String>, after: Option<&String>) -> &'static str {
+    match (before, after) {
+        (Some(old), Some(new)) if old == new => "stays",
+        (Some(_), Some(_)) => "recreate",
+        (Some(_), None) => "delete",
+        (None, Some(_)) => "create",
+        (None, None) => "never",
+    }
+}
+
+/// Returns the expected actions, as `ACTION KIND/NAME`, that did not happen.
+pub(super) fn not_happened(before: &Uids, after: &Uids, expected: &[String]) -> Vec<String> {
+    let all: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let actions: Vec<String> =
+        all.into_iter().map(|id| format!("{} {id}", happened(before.get(id), after.get(id)))).collect();
+    let is_missing = |row: &&String| {
+        let is_row = |action: &String| {
+            action.strip_prefix(row.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        !actions.iter().any(is_row)
+    };
+    expected.iter().filter(is_missing).map(|row| format!("{row}: did not happen")).collect()
 }
 
 /// Returns true if a controller of Kubernetes creates the object.

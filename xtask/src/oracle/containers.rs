@@ -157,7 +157,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "parent-waits-and-its-child-does-not",
         before: &[
-            "root/k.yaml: ks slow ./s json:wait=true json:timeout=\"30s\" | ks m ./m dependsOn=slow",
+            "root/k.yaml: ks slow ./s json:wait=true json:timeout=\"5s\" json:retryInterval=\"1h\" | ks m ./m dependsOn=slow",
             "root/d.yaml: ks d ./d",
             "s/x.yaml: cm s",
             "m/k.yaml: ks k ./p dependsOn=d",

@@ -5,6 +5,7 @@
 //!   `json:FIELD=JSON` is a field of a Kustomization's spec; `~` is a space.
 //! * `PATH:: TEXT` is a text file; `;;` ends a line.
 //! * `PATH -> TARGET` is a symlink.
+//! * `PATH/` is an empty directory.
 //! * `-PATH` removes a file or a folder.
 //!
 //! `@` is the prefix and the namespace of the scenario.
@@ -24,6 +25,8 @@ pub(super) enum File {
     Text(String),
     /// Symlink to this target.
     Link(String),
+    /// Empty directory.
+    Directory,
 }
 
 /// Applies lines of the notation to a repository.
@@ -41,6 +44,8 @@ pub(super) fn edit(files: &mut Files, lines: &[String], prefix: &str) -> Result<
             files.insert(path.to_owned(), File::Text(text.replace(";;", "\n") + "\n"));
         } else if let Some((path, target)) = line.split_once(" -> ") {
             files.insert(path.to_owned(), File::Link(target.to_owned()));
+        } else if let Some(path) = line.strip_suffix('/') {
+            files.insert(path.to_owned(), File::Directory);
         } else {
             let (path, objects) = line.split_once(": ").with_context(|| format!("{line:?} has no path"))?;
             let objects: Result<Vec<String>> =

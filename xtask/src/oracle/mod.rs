@@ -6,6 +6,7 @@
 mod check;
 mod containers;
 mod controllers;
+mod dependencies;
 mod manifest;
 mod races;
 mod random;

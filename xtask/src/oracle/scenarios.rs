@@ -18,6 +18,12 @@ pub struct Scenario {
     pub flags: &'static [&'static str],
     /// Flags of kustomize-controller. Scenarios with the same flags share a cluster.
     pub controller: &'static [&'static str],
+    /// Further sources of the same repository, as `KIND/NAME`.
+    pub sources: &'static [&'static str],
+    /// The plan says that it is incomplete.
+    pub incomplete: bool,
+    /// What the controller must have done to objects, as `ACTION KIND/NAME`, where the plan has no row.
+    pub happens: Vec<String>,
     /// Rows that the plan must contain, as `ACTION KIND/NAME`.
     pub expect: Vec<String>,
 }
@@ -30,11 +36,25 @@ pub(super) struct Row {
     pub(super) after: &'static [&'static str],
     pub(super) flags: &'static [&'static str],
     pub(super) controller: &'static [&'static str],
+    pub(super) sources: &'static [&'static str],
+    pub(super) incomplete: bool,
+    pub(super) happens: &'static [&'static str],
     pub(super) expect: &'static [&'static str],
 }
 
-pub(super) const BASE: Row =
-    Row { name: "", cluster: &[], before: &[], live: &[], after: &[], flags: &[], controller: &[], expect: &[] };
+pub(super) const BASE: Row = Row {
+    name: "",
+    cluster: &[],
+    before: &[],
+    live: &[],
+    after: &[],
+    flags: &[],
+    controller: &[],
+    sources: &[],
+    incomplete: false,
+    happens: &[],
+    expect: &[],
+};
 
 /// Returns every scenario of the table.
 pub fn all() -> Vec<Scenario> {
@@ -42,6 +62,7 @@ pub fn all() -> Vec<Scenario> {
         .chain(super::rules::ROWS)
         .chain(super::containers::ROWS)
         .chain(super::controllers::ROWS)
+        .chain(super::dependencies::ROWS)
         .map(Row::scenario)
         .collect()
 }
@@ -56,6 +77,9 @@ impl Row {
             after: owned(self.after),
             flags: self.flags,
             controller: self.controller,
+            sources: self.sources,
+            incomplete: self.incomplete,
+            happens: owned(self.happens),
             expect: owned(self.expect),
         }
     }

@@ -141,7 +141,7 @@ pub struct KustomizeController {
     pub workers: usize,
     /// Minor version of kustomize that it links; `None` if it is not known.
     pub kustomize: Option<&'static str>,
-    /// Its other flags.
+    /// Flags with values that are texts.
     pub flags: ControllerFlags,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::kinds::SOURCE_GROUP;
 use crate::kubernetes::object::{ObjectId, Resource};
 
 /// Namespace and name of a Kustomization.
@@ -37,6 +38,16 @@ impl SourceId {
     pub(crate) fn read(reference: &Value, kind: &str, namespace: &str) -> Self {
         let field = |key: &str, default: &str| entry_text(reference, key).unwrap_or(default).to_owned();
         Self { kind: field("kind", kind), namespace: field("namespace", namespace), name: field("name", "") }
+    }
+
+    /// Reads the source in the spec of a HelmChart or of the chart of a HelmRelease, which is in `namespace`.
+    pub(crate) fn of_chart(chart: &Value, namespace: &str) -> Self {
+        Self::read(&chart["sourceRef"], "HelmRepository", namespace)
+    }
+
+    /// Returns the source as an object.
+    pub(crate) fn object(&self) -> ObjectId {
+        ObjectId::new(SOURCE_GROUP, &self.kind, &self.namespace, &self.name)
     }
 
     /// Parses an identity of the form `KIND/NAMESPACE/NAME`.
@@ -83,6 +94,10 @@ impl KustomizationSpec {
     pub fn new(spec: &Value) -> Self {
         let mut fields = spec.as_object().cloned().unwrap_or_default();
         fields.retain(|_, value| !value.is_null());
+        let sources = fields.get_mut("postBuild").and_then(|build| build.get_mut("substituteFrom"));
+        for source in sources.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {
+            source.retain(|key, value| key != "optional" || *value != Value::Bool(false));
+        }
         let is_default = |key: &str, value: &Value| {
             matches!(key, "force" | "suspend" | "wait" | "ignoreMissingComponents") && *value == Value::Bool(false)
         };
@@ -284,6 +299,10 @@ mod tests {
             KustomizationSpec::new(&json!({"path": "a", "force": false})),
             KustomizationSpec::new(&json!({"path": "a", "wait": null}))
         );
+        let from = |source: Value| KustomizationSpec::new(&json!({"postBuild": {"substituteFrom": [source]}}));
+        let written = from(json!({"kind": "ConfigMap", "name": "vars"}));
+        assert_eq!(written, from(json!({"kind": "ConfigMap", "name": "vars", "optional": false})), "a live spec");
+        assert_ne!(written, from(json!({"kind": "ConfigMap", "name": "vars", "optional": true})));
         let written = json!({"path": "a", "suspend": false});
         assert_eq!(KustomizationSpec::new(&written).as_written(), written);
     }

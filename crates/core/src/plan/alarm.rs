@@ -10,6 +10,7 @@ use crate::ownership::OwnerId;
 
 /// A limit that a plan exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alarm {
     /// Stable code for programs.
     pub code: AlarmCode,
@@ -24,10 +25,13 @@ pub struct Alarm {
 
 /// Code of an alarm; part of the contract of `kubectl-gitops/plan/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AlarmCode {
     /// An owner that stays loses all its objects.
     OwnerEmptied,
+    /// A kustomization file that an owner still builds lists nothing any more.
+    FileEmptied,
     /// Several owners are deleted together with their objects.
     OwnersDeleted,
     /// An owner loses more than the permitted percentage of its objects.

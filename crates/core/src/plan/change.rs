@@ -13,6 +13,7 @@ use crate::ownership::OwnerId;
 
 /// An object that several owners apply. All of them use the same field manager, so none of them notices.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Contested {
     /// Identity of the object.
     pub object: ObjectId,
@@ -20,8 +21,20 @@ pub struct Contested {
     pub owners: Vec<OwnerId>,
 }
 
+/// A kustomization file that listed something, lists nothing after the change, and is still built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmptiedFile {
+    /// Kustomization that builds it.
+    pub owner: OwnerId,
+    /// Path in the source.
+    pub path: String,
+    /// Number of entries that it had.
+    pub entries: usize,
+}
+
 /// Difference between the live object and the object after the update.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diff {
     /// Identity of the object.
     pub object: ObjectId,
@@ -31,6 +44,7 @@ pub struct Diff {
 
 /// Outcome of one owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnerOutcome {
     #[serde(flatten)]
     pub owner: OwnerId,
@@ -53,6 +67,7 @@ impl OwnerOutcome {
 
 /// Effect of a change on an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Its controller applies the new revision.
@@ -69,6 +84,7 @@ pub enum Outcome {
 
 /// Result of comparing our build of the last applied revision with the digest in `status.history`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
     /// Both digests are equal.
@@ -81,6 +97,7 @@ pub enum Fidelity {
 
 /// One row of a plan: the change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Action on the object.
     pub action: Action,
@@ -123,6 +140,12 @@ impl Change {
         }
     }
 
+    /// Makes the change depend on a condition, which the details of its reason then name.
+    pub fn make_race(&mut self, condition: &str) {
+        self.certainty = Certainty::Race;
+        self.reason.add_detail(&format!("race: {condition}"));
+    }
+
     /// Returns true if this object, identified by its uid, is deleted.
     pub fn is_deletion(&self) -> bool {
         matches!(self.action, Action::Delete | Action::Recreate)
@@ -131,6 +154,7 @@ impl Change {
 
 /// An object pinned to what was read of it. Uid and resource version are empty for an object that does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PinnedObject {
     /// Group, kind, namespace and name.
@@ -158,6 +182,7 @@ impl From<&ObjectMetadata> for PinnedObject {
 
 /// Effect of a change on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// The object is deleted and nothing takes its place.
@@ -189,6 +214,7 @@ impl fmt::Display for Action {
 
 /// Certainty of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {
     /// Every order of events has this result.
@@ -199,6 +225,7 @@ pub enum Certainty {
 
 /// Component that performs an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Actor {
     KustomizeController,

@@ -2,13 +2,13 @@
 //!
 //! See docs/reference/ownership.md 8, rule 6.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::alarm::{Alarm, AlarmCode, Remedy};
 use super::grave::{AllowedKinds, GraveKind};
-use super::{Action, Plan, ReasonCode};
+use super::{Action, EmptiedFile, Plan, ReasonCode};
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId, OwnerStatus};
 use crate::text::{join_limited, pluralize};
@@ -97,12 +97,25 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
         }
     }
     let mut exceeded = emptied;
+    exceeded.extend(files_emptied(plan, &exceeded, limits));
     exceeded.extend(owners_deleted(plan, &deleted).filter(|_| limits.max_percent < 100));
     exceeded.extend(blocked(plan, index));
     exceeded.extend(not_allowed(plan, limits));
     exceeded.extend(total(plan, limits));
     exceeded.extend(shrunk);
     exceeded
+}
+
+/// Returns the alarms of kustomization files that are built and list nothing any more. Who removes an application removes
+/// its entry or its file; one entry is an object that is removed.
+fn files_emptied(plan: &Plan, emptied: &[Alarm], limits: &Limits) -> Vec<Alarm> {
+    let is_emptied = |owner: &OwnerId| emptied.iter().any(|alarm| alarm.owner.as_ref() == Some(owner));
+    let files = plan.emptied_files().iter().filter(|file| file.entries > 1 && !is_emptied(&file.owner));
+    let alarms = files.map(|EmptiedFile { owner, path, entries }| {
+        let detail = format!("this empties {path}, which {owner} still builds: it had {entries} entries");
+        Alarm::new(AlarmCode::FileEmptied, Some(owner), detail, Remedy::CheckPaths)
+    });
+    alarms.filter(|_| limits.max_percent < 100).collect()
 }
 
 /// Returns the alarm of owners that are deleted: too many, or some of them together with their parent.
@@ -129,18 +142,15 @@ fn shrinks_with_children(
     limits: &Limits,
 ) -> Option<Alarm> {
     let (mut lost, mut all) = (lost_by_owner.get(owner).copied().unwrap_or_default(), 0);
-    let mut family = vec![owner];
-    let mut at = 0;
-    while let Some(member) = family.get(at).copied() {
-        at += 1;
+    let (mut family, mut queue) = (BTreeSet::from([owner]), vec![owner]);
+    while let Some(member) = queue.pop() {
         let Some(Members::Listed(recorded)) = index.owner(member).map(|owner| &owner.members) else { continue };
         all += recorded.len();
         if member != owner && is_deleted(plan, member) {
             lost += lost_by_owner.get(member).copied().unwrap_or_default();
         }
         let children = recorded.iter().filter_map(|id| index.owner_of_object(id)).map(|child| &child.id);
-        let children: Vec<&OwnerId> = children.filter(|child| !family.contains(child)).collect();
-        family.extend(children);
+        queue.extend(children.filter(|child| family.insert(child)));
     }
     Alarm::percentage(owner, " with the owners that it manages", lost, all, limits)
 }
@@ -396,6 +406,25 @@ mod tests {
         assert_eq!(alarms_of_family(4, 20, 2, false), [""; 0], "exactly half");
         let shrinks = "this deletes 66 % of kustomization/root -n n with the owners that it manages: 42 of 63 objects";
         assert_eq!(alarms_of_family(3, 20, 2, false), [format!("{shrinks}, more than 50 %")]);
+    }
+
+    #[test]
+    fn a_file_that_lists_nothing_any_more_is_an_alarm() {
+        let snapshot = cluster(10);
+        let alarms = |lost, entries, max_percent| {
+            let mut plan = deletions(lost, false);
+            let path = "apps/cart/kustomization.yaml".to_owned();
+            plan.set_emptied_files(vec![EmptiedFile { owner: owner(), path, entries }]);
+            let limits = Limits { max_percent, ..Limits::default() };
+            let alarms = check_preview(&plan, &Index::build(&snapshot), &limits);
+            alarms.into_iter().map(|alarm| (alarm.code, alarm.detail)).collect::<Vec<_>>()
+        };
+        let detail =
+            "this empties apps/cart/kustomization.yaml, which kustomization/apps -n n still builds: it had 3 entries";
+        assert_eq!(alarms(3, 3, 50), [(AlarmCode::FileEmptied, detail.to_owned())]);
+        assert_eq!(alarms(1, 1, 50), [], "one object is removed");
+        assert_eq!(alarms(3, 3, 100), []);
+        assert_eq!(alarms(10, 3, 50).len(), 1, "the owner is emptied");
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod grave;
 pub mod limits;
 pub mod mask;
 pub mod outcome;
+pub mod policy;
 pub mod reason;
 pub mod volumes;
 
@@ -20,7 +21,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use alarm::Alarm;
-pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
+pub use change::{
+    Action, Actor, Certainty, Change, Contested, Diff, EmptiedFile, Fidelity, Outcome, OwnerOutcome, PinnedObject,
+};
 pub use finalizers::BlockedByFinalizers;
 pub use reason::{Reason, ReasonCode};
 
@@ -34,6 +37,7 @@ pub const SCHEMA: &str = "kubectl-gitops/plan/v1";
 
 /// A plan. Its parts are always sorted, so that two runs over the same cluster are equal to the byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Document", into = "Document")]
 pub struct Plan {
     cluster: ClusterIdentity,
@@ -45,6 +49,8 @@ pub struct Plan {
     changes: Vec<Change>,
     diffs: Vec<Diff>,
     contested: Vec<Contested>,
+    /// Not part of the document: the alarms name them.
+    emptied_files: Vec<EmptiedFile>,
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
 }
@@ -199,6 +205,16 @@ impl Plan {
         self.contested.sort();
     }
 
+    /// Kustomization files that the change empties.
+    pub fn emptied_files(&self) -> &[EmptiedFile] {
+        &self.emptied_files
+    }
+
+    /// Sets the kustomization files that the change empties.
+    pub fn set_emptied_files(&mut self, files: Vec<EmptiedFile>) {
+        self.emptied_files = files;
+    }
+
     /// Sets the deleted objects that finalizers keep terminating, in the order given.
     pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
         self.blocked_by_finalizers = blocked;
@@ -231,6 +247,7 @@ impl Plan {
         let owners = &self.owners;
         let is_listed = |id: &OwnerId| owners.iter().any(|row| row.owner == *id);
         self.contested.retain(|contested| contested.owners.iter().any(is_listed));
+        self.emptied_files.retain(|file| is_listed(&file.owner));
     }
 
     /// Marks an owner as blocked.
@@ -244,6 +261,7 @@ impl Plan {
 
 /// Counts of changes by action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     pub delete: usize,
     pub recreate: usize,
@@ -255,6 +273,7 @@ pub struct Summary {
 
 /// The JSON form of a plan, in the order of its keys.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Document {
     schema: String,
@@ -290,6 +309,7 @@ impl From<Plan> for Document {
             changes,
             diffs,
             contested,
+            emptied_files: _,
             unrehearsed,
             blocked_by_finalizers,
             alarms,

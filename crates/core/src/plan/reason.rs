@@ -9,6 +9,7 @@ macro_rules! reason_codes {
     ($($code:ident => $meaning:literal,)*) => {
         /// Code of a reason; part of the contract of `kubectl-gitops/plan/v1`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case")]
         pub enum ReasonCode {
             $(#[doc = $meaning] $code,)*
@@ -145,6 +146,7 @@ impl fmt::Display for ReasonCode {
 /// A reason: a code and a detail in plain English. The detail is empty where the code says everything; it can hold text
 /// written by others, so it must be escaped before it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
     /// Stable code for programs.

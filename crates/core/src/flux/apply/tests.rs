@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
 
 use super::manifest::{manifest_to_apply, remove_unknown_fields};
-use super::update::compare;
 use super::*;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
@@ -15,6 +14,11 @@ fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
     let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None, masked: None };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
     AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built }
+}
+
+/// Compares an apply by a controller without flags, of an object that it did not see before.
+fn compare(applied: &AppliedObject, live: &Value, merged: &Value) -> Option<super::update::Update> {
+    super::update::compare(applied, None, &ControllerFlags::default(), live, merged)
 }
 
 fn config_map(data: Value) -> Value {
@@ -88,24 +92,15 @@ fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let live = config_map(json!({"a": "1", "kubectl": "x", "both": "y", "other": "z"}));
     let applied = with_fields(live.clone(), &entries_of_three_managers(&["a"]));
     let plain = applied_object(config_map(json!({"a": "1"})), &json!({}));
-    let found = compare(&plain, None, &ControllerFlags::default(), &live, &applied).unwrap();
+    let found = compare(&plain, &live, &applied).unwrap();
     assert_eq!(found.reason.to_string(), "taken-over: data.kubectl is removed, it was set by kubectl-edit");
     let changed = found.diff.lines().skip(2).filter(|line| line.starts_with(['+', '-']));
     let changed: Vec<&str> = changed.collect();
     assert_eq!(changed, ["-  kubectl: x"]);
     let mut merging = plain.clone();
     merging.built.manifest["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "Merge"});
-    assert_eq!(compare(&merging, None, &ControllerFlags::default(), &live, &applied), None);
-    assert_eq!(
-        compare(
-            &plain,
-            None,
-            &ControllerFlags::default(),
-            &live,
-            &with_fields(live.clone(), &entries_of_three_managers(&["a", "kubectl"]))
-        ),
-        None
-    );
+    assert_eq!(compare(&merging, &live, &applied), None);
+    assert_eq!(compare(&plain, &live, &with_fields(live.clone(), &entries_of_three_managers(&["a", "kubectl"]))), None);
 }
 
 #[test]
@@ -116,13 +111,10 @@ fn annotations_of_kubectl_itself_are_no_change() {
     let marks = json!({"f:metadata": {"f:annotations": {".": {}, format!("f:{last}"): {}}}, "f:data": {"f:a": {}}});
     let entries = [(kustomize_controller::NAME, "Apply", data(&["a"])), ("kubectl-client-side-apply", "Update", marks)];
     let plain = applied_object(config_map(json!({})), &json!({}));
-    assert_eq!(compare(&plain, None, &ControllerFlags::default(), &live, &with_fields(live.clone(), &entries)), None);
+    assert_eq!(compare(&plain, &live, &with_fields(live.clone(), &entries)), None);
     let mut after = with_fields(live.clone(), &entries);
     after["data"]["a"] = json!("2");
-    assert_eq!(
-        compare(&plain, None, &ControllerFlags::default(), &live, &after).unwrap().reason.to_string(),
-        "changed"
-    );
+    assert_eq!(compare(&plain, &live, &after).unwrap().reason.to_string(), "changed");
 }
 
 #[test]
@@ -133,14 +125,7 @@ fn a_list_item_is_removed_as_a_whole() {
     let object = json!({"kind": "X", "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d"}]}});
     let applied =
         with_fields(object.clone(), &[(kustomize_controller::NAME, "Apply", ours), ("kubectl", "Update", containers)]);
-    let found = compare(
-        &applied_object(config_map(json!({})), &json!({})),
-        None,
-        &ControllerFlags::default(),
-        &object,
-        &applied,
-    )
-    .unwrap();
+    let found = compare(&applied_object(config_map(json!({})), &json!({})), &object, &applied).unwrap();
     assert!(found.reason.detail.contains("spec.containers[name=c] is removed"), "{}", found.reason);
     assert!(
         found.diff.contains("-  - image: i\n-    name: c\n") && !found.diff.contains("-  - name: d"),
@@ -158,21 +143,11 @@ fn a_value_of_another_manager_is_drift_and_a_new_value_is_a_change() {
     let after =
         |values: Value| with_fields(config_map(values), &[(kustomize_controller::NAME, "Apply", data(&["a", "b"]))]);
     let plain = applied_object(config_map(json!({})), &json!({}));
-    let drift =
-        compare(&plain, None, &ControllerFlags::default(), &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
+    let drift = compare(&plain, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
     assert_eq!(drift.reason.to_string(), "drift: data.b was set by operator");
-    assert_eq!(
-        compare(&plain, None, &ControllerFlags::default(), &before, &after(json!({"a": "2", "b": "1"})))
-            .unwrap()
-            .reason
-            .to_string(),
-        "changed"
-    );
+    assert_eq!(compare(&plain, &before, &after(json!({"a": "2", "b": "1"}))).unwrap().reason.to_string(), "changed");
     let ignoring = applied_object(config_map(json!({})), &json!({"ignore": [{"paths": ["/data/b"]}]}));
-    assert_eq!(
-        compare(&ignoring, None, &ControllerFlags::default(), &before, &after(json!({"a": "1", "b": "2"}))),
-        None
-    );
+    assert_eq!(compare(&ignoring, &before, &after(json!({"a": "1", "b": "2"}))), None);
 }
 
 #[test]
@@ -183,10 +158,7 @@ fn metadata_that_the_controller_never_applies_is_no_change() {
     live["metadata"]["ownerReferences"] = json!([{"name": "x"}]);
     live["metadata"]["resourceVersion"] = json!("1");
     live["status"] = json!({"x": 1});
-    assert_eq!(
-        compare(&applied_object(config_map(json!({})), &json!({})), None, &ControllerFlags::default(), &live, &applied),
-        None
-    );
+    assert_eq!(compare(&applied_object(config_map(json!({})), &json!({})), &live, &applied), None);
 }
 
 fn secret_last_applied_as(data: Value, last: &str) -> Value {
@@ -200,8 +172,7 @@ fn secret_last_applied_as(data: Value, last: &str) -> Value {
 fn no_value_of_a_secret_is_in_the_diff() {
     let live = secret_last_applied_as(json!({"same": "U0VDUkVU", "changed": "T0xE", "gone": "R09ORQ=="}), "SECRET");
     let applied = secret_last_applied_as(json!({"same": "U0VDUkVU", "changed": "TkVX", "new": "TkVX"}), "SECRET2");
-    let found =
-        compare(&applied_object(live.clone(), &json!({})), None, &ControllerFlags::default(), &live, &applied).unwrap();
+    let found = compare(&applied_object(live.clone(), &json!({})), &live, &applied).unwrap();
     for value in ["U0VDUkVU", "T0xE", "TkVX", "R09ORQ", "SECRET"] {
         assert!(!found.diff.contains(value), "{}", found.diff);
     }
@@ -216,7 +187,6 @@ fn no_value_of_a_secret_is_in_the_diff() {
 fn a_diff_of_too_many_lines_names_the_limit() {
     let text = |word: &str| (0..30_000).map(|line| format!("{word}{line}\n")).collect::<String>();
     let (live, merged) = (config_map(json!({"a": text("x")})), config_map(json!({"a": text("y")})));
-    let found = compare(&applied_object(merged.clone(), &json!({})), None, &ControllerFlags::default(), &live, &merged)
-        .unwrap();
+    let found = compare(&applied_object(merged.clone(), &json!({})), &live, &merged).unwrap();
     assert_eq!(found.diff, "configmap/a -n n has more than 50000 lines (limit diff-lines): no diff\n");
 }

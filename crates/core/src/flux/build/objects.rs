@@ -43,8 +43,8 @@ pub(crate) fn are_readable(pairs: &Map<String, Value>) -> bool {
 
 /// Returns true if a label or annotation of a manifest has a value that the predicate accepts.
 pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
-    ["/metadata/labels", "/metadata/annotations"].iter().any(|pointer| {
-        let pairs = manifest.pointer(pointer).and_then(Value::as_object);
+    ["labels", "annotations"].iter().any(|field| {
+        let pairs = manifest.get("metadata").and_then(|metadata| metadata.get(field)?.as_object());
         let pairs = pairs.filter(|pairs| are_readable(pairs));
         let found = pairs.and_then(|pairs| pairs.get(key)?.as_str());
         found.is_some_and(&accepts)

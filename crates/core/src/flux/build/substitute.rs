@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::data::{DataRef, Lookup};
 use super::envsubst;
+use super::release_values::values_sources;
 use super::undecrypted::UNKNOWN;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::text_at;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -82,20 +82,8 @@ pub fn secrets_in_use(snapshot: &Snapshot) -> BTreeSet<DataRef> {
     });
     let releases =
         snapshot.resources.iter().filter(|full| full.object.id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND));
-    let values = releases.flat_map(|full| values_references(&full.object.id.namespace, full.spec()));
-    references.chain(values).filter(DataRef::is_secret).collect()
-}
-
-/// Returns the ConfigMaps and Secrets in `valuesFrom` of a HelmRelease with this spec.
-pub(crate) fn values_references(namespace: &str, spec: &Value) -> Vec<DataRef> {
-    let entries = spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten();
-    let text = |entry: &Value, pointer: &str| text_at(entry, pointer).to_owned();
-    let reference = |entry: &Value| DataRef {
-        kind: text(entry, "/kind"),
-        namespace: namespace.to_owned(),
-        name: text(entry, "/name"),
-    };
-    entries.map(reference).collect()
+    let values = releases.flat_map(|full| values_sources(&full.object.id.namespace, full.spec()));
+    references.chain(values.map(|source| source.reference)).filter(DataRef::is_secret).collect()
 }
 
 /// Resolves the variables of a Kustomization's spec; `None` if nothing is substituted. `found` holds the data of every

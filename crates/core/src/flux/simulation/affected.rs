@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::comparison::Comparison;
 use super::model::Pass;
 use super::passes::Derivation;
-use super::scope::Scopes;
 use super::unfollowed::Unfollowed;
 use super::{Consequences, Preview};
 use crate::flux::build::{Answers, Needs};
@@ -20,8 +19,7 @@ impl<'a> Preview<'a> {
         consequences: &Consequences<'a>,
         answers: &Answers,
     ) -> (Vec<Unfollowed>, Needs) {
-        let scopes = Scopes::new(self.input.snapshot, &self.nodes, &self.input.flags.custom_stage_kinds);
-        let mut derivation = Derivation { preview: self, consequences, scopes, answers, needs: Needs::default() };
+        let mut derivation = Derivation::new(self, consequences, answers);
         let mut comparison = Comparison::new(&mut derivation);
         let mut unfollowed = comparison.affected_owners();
         unfollowed.extend(comparison.affected_kustomizations());

@@ -83,11 +83,16 @@ impl Comparison<'_, '_, '_> {
     /// Returns what changes in the source of a Kustomization beside the files of a planned tree, in words.
     fn source_object_changes(&mut self, key: &NamespacedName, spec: &KustomizationSpec) -> Vec<String> {
         let source = spec.source(&key.namespace);
+        if let Some(changes) = self.changed_sources.get(&source) {
+            return changes.clone();
+        }
         let files = match self.preview().input.trees.contains_key(&source) {
             true => UsedFiles::Copied(vec![]),
             false => UsedFiles::All,
         };
-        self.source_changes(&source, &files, &mut BTreeSet::new())
+        let changes = self.source_changes(&source, &files, &mut BTreeSet::new());
+        self.changed_sources.insert(source, changes.clone());
+        changes
     }
 
     /// Returns the difference between what a Kustomization on another cluster applied last and what it builds now.

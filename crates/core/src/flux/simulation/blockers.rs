@@ -2,13 +2,13 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 1 (steps 3 to 6), 4.1 (long names) and 7.2 (dependencies).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::Preview;
 use super::model::{Node, NodeId, Pass, PassOutcome};
-use super::owners::{dependency_detail, owner_id, unknown_reason};
+use super::owners::{dependency_detail, owner_id, relative_clause, unknown_reason};
 use super::protection::{is_never_applied, prune_protection};
 use crate::flux::ready_expr::{self, Invalid, ReadyExpression};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
@@ -106,10 +106,9 @@ impl Preview<'_> {
         dependency: &Dependency,
     ) -> Option<Blocker> {
         let Dependency { key: dependency, ready_expr } = dependency;
-        let name = owner_id(dependency);
         let live_node = self.node(&NodeId::live(dependency)).filter(|node| node.deletion.is_none());
         let Some(node) = self.node(&NodeId::new(dependency)).or(live_node) else {
-            return self.missing_dependency(dependency);
+            return self.missing_dependency(key, spec, dependency);
         };
         if let Some(expression) = ready_expr {
             let blocker = self.expression_blocker(key, spec, node, expression);
@@ -117,11 +116,29 @@ impl Preview<'_> {
                 return blocker;
             }
         }
+        let blocker = self.readiness_blocker(key, spec, node)?;
+        if self.has_same_source(key, spec, dependency) || !self.is_ready(dependency) {
+            return Some(blocker);
+        }
+        let Some(PassOutcome::Blocked(Reason { code: ReasonCode::Suspended | ReasonCode::NotWatched, .. })) =
+            node.last_pass().map(|pass| &pass.outcome)
+        else {
+            let mut reason = blocker.reason;
+            reason.add_detail("it has another source and is ready now, so that either may come first");
+            return Some(Blocker { reason, is_certain: false });
+        };
+        // It stays ready.
+        None
+    }
+
+    /// Returns a blocker unless a dependency becomes ready at the new revision.
+    fn readiness_blocker(&self, key: &NamespacedName, spec: &KustomizationSpec, node: &Node) -> Option<Blocker> {
+        let (dependency, name) = (&node.id.key, owner_id(&node.id.key));
         if !node.id.is_new && self.is_terminating(dependency) {
             let detail = format!("it depends on {name}, which is being deleted");
             return Some(Blocker::certain(ReasonCode::DependencyDeleted, detail));
         }
-        if self.depends_on(key, spec, key) {
+        if self.waits_for(key, spec, key) {
             return Some(self.cycle_blocker(key, spec, &name));
         }
         if unknown_reason(node).is_some() {
@@ -263,7 +280,12 @@ impl Preview<'_> {
         self.live.get(key).is_some_and(|live| live.object.deletion_timestamp.is_some())
     }
 
-    fn missing_dependency(&self, dependency: &NamespacedName) -> Option<Blocker> {
+    fn missing_dependency(
+        &self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        dependency: &NamespacedName,
+    ) -> Option<Blocker> {
         let name = owner_id(dependency);
         if self.nodes.is_empty() {
             // The first round knows neither deleted nor new Kustomizations.
@@ -275,38 +297,19 @@ impl Preview<'_> {
         } else {
             Reason::new(ReasonCode::DependencyMissing, format!("it depends on {name}, which does not exist"))
         };
-        // The dependant is not blocked if the dependency reconciles the revision before it is deleted.
+        // The dependant is not blocked if the dependency reconciles the revision before it is deleted. One of another source
+        // only has to be ready.
         let reconciles = self
             .nodes
             .iter()
             .any(|node| node.id.key == *dependency && node.passes.first().and_then(Pass::new_inventory).is_some());
-        Some(Blocker { reason, is_certain: !reconciles })
+        let is_ready = !self.has_same_source(key, spec, dependency) && self.is_ready(dependency);
+        Some(Blocker { reason, is_certain: !reconciles && !is_ready })
     }
 
     pub(super) fn is_ready(&self, key: &NamespacedName) -> bool {
         let condition = self.live.get(key).and_then(|live| live.condition("Ready"));
         condition.is_some_and(|ready| ready.status == "True")
-    }
-
-    /// Returns true if a Kustomization with this spec depends on `other`, directly or through its dependencies.
-    pub(super) fn depends_on(&self, key: &NamespacedName, spec: &KustomizationSpec, other: &NamespacedName) -> bool {
-        let mut seen = BTreeSet::new();
-        let mut queue = spec.depends_on(&key.namespace);
-        while let Some(next) = queue.pop() {
-            if next == *other {
-                return true;
-            }
-            if !seen.insert(next.clone()) {
-                continue;
-            }
-            let last_pass = self.nodes.iter().rfind(|node| node.id.key == next).and_then(|node| node.last_pass());
-            let spec = match last_pass {
-                Some(pass) => Some(pass.spec.clone()),
-                None => self.live.get(&next).map(|live| KustomizationSpec::of(live)),
-            };
-            queue.extend(spec.into_iter().flat_map(|spec| spec.depends_on(&next.namespace)));
-        }
-        false
     }
 }
 
@@ -332,6 +335,6 @@ fn is_healthy_at_once(id: &ObjectId) -> bool {
 /// Returns a blocker if it is not certain that a dependency applies.
 fn uncertain_dependency(node: &Node) -> Option<Blocker> {
     let condition = node.last_pass()?.condition.as_ref()?;
-    let detail = format!("it depends on {}, and {}", owner_id(&node.id.key), condition.detail);
+    let detail = relative_clause("it depends on", &owner_id(&node.id.key), &condition.detail);
     Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
 }

@@ -15,7 +15,7 @@ use crate::flux::build::BuildContext;
 use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::sops::content_without_recipients;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
 
 /// Objects of the last applied builds, by identity, each with its Kustomization.
@@ -25,6 +25,8 @@ type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
 pub(super) struct Comparison<'d, 'r, 'a> {
     pub(super) derivation: &'d mut Derivation<'r, 'a>,
     last_applied: LastApplied,
+    /// Descriptions of the changes in the sources that were compared so far.
+    pub(super) changed_sources: BTreeMap<SourceId, Vec<String>>,
 }
 
 /// The part of an object that is compared.
@@ -77,7 +79,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
                 }
             }
         }
-        Self { derivation, last_applied }
+        Self { derivation, last_applied, changed_sources: BTreeMap::new() }
     }
 
     pub(super) fn preview(&self) -> &'r Preview<'a> {
@@ -136,8 +138,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     }
 
     fn difference_of_data(&mut self, id: &ObjectId, built: &BuiltObject, key: Option<&str>) -> Option<Difference> {
-        let reference =
-            DataRef { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() };
+        let reference = DataRef::of(id);
         let found = match self.derivation.answers.data(&reference) {
             Some(Lookup::Found(data)) if built.undecrypted.is_none() => data.clone(),
             Some(Lookup::Missing) => return Some(Difference::Created),

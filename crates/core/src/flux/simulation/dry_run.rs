@@ -134,9 +134,7 @@ impl<'a> Rows<'a> {
         let owner = owner_id(&failed.owner);
         self.plan.update_changes(|change| {
             if change.is_deletion() && change.object.id == failed.id && change.owner.as_ref() == Some(&owner) {
-                change.certainty = Certainty::Race;
-                let detail = format!("race: it stays while the server fails to answer: {}", failed.message);
-                change.reason.add_detail(&detail);
+                change.make_race(&format!("it stays while the server fails to answer: {}", failed.message));
             }
         });
     }

@@ -96,12 +96,16 @@ impl Builder {
         }
     }
 
-    /// A dependant waits until its dependency has reconciled the revision, unless an expression decides instead.
+    /// A dependant waits until its dependency has reconciled the revision, unless an expression decides instead. One of
+    /// another source only has to be ready, which it already is if it exists.
     fn add_dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>, features: Features) {
         for (id, pass) in node.numbered_passes() {
+            let source = pass.spec.source(&node.id.key.namespace);
             for key in pass.spec.waits_for(&node.id.key.namespace, features.additive_ready_expr) {
+                let exists = by_id.contains_key(&NodeId::live(&key));
                 for dependency in [NodeId::live(&key), NodeId::new(&key)].iter().filter_map(|id| by_id.get(id)) {
                     let first = dependency.numbered_passes().find(|(_, pass)| pass.new_inventory().is_some());
+                    let first = first.filter(|(_, first)| !exists || first.spec.source(&key.namespace) == source);
                     if let Some((first, _)) = first {
                         self.add(SimulationEvent::Prune(first), SimulationEvent::Apply(id.clone()));
                     }

@@ -37,27 +37,26 @@ impl<'a> Preview<'a> {
         for owner in &self.input.snapshot.resources {
             let cause = &owner.object.id;
             let mut orphans = false;
-            let is_release = cause.is(flux_helmrelease::GROUP, flux_helmrelease::KIND);
             let (kind, objects) = match (&*cause.group, &*cause.kind) {
-                _ if is_release && !consequences.may_be_deleted(cause) && self.upgraded_objects(owner).is_some() => {
-                    let Some((objects, is_certain)) = self.upgraded_objects(owner) else { continue };
+                (flux_helmrelease::GROUP, flux_helmrelease::KIND) if !consequences.may_be_deleted(cause) => {
+                    let (kind, objects, is_certain);
+                    if let Some(upgraded) = self.upgraded_objects(owner) {
+                        kind = CascadeKind::Upgrade;
+                        (objects, is_certain) = upgraded;
+                    } else if let Some(replacement) = self.replacement(owner, consequences) {
+                        orphans = orphans_dependents(&replacement.spec);
+                        kind = CascadeKind::ReplacedRelease;
+                        (objects, is_certain) =
+                            (self.replaced_objects(owner, &replacement), replacement.condition.is_none());
+                    } else {
+                        continue;
+                    }
                     let replaced = ReplacedRelease { triggers: self.applying_events(cause), is_certain };
                     finalized.replaced.insert(cause.clone(), replaced);
-                    (CascadeKind::Upgrade, objects)
+                    (kind, objects)
                 }
-                _ if !consequences.may_be_deleted(cause) => {
-                    let Some(replacement) = self.replacement(owner, consequences).filter(|_| is_release) else {
-                        continue;
-                    };
-                    orphans = orphans_dependents(&replacement.spec);
-                    let replaced = ReplacedRelease {
-                        triggers: self.applying_events(cause),
-                        is_certain: replacement.condition.is_none(),
-                    };
-                    finalized.replaced.insert(cause.clone(), replaced);
-                    (CascadeKind::ReplacedRelease, self.replaced_objects(owner, &replacement))
-                }
-                _ if is_release => {
+                _ if !consequences.may_be_deleted(cause) => continue,
+                (flux_helmrelease::GROUP, flux_helmrelease::KIND) => {
                     orphans = orphans_dependents(owner.spec());
                     (CascadeKind::HelmRelease, self.release_objects(owner))
                 }

@@ -15,6 +15,7 @@ mod comparison;
 mod cycles;
 mod deletions;
 pub mod dry_run;
+mod emptied;
 mod encrypted;
 mod event_order;
 mod explore;
@@ -28,6 +29,7 @@ mod passes;
 mod protection;
 mod references;
 pub mod rehearsal;
+mod release_charts;
 mod replaced_releases;
 mod rows;
 mod schedule;
@@ -42,6 +44,7 @@ mod unserved;
 mod upgrades;
 mod vanishing;
 mod variables;
+mod waits;
 mod watched;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -51,7 +54,7 @@ use super::build::{Answers, Needs};
 use super::controller_flags::ControllerFlags;
 use super::kustomize_controller::Features;
 use super::source::artifact::Artifact;
-use super::spec::{NamespacedName, SourceId};
+use super::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
@@ -64,7 +67,6 @@ use finalizers::Finalized;
 use model::{Node, NodeId, Pass, SimulationEvent};
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
-use scope::Scopes;
 use unfollowed::{Effect, Unfollowed};
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
@@ -89,6 +91,8 @@ pub struct PreviewInput<'a> {
     pub last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
     /// Artifacts that the sources of the trees have now, where git has them.
     pub deployed: BTreeMap<SourceId, Arc<Artifact>>,
+    /// Charts in the folder of `--charts`, as `NAME-VERSION`; `None` without the flag.
+    pub charts: Option<BTreeSet<String>>,
 }
 
 /// Result of a step.
@@ -104,6 +108,8 @@ pub struct Preview<'a> {
     input: PreviewInput<'a>,
     cascade: Cascade<'a>,
     live: BTreeMap<NamespacedName, &'a Resource>,
+    /// A new revision puts more Kustomizations in the queue than there are workers.
+    exceeds_workers: bool,
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
     deletion_refusals: Vec<DeletionRefusal>,
@@ -186,8 +192,12 @@ impl<'a> Preview<'a> {
     pub fn new(input: PreviewInput<'a>) -> Self {
         let snapshot = input.snapshot;
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
-        let live = kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
+        let live: BTreeMap<NamespacedName, &Resource> =
+            kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
+        let sources = live.iter().map(|(key, live)| KustomizationSpec::of(live).source(&key.namespace));
+        let queued = sources.filter(|source| input.trees.contains_key(source)).count();
         Self {
+            exceeds_workers: queued > input.workers,
             cycles: find_cycles(&live),
             cascade: Cascade::new(snapshot),
             input,
@@ -294,8 +304,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the Kustomizations as they follow from the last state, and the answers that are missing.
     fn derive_nodes(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, Needs) {
-        let scopes = Scopes::new(self.input.snapshot, &self.nodes, &self.input.flags.custom_stage_kinds);
-        let mut derivation = Derivation { preview: self, consequences, scopes, answers, needs: Needs::default() };
+        let mut derivation = Derivation::new(self, consequences, answers);
         let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
         let passes = self.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);

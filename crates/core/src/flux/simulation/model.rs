@@ -104,6 +104,8 @@ pub(super) struct Pass {
     /// The pass may not happen: with more Kustomizations than workers the next spec may come first, and a dependency may
     /// be deleted before its dependant checks it.
     pub(super) is_optional: bool,
+    /// This pass or the next one happens, if both are optional.
+    pub(super) is_needed_without_next: bool,
     /// Condition for the pass that is not known to hold.
     pub(super) condition: Option<Reason>,
 }
@@ -114,6 +116,18 @@ impl Pass {
         match &self.outcome {
             PassOutcome::Applied(objects) | PassOutcome::Partial { applied: objects, .. } => Some(objects),
             PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => None,
+        }
+    }
+
+    /// Adds a condition that is not known to hold, if the pass applies anything.
+    pub(super) fn add_condition(&mut self, condition: Reason) {
+        if self.applied_objects().is_none() {
+            return;
+        }
+        match &mut self.condition {
+            Some(known) if known.detail == condition.detail => {}
+            Some(known) => known.detail = format!("{}; {}", known.detail, condition.detail),
+            None => self.condition = Some(condition),
         }
     }
 

@@ -103,6 +103,14 @@ fn parent_detail(parent: &OwnerId) -> String {
     format!("{parent} may change or delete it, and its build is not known")
 }
 
+/// Returns the condition of another Kustomization, whose words begin with `it`, as a relative clause.
+pub(super) fn relative_clause(words: &str, other: &OwnerId, condition: &str) -> String {
+    match condition.strip_prefix("it ") {
+        Some(rest) => format!("{words} {other}, which {rest}"),
+        None => format!("{words} {other}: {condition}"),
+    }
+}
+
 /// Returns the words for a dependency whose build is not known.
 pub(super) fn dependency_detail(dependency: &OwnerId) -> String {
     format!("it depends on {dependency}, whose build is not known")

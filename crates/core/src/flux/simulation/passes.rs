@@ -11,8 +11,10 @@ use super::live_spec::{SpecChange, live_specs};
 use super::model::{
     Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
 };
+use super::owners::{owner_id, relative_clause};
 use super::protection::{is_marked, is_never_applied};
 use super::scope::{Scopes, stop_at};
+use super::unserved::{Definition, applied_definitions};
 use super::{Consequences, Preview};
 use crate::flux::apply::ignore_rules::{IgnoreTarget, ignored_paths};
 use crate::flux::build;
@@ -32,6 +34,8 @@ pub(super) struct Derivation<'r, 'a> {
     /// Consequences of the last state.
     pub(super) consequences: &'r Consequences<'a>,
     pub(super) scopes: Scopes<'r>,
+    /// Definitions that passes of the last state apply.
+    pub(super) definitions: Vec<Definition<'r>>,
     pub(super) answers: &'r Answers,
     /// Answers that are missing.
     pub(super) needs: Needs,
@@ -51,12 +55,6 @@ impl Preview<'_> {
             }
         }
         changes
-    }
-
-    /// Returns true if a new revision puts more Kustomizations in the queue than there are workers.
-    fn exceeds_workers(&self) -> bool {
-        let sources = self.live.iter().map(|(key, live)| KustomizationSpec::of(live).source(&key.namespace));
-        sources.filter(|source| self.input.trees.contains_key(source)).count() > self.input.workers
     }
 
     /// Returns true if a Kustomization depends on another one of the same source.
@@ -97,6 +95,15 @@ impl Preview<'_> {
     }
 }
 
+impl<'r, 'a> Derivation<'r, 'a> {
+    /// Creates a computation without needs.
+    pub(super) fn new(preview: &'r Preview<'a>, consequences: &'r Consequences<'a>, answers: &'r Answers) -> Self {
+        let scopes = Scopes::new(preview.input.snapshot, &preview.nodes, &preview.input.flags.custom_stage_kinds);
+        let definitions = applied_definitions(&preview.nodes);
+        Self { preview, consequences, scopes, definitions, answers, needs: Needs::default() }
+    }
+}
+
 impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
     pub(super) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
@@ -122,22 +129,43 @@ impl Derivation<'_, '_> {
             specs.remove(0);
         }
         let source = specs[0].spec.source(&key.namespace);
-        let comes_late = self.preview.exceeds_workers() || parent_waits || self.preview.has_cycle(&source);
+        let comes_late = self.preview.exceeds_workers || parent_waits || self.preview.has_cycle(&source);
         let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && comes_late;
         let last = specs.pop();
         let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();
         if let Some(first) = passes.first_mut() {
             first.is_optional |= may_be_overtaken;
+            first.is_needed_without_next &= !may_be_overtaken;
         }
         passes.extend(last.into_iter().flat_map(|spec| self.final_passes(key, spec)));
+        passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
         passes
     }
 
-    /// Returns true if a pass waits for a dependency.
+    /// Returns a pass of the last state.
+    fn known_pass(&self, id: &PassId) -> Option<&Pass> {
+        self.preview.node(&id.node)?.passes.get(id.number)
+    }
+
+    /// Returns true if a pass, or one that leads to it, waits for a dependency.
     fn waits(&self, id: &PassId) -> bool {
-        let node = self.preview.node(&id.node);
-        let pass = node.and_then(|node| node.passes.get(id.number));
-        pass.is_some_and(|pass| pass.spec.dependencies(&id.node.key.namespace).next().is_some())
+        let (mut seen, mut next) = (BTreeSet::new(), Some(id));
+        while let Some(id) = next.filter(|id| seen.insert(*id)) {
+            let Some(pass) = self.known_pass(id) else { return false };
+            if pass.spec.dependencies(&id.node.key.namespace).next().is_some() {
+                return true;
+            }
+            next = pass.trigger.as_ref();
+        }
+        false
+    }
+
+    /// Makes a pass optional if the pass that applies its spec has a condition.
+    fn inherit_condition(&self, pass: &mut Pass) {
+        let Some(trigger) = &pass.trigger else { return };
+        let Some(condition) = self.known_pass(trigger).and_then(|parent| parent.condition.as_ref()) else { return };
+        let detail = relative_clause("its spec comes from", &owner_id(&trigger.node.key), &condition.detail);
+        pass.add_condition(Reason::new(condition.code, detail));
     }
 
     /// Returns the lifetime of a Kustomization that is created or recreated; `None` if it is not.
@@ -151,6 +179,9 @@ impl Derivation<'_, '_> {
         let is_recreated = outcomes.is_desired && self.consequences.cascaded.contains_key(&id);
         let mut created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
         if let Some(node) = &mut created {
+            if outcomes.may_end_as(FinalState::Absent) {
+                node.passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
+            }
             self.fail_without_containers(&node.id, &mut node.passes);
         }
         if created.is_some() || self.preview.live.contains_key(key) || outcomes.appliers.is_empty() {
@@ -215,7 +246,7 @@ impl Derivation<'_, '_> {
     fn earlier_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
         let mut passes = self.final_passes(key, spec);
         if let [old, new] = passes.as_mut_slice() {
-            (old.is_optional, new.is_optional) = (new.is_optional, true);
+            (old.is_needed_without_next, new.is_optional) = (true, true);
         }
         passes
     }
@@ -236,7 +267,7 @@ impl Derivation<'_, '_> {
         passes
     }
 
-    /// Returns a pass with its outcome. It is optional if a dependency may be deleted first.
+    /// Returns a pass with its outcome.
     fn pass(&mut self, key: &NamespacedName, spec: PassSpec, overrides: &DataOverrides) -> Pass {
         let PassSpec { spec, trigger } = spec;
         let preview = self.preview;
@@ -244,7 +275,7 @@ impl Derivation<'_, '_> {
         if spec.holds_secrets() {
             let detail = "its spec holds values of a Secret, and messages about it could show them";
             let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
-            return Pass { spec, trigger, outcome, is_optional: false, condition };
+            return Pass { spec, trigger, outcome, is_optional: false, is_needed_without_next: false, condition };
         }
         let outcome = match preview.artifact(key, &spec) {
             Err(reason) => match preview.denied_source(key, &spec) {
@@ -260,9 +291,11 @@ impl Derivation<'_, '_> {
             },
         };
         let outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
-        let mut pass = Pass { spec, trigger, outcome, is_optional: false, condition: None };
-        pass.condition = condition.filter(|_| pass.applied_objects().is_some());
-        pass.is_optional = pass.condition.is_some();
+        let mut pass =
+            Pass { spec, trigger, outcome, is_optional: false, is_needed_without_next: false, condition: None };
+        if let Some(condition) = condition {
+            pass.add_condition(condition);
+        }
         pass
     }
 

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::comparison::{Comparison, Difference, Part};
 use super::sources::UsedFiles;
-use crate::flux::source::glob::Glob;
+use crate::flux::build::release_values::values_sources;
 use crate::flux::spec::SourceId;
+use crate::glob::Glob;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_operator;
 
@@ -29,21 +30,22 @@ impl Comparison<'_, '_, '_> {
     /// Returns what changes in the objects that a HelmRelease with this spec refers to, in words.
     pub(super) fn release_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
         let mut changes = vec![];
-        for entry in spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten() {
-            let id = ObjectId::new("", text(entry, "kind"), namespace, text(entry, "name"));
-            let key = match text(entry, "valuesKey") {
-                "" => "values.yaml",
-                key => key,
-            };
-            changes.extend(self.data_changes(&id, Some(key)));
+        for source in values_sources(namespace, spec) {
+            changes.extend(self.data_changes(&source.reference.id(), Some(source.key)));
         }
         changes.extend(self.cluster_changes(namespace, spec));
-        let seen = &mut BTreeSet::new();
+        changes.extend(self.chart_references(namespace, spec));
+        changes
+    }
+
+    /// Describes the changes in the sources of the chart of a HelmRelease with this spec.
+    pub(super) fn chart_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+        let (mut changes, seen) = (vec![], &mut BTreeSet::new());
         if let Some(chart_ref) = spec.get("chartRef").filter(|value| value.is_object()) {
             changes.extend(self.source_changes(&SourceId::read(chart_ref, "", namespace), &UsedFiles::All, seen));
         }
         if let Some(chart) = spec.pointer("/chart/spec") {
-            let source = SourceId::read(&chart["sourceRef"], "HelmRepository", namespace);
+            let source = SourceId::of_chart(chart, namespace);
             changes.extend(self.source_changes(&source, &UsedFiles::of_chart(chart), seen));
         }
         changes

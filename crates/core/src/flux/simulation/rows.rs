@@ -63,6 +63,7 @@ impl Preview<'_> {
         plan.add_contested(self.contested());
         plan.set_unrehearsed(unrehearsed(&plan));
         self.add_unfollowed(&mut plan);
+        plan.set_emptied_files(self.emptied_files(&plan));
         plan
     }
 
@@ -95,7 +96,7 @@ impl Preview<'_> {
             return self.kept_row(id, live?, outcomes, nodes);
         };
         let event = outcomes.deletions.first();
-        let (mut reason, cause) = match event {
+        let (reason, cause) = match event {
             Some(SimulationEvent::Finalize(node)) => {
                 let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
                 (ReasonCode::OwnerDeleted.into(), Some(owner))
@@ -103,24 +104,20 @@ impl Preview<'_> {
             Some(SimulationEvent::Prune(pass)) => (self.prune_reason(&pass.node.key, outcomes), None),
             Some(SimulationEvent::Apply(_)) | None => (ReasonCode::InBuild.into(), None),
         };
-        let certainty = if outcomes.is_certain() { Certainty::Certain } else { Certainty::Race };
-        if certainty == Certainty::Race {
-            reason.add_detail(&self.race_detail(outcomes));
-        }
-        let mut certainty = certainty;
-        if action == Action::Create && self.is_collected_at_once(id) {
-            certainty = Certainty::Race;
-            reason.add_detail("race: the garbage collector deletes it, because no owner that it refers to exists");
-        }
         let owner = event.map(SimulationEvent::owner).or_else(|| outcomes.appliers.first());
-        if let Some(unserved) = event.and_then(|event| self.node(event.node())?.unserved.get(id)) {
-            certainty = Certainty::Race;
-            let detail = format!("race: it stays if version {} is not served by then", unserved.version);
-            reason.add_detail(&detail);
-        }
         let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
-        let change = Change::new(action, object, owner.map(owner_id), Actor::KustomizeController, reason);
-        Some(Change { certainty, cause, ..change })
+        let row = Change::new(action, object, owner.map(owner_id), Actor::KustomizeController, reason);
+        let mut row = Change { cause, ..row };
+        if !outcomes.is_certain() {
+            row.make_race(&self.race_condition(outcomes));
+        }
+        if action == Action::Create && self.is_collected_at_once(id) {
+            row.make_race("the garbage collector deletes it, because no owner that it refers to exists");
+        }
+        if let Some(unserved) = event.and_then(|event| self.node(event.node())?.unserved.get(id)) {
+            row.make_race(&format!("it stays if version {} is not served by then", unserved.version));
+        }
+        Some(row)
     }
 
     /// Returns the reason why a Kustomization prunes an object.
@@ -234,8 +231,7 @@ impl Preview<'_> {
             }
             // The apply can remove the reference to the owner before the garbage collector sees the deletion.
             CascadeKind::Dependent { .. } if is_desired => {
-                row.certainty = Certainty::Race;
-                row.reason.add_detail("race: a Kustomization applies it and may remove its owner reference first");
+                row.make_race("a Kustomization applies it and may remove its owner reference first");
             }
             CascadeKind::Dependent { .. } => {
                 mark_held_dependent(&mut row, cascaded, &consequences.cascaded, self.input.snapshot);
@@ -258,7 +254,7 @@ impl Preview<'_> {
     }
 
     /// Names the conditions of a race, or the owners whose order of events decides it.
-    fn race_detail(&self, outcomes: &PossibleOutcomes) -> String {
+    fn race_condition(&self, outcomes: &PossibleOutcomes) -> String {
         let events = outcomes.deletions.iter().chain(&outcomes.prevented_deletions);
         let owners: BTreeSet<&NamespacedName> = events.map(SimulationEvent::owner).chain(&outcomes.appliers).collect();
         let passes = self.nodes.iter().filter(|node| owners.contains(&node.id.key)).flat_map(|node| &node.passes);
@@ -266,8 +262,8 @@ impl Preview<'_> {
             passes.filter_map(|pass| pass.condition.as_ref()).map(|condition| &*condition.detail).collect();
         let names: Vec<String> = owners.iter().map(|key| owner_id(key).to_string()).collect();
         match conditions.is_empty() {
-            true => format!("race: it depends on which of these comes first: {}", names.join(", ")),
-            false => format!("race: {}", conditions.into_iter().collect::<Vec<_>>().join("; ")),
+            true => format!("it depends on which of these comes first: {}", names.join(", ")),
+            false => conditions.into_iter().collect::<Vec<_>>().join("; "),
         }
     }
 
@@ -319,9 +315,7 @@ pub(super) fn mark_held_dependent(
     for _ in 0..=cascaded.len() {
         let Some(CascadedObject { cause, kind: CascadeKind::Dependent { .. }, .. }) = next else { return };
         if let Some(finalizer) = snapshot.object(cause).and_then(foreign_finalizer) {
-            row.certainty = Certainty::Race;
-            let detail = format!("race: it stays until the finalizer {finalizer} of {cause} is removed");
-            return row.reason.add_detail(&detail);
+            return row.make_race(&format!("it stays until the finalizer {finalizer} of {cause} is removed"));
         }
         next = cascaded.get(cause);
     }

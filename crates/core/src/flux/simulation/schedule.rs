@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::model::{Finalization, Node, Pass, PassOutcome, SimulationEvent};
+use super::model::{Finalization, Node, Pass, PassId, PassOutcome, SimulationEvent};
 use super::protection::is_marked;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller::Features;
@@ -13,8 +13,10 @@ use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE, PRUNE, RECO
 /// Something that may or may not happen, with the index of its Kustomization.
 #[derive(Clone, PartialEq)]
 pub(super) enum Branch {
-    /// The optional passes happen, all of them at once.
-    Passes(usize),
+    /// The optional pass with this number happens.
+    Pass(usize, usize),
+    /// The conditions of the passes hold, all of them at once.
+    Conditions(usize),
     /// The Kustomization is deleted.
     Deletion(usize),
     /// The finalizer deletes the objects.
@@ -31,8 +33,14 @@ impl Branch {
         let mut branches = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
             let is_listed = node.inventory.contains(id);
-            if node.passes.iter().any(|pass| pass.is_optional) {
-                branches.push(Self::Passes(at));
+            for (id, _) in node.numbered_passes().filter(|(_, pass)| pass.is_optional) {
+                let branch = Self::of_pass(at, node, &id);
+                if !branches.contains(&branch) {
+                    branches.push(branch);
+                }
+            }
+            if node.passes.iter().any(|pass| pass.condition.is_some()) {
+                branches.push(Self::Conditions(at));
             }
             if let Some(deletion) = &node.deletion {
                 if !deletion.is_certain {
@@ -49,6 +57,12 @@ impl Branch {
             branches.extend(turning_on.map(|number| Self::StaleInventory(at, number)));
         }
         branches
+    }
+
+    /// Returns the branch of an optional pass of the Kustomization `at`. If the last one is optional, all happen or none.
+    fn of_pass(at: usize, node: &Node, id: &PassId) -> Self {
+        let last = node.passes.len() - 1;
+        Self::Pass(at, if node.passes[last].is_optional { last } else { id.number })
     }
 }
 
@@ -135,6 +149,24 @@ impl ScheduleContext<'_> {
         if self.refused.contains(owner) { Effect::RefusedDeletion } else { Effect::Delete(owner.clone()) }
     }
 
+    /// Returns the passes of the Kustomization `at` that happen. One that the next may overtake happens if none follows.
+    fn happening_passes<'n>(&self, at: usize, node: &'n Node) -> Vec<(PassId, &'n Pass)> {
+        let mut passes: Vec<(PassId, &Pass)> = node.numbered_passes().collect();
+        passes.retain(|(_, pass)| pass.condition.is_none() || (self.happens)(&Branch::Conditions(at)));
+        let is_optional = node.last_pass().is_some_and(|pass| pass.is_optional);
+        let last = passes.last().map(|(id, _)| id.number).filter(|_| !is_optional);
+        let is_chosen = |id: &PassId, pass: &Pass| {
+            !pass.is_optional || last == Some(id.number) || (self.happens)(&Branch::of_pass(at, node, id))
+        };
+        let chosen: Vec<bool> = passes.iter().map(|(id, pass)| is_chosen(id, pass)).collect();
+        let happens = |number: usize| {
+            let stands_in = passes[number].1.is_needed_without_next && chosen.get(number + 1) == Some(&false);
+            chosen[number] || stands_in
+        };
+        let happening: Vec<bool> = (0..passes.len()).map(happens).collect();
+        passes.into_iter().zip(happening).filter(|(_, happens)| *happens).map(|(pass, _)| pass).collect()
+    }
+
     /// Returns the application of the object by a pass, if there is one.
     fn apply(&self, node: &Node, pass: &Pass) -> Option<ObjectApply> {
         let built = pass.applied_objects()?.get(self.id)?;
@@ -164,10 +196,7 @@ impl Schedule {
     fn add_passes(&mut self, at: usize, node: &Node, context: &ScheduleContext<'_>) -> bool {
         let is_listed_now = node.inventory.contains(context.id);
         let mut is_listed = is_listed_now;
-        for (id, pass) in node.numbered_passes() {
-            if pass.is_optional && !(context.happens)(&Branch::Passes(at)) {
-                continue;
-            }
+        for (id, pass) in context.happening_passes(at, node) {
             let apply = context.apply(node, pass);
             let is_applied = apply.is_some();
             let will_be_listed = apply.as_ref().is_some_and(|apply| apply.is_listed(context));
@@ -194,7 +223,9 @@ impl Schedule {
         let Some(deletion) =
             deletion.filter(|deletion| deletion.is_certain || (context.happens)(&Branch::Deletion(at)))
         else {
-            let last = node.last_pass().filter(|pass| !pass.is_optional && pass.new_inventory().is_some());
+            let last = context.happening_passes(at, node).pop().map(|(_, pass)| pass);
+            let is_steady = |pass: &&Pass| pass.condition.is_none() && pass.new_inventory().is_some();
+            let last = last.filter(is_steady).filter(|_| !node.last_pass().is_some_and(|pass| pass.is_optional));
             self.final_applies.extend(last.and_then(|pass| context.apply(node, pass)));
             return;
         };

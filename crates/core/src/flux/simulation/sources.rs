@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::comparison::{Comparison, Part};
 use super::references::text;
 use super::unfollowed::copied::CopyRule;
-use crate::flux::kinds::{ARTIFACT_SWITCH, SOURCE_GROUP};
+use crate::flux::build::charts::{follows_revision, values_files};
+use crate::flux::kinds::ARTIFACT_SWITCH;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::flux::spec::SourceId;
@@ -37,11 +38,10 @@ pub(super) enum UsedFiles {
 impl UsedFiles {
     /// Reads the fields that a HelmChart and the chart of a HelmRelease have in common.
     pub(super) fn of_chart(spec: &Value) -> Self {
-        let values_files = spec.get("valuesFiles").and_then(Value::as_array).into_iter().flatten();
         Self::Chart {
             path: text(spec, "chart").to_owned(),
-            values_files: values_files.filter_map(Value::as_str).map(str::to_owned).collect(),
-            follows_revision: text(spec, "reconcileStrategy") == "Revision",
+            values_files: values_files(spec).map(str::to_owned).collect(),
+            follows_revision: follows_revision(spec),
         }
     }
 }
@@ -54,7 +54,7 @@ impl Comparison<'_, '_, '_> {
         files: &UsedFiles,
         seen: &mut BTreeSet<ObjectId>,
     ) -> Vec<String> {
-        let id = ObjectId::new(SOURCE_GROUP, &source.kind, &source.namespace, &source.name);
+        let id = source.object();
         if !seen.insert(id.clone()) {
             return vec![];
         }
@@ -66,7 +66,7 @@ impl Comparison<'_, '_, '_> {
         for spec in self.specs_after(&id) {
             match source.kind.as_str() {
                 "HelmChart" => {
-                    let chart_source = SourceId::read(&spec["sourceRef"], "HelmRepository", &source.namespace);
+                    let chart_source = SourceId::of_chart(&spec, &source.namespace);
                     changes.extend(self.source_changes(&chart_source, &UsedFiles::of_chart(&spec), seen));
                 }
                 "GitRepository" => {

@@ -12,6 +12,26 @@ use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
 use crate::ownership::schemes::flux::inventory_versions;
 
+/// A CustomResourceDefinition that a pass applies.
+pub(super) struct Definition<'r> {
+    /// Kustomization of the pass.
+    owner: &'r NamespacedName,
+    kind: GroupKind,
+    /// Versions that are served.
+    served: Vec<&'r str>,
+}
+
+/// Returns the definitions that the last passes of Kustomizations apply.
+pub(super) fn applied_definitions(nodes: &[Node]) -> Vec<Definition<'_>> {
+    let passes = nodes.iter().filter_map(|node| Some((&node.id.key, node.last_pass()?)));
+    passes.flat_map(|(owner, pass)| definitions(owner, pass)).collect()
+}
+
+fn definitions<'r>(owner: &'r NamespacedName, pass: &'r Pass) -> impl Iterator<Item = Definition<'r>> {
+    let defined = pass.applied_objects().into_iter().flatten().filter_map(|(_, built)| served_versions(built));
+    defined.map(move |(kind, served)| Definition { owner, kind, served })
+}
+
 impl Derivation<'_, '_> {
     /// Returns the objects that the inventory of a live Kustomization lists in a version that is not served when it prunes
     /// or is finalized. `last` is its last pass, which applies definitions before it prunes.
@@ -22,12 +42,11 @@ impl Derivation<'_, '_> {
         last: Option<&Pass>,
     ) -> BTreeMap<ObjectId, Unserved> {
         let snapshot = self.preview.input.snapshot;
-        let mut versions: BTreeMap<GroupKind, (Vec<&str>, bool)> = BTreeMap::new();
-        let others = self.preview.nodes.iter().filter(|node| node.id.key != *key).filter_map(Node::last_pass);
-        for (pass, is_own) in others.map(|pass| (pass, false)).chain(last.map(|pass| (pass, true))) {
-            let defined = pass.applied_objects().into_iter().flatten().filter_map(|(_, built)| served_versions(built));
-            versions.extend(defined.map(|(kind, served)| (kind, (served, is_own))));
-        }
+        let own: Vec<Definition<'_>> = last.into_iter().flat_map(|pass| definitions(key, pass)).collect();
+        let others = self.definitions.iter().filter(|definition| definition.owner != key);
+        let all = others.map(|definition| (definition, false)).chain(own.iter().map(|definition| (definition, true)));
+        let versions: BTreeMap<&GroupKind, (&[&str], bool)> =
+            all.map(|(definition, is_own)| (&definition.kind, (&*definition.served, is_own))).collect();
         let mut unserved = BTreeMap::new();
         for (id, version) in inventory_versions(&live.content) {
             let kind = id.group_kind();

@@ -88,12 +88,7 @@ impl Derivation<'_, '_> {
                 let custom = &self.preview.input.flags.custom_stage_kinds;
                 pass.outcome = stop_at(objects.clone(), &built.id, why.clone(), custom);
             } else if let Some((Effect::Depends(condition), _)) = effects.first() {
-                let detail = match &pass.condition {
-                    Some(other) => format!("{}; {condition}", other.detail),
-                    None => condition.clone(),
-                };
-                pass.condition = Some(Reason::new(ReasonCode::ContainerDeleted, detail));
-                pass.is_optional = true;
+                pass.add_condition(Reason::new(ReasonCode::ContainerDeleted, condition.clone()));
             }
         }
     }

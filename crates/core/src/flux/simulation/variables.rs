@@ -14,7 +14,6 @@ use crate::flux::build::DataOverrides;
 use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::SSA;
 
 /// Change of the variables of one Kustomization.
@@ -49,7 +48,7 @@ impl Derivation<'_, '_> {
             match applied_by {
                 Some(pass) if pass.node.key == *key => update.old_first = Some(true),
                 Some(pass) => {
-                    waits_for_new_data |= self.preview.depends_on(key, spec, &pass.node.key);
+                    waits_for_new_data |= self.preview.waits_for(key, spec, &pass.node.key);
                     update.applied_by = Some(pass);
                 }
                 None => {}
@@ -64,7 +63,7 @@ impl Derivation<'_, '_> {
 
     /// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it.
     pub(super) fn data_after_change(&self, reference: &DataRef, live: &Lookup) -> Option<(Lookup, Option<PassId>)> {
-        let id = ObjectId::new("", &reference.kind, &reference.namespace, &reference.name);
+        let id = reference.id();
         let exists = self.preview.live_object(&id).is_some();
         for node in self.preview.nodes.iter().filter(|node| node.may_stay()) {
             let Some(last) = node.last_pass() else { continue };

@@ -1,8 +1,8 @@
 //! Functions of the operators, on bytes.
 
 use crate::bounds::{Budget, Exceeded};
-use crate::flux::source::glob;
-use crate::flux::source::glob::Glob;
+use crate::glob;
+use crate::glob::Glob;
 
 pub(super) fn change_first(value: &str, change: impl Fn(char) -> char) -> String {
     let mut chars = value.chars();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::flux::build;
+use crate::flux::build::chart_archive;
 use crate::flux::build::charts::ChartRun;
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
@@ -81,7 +82,11 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 fn rendered(run: &ChartRun) -> Result<String, String> {
     let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
-    let templates = run.files.iter().filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)));
+    let templates = run
+        .files
+        .iter()
+        .filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)))
+        .filter(|(at, _)| !at.starts_with('_'));
     let mut text = String::new();
     for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
         if at == "fail.yaml" {
@@ -99,12 +104,18 @@ pub(crate) struct TestCluster {
     pub(crate) flags: ControllerFlags,
     pub(crate) workers: usize,
     pub(crate) pinned: bool,
+    /// Further GitRepositories with the same files.
+    pub(crate) sources: Vec<&'static str>,
     /// Live manifests by name.
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
+    /// Packed charts of `--charts`, by `NAME-VERSION`.
+    pub(crate) charts: Option<BTreeMap<String, Vec<u8>>>,
+    /// Archives in the storage of source-controller, by their path in the API server.
+    pub(crate) stored: BTreeMap<String, Vec<u8>>,
 }
 
 impl TestCluster {
@@ -115,10 +126,13 @@ impl TestCluster {
             flags: ControllerFlags::default(),
             workers: 4,
             pinned: false,
+            sources: vec![],
             data: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
             history: None,
+            stored: BTreeMap::new(),
+            charts: None,
         };
         let types = [
             ("", "Namespace", "namespaces", false),
@@ -233,14 +247,15 @@ impl TestCluster {
         if self.pinned {
             pinned.insert(id, "tag v1".to_owned());
         } else {
+            let others = self.sources.iter().map(|name| SourceId { name: (*name).into(), ..id.clone() });
+            trees.extend(others.map(|other| (other, artifact(files))));
             trees.insert(id, artifact(files));
         }
         let history = self.history.as_ref().map(artifact);
         let keys = self.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let keys = keys.map(|full| NamespacedName::of(&full.object.id));
         let last_applied = keys.filter_map(|key| Some((key, history.clone()?))).collect();
-        let source = trees.keys().next().cloned();
-        let deployed = source.and_then(|source| Some((source, history.clone()?))).into_iter().collect();
+        let deployed = trees.keys().filter_map(|source| Some((source.clone(), history.clone()?))).collect();
         let input = PreviewInput {
             snapshot: &self.snapshot,
             trees,
@@ -251,6 +266,7 @@ impl TestCluster {
             fidelity: BTreeMap::new(),
             last_applied,
             deployed,
+            charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
         };
         let (mut preview, mut answers) = (Preview::new(input), Answers::default());
         preview.set_refusals(self.refusals.clone(), self.deletion_refusals.clone());
@@ -261,6 +277,15 @@ impl TestCluster {
                     self.answer_data(&needs, &mut answers);
                     needs.charts.values().for_each(|run| answers.record_chart(run.key.clone(), rendered(run)));
                     needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
+                    answers.record_kube_version(Some("v1.33.1".to_owned()));
+                    for stem in needs.folder_charts {
+                        let archive = &self.charts.as_ref().unwrap()[&stem];
+                        answers.record_folder_chart(stem, chart_archive::unpack(archive).map(Arc::new));
+                    }
+                    for artifact in needs.artifacts.values() {
+                        let stored = self.stored.get(&artifact.proxy_path);
+                        answers.record_artifact(artifact, stored.map(Vec::as_slice).ok_or("forbidden".to_owned()));
+                    }
                 }
             }
         }

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
-use crate::kubernetes::object::GroupKind;
+use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
 use crate::kubernetes::snapshot::OtherVersion;
+use crate::plan::Certainty;
 use crate::testing;
 
 /// Returns a dependency `d`, and a dependant `k` that loses `a` if `is_after`.
@@ -55,6 +56,111 @@ fn an_expression_replaces_the_status_of_a_dependency() {
         }
         assert_eq!(cluster.rows(&after), expected, "{expression} {broken}");
     }
+}
+
+/// Returns `two` with a dependency of the source `other`.
+fn of_another_source(is_after: bool) -> Files {
+    two(
+        json!({"sourceRef": {"kind": "GitRepository", "name": "other"}}),
+        json!({"dependsOn": [{"name": "d"}]}),
+        is_after,
+    )
+}
+
+fn cluster_of_two_sources() -> TestCluster {
+    let mut cluster = TestCluster::new(&of_another_source(false));
+    cluster.sources = vec!["other"];
+    cluster
+}
+
+#[test]
+fn a_dependency_of_another_source_only_has_to_be_ready() {
+    let cluster = cluster_of_two_sources();
+    let mut moved = of_another_source(true);
+    moved[2].1.push(cm("a"));
+    assert_eq!(cluster.rows(&moved), set(&["recreate? a"]));
+    let mut same_source = two(json!({}), json!({"dependsOn": [{"name": "d"}]}), true);
+    same_source[2].1.push(cm("a"));
+    let before = two(json!({}), json!({"dependsOn": [{"name": "d"}]}), false);
+    assert_eq!(TestCluster::new(&before).rows(&same_source), set(&["keep a"]));
+}
+
+#[test]
+fn a_dependency_of_another_source_that_fails_may_fail_too_late() {
+    let mut broken = of_another_source(true);
+    broken[2].1.push(cm("broken"));
+    let mut cluster = cluster_of_two_sources();
+    assert_eq!(cluster.rows(&broken), set(&["delete? a"]));
+    let outcome = cluster.outcome(&broken, "k");
+    assert!(outcome.contains("it has another source and is ready now, so that either may come first"), "{outcome}");
+    let mut removed = of_another_source(true);
+    removed.remove(0);
+    assert_eq!(cluster.rows(&removed), set(&["delete d", "delete? a", "delete x", "delete y"]));
+    cluster.kustomization("d").content["status"]["conditions"][0]["status"] = "False".into();
+    assert_eq!(cluster.rows(&broken), set(&[]), "it is not ready before either");
+}
+
+#[test]
+fn a_suspended_dependency_of_another_source_stays_ready() {
+    let mut cluster = cluster_of_two_sources();
+    cluster.kustomization("d").content["spec"]["suspend"] = true.into();
+    let fields = Some(Box::new(json!({"f:suspend": {}})));
+    cluster.kustomization("d").object.managed_fields =
+        vec![ManagedFieldsEntry { manager: "flux".into(), suspend: true, spec: fields, ..Default::default() }];
+    assert_eq!(cluster.rows(&of_another_source(true)), set(&["delete a"]));
+}
+
+#[test]
+fn a_cycle_through_an_expression_blocks_nobody() {
+    let files = |is_after| {
+        let mut files = two(json!({"dependsOn": [{"name": "k"}]}), with_expression("dep.spec.prune == true"), is_after);
+        if is_after {
+            files[2].1.pop();
+        }
+        files
+    };
+    assert_eq!(TestCluster::new(&files(false)).rows(&files(true)), set(&["delete a", "delete y"]));
+}
+
+/// Returns a parent `m` that waits for `slow`, and its child `k` that waits for `d`. If `is_after`, `slow` creates a
+/// workload, the child changes its path, and `m` has a further child.
+fn waiting_parent(is_after: bool) -> Files {
+    let on = |name: &str| json!({"dependsOn": [{"name": name}]});
+    let (path, new) = if is_after { ("./q", vec![ks("n", "./n", json!({}))]) } else { ("./p", vec![]) };
+    let slow = if is_after { vec![cm("s"), workload()] } else { vec![cm("s")] };
+    vec![
+        ("root/k.yaml", vec![ks("slow", "./s", json!({"wait": true})), ks("m", "./m", on("slow"))]),
+        ("root/d.yaml", vec![ks("d", "./d", json!({}))]),
+        ("s/x.yaml", slow),
+        ("m/k.yaml", [vec![ks("k", path, on("d"))], new].concat()),
+        ("d/x.yaml", vec![cm("d-1")]),
+        ("p/a.yaml", if is_after { vec![cm("b")] } else { vec![cm("a"), cm("b")] }),
+        ("q/z.yaml", vec![cm("z")]),
+        ("n/n.yaml", vec![cm("n-1")]),
+    ]
+}
+
+fn workload() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "never", "namespace": NS}})
+}
+
+#[test]
+fn a_child_keeps_its_spec_while_its_parent_waits() {
+    let mut cluster = TestCluster::new(&waiting_parent(false));
+    cluster.snapshot.types.push(testing::resource_type("apps", "Deployment", "deployments", true));
+    let after = waiting_parent(true);
+    assert_eq!(cluster.rows(&after), set(&["delete a", "delete? b"]));
+    let plan = cluster.plan(&after);
+    let created = plan.changes().iter().filter(|change| change.action == crate::plan::Action::Create);
+    let created: Vec<_> = created.map(|row| (&*row.object.id.name, row.certainty)).collect();
+    let (certain, race) = (Certainty::Certain, Certainty::Race);
+    assert_eq!(created, [("n-1", race), ("z", race), ("never", certain), ("n", race)]);
+    let outcome = cluster.outcome(&after, "k");
+    assert!(
+        outcome
+            .contains("its spec comes from kustomization/m -n flux-system, which applies only if kustomization/slow"),
+        "{outcome}"
+    );
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(super) fn status() -> Value {
     json!({
         "conditions": [{"type": "Ready", "status": "True"}],
         "inventory": {"entries": [{"id": "flux-system_web__ConfigMap", "v": "v1"}]},
-        "history": [{"name": "app", "namespace": NS, "chartName": "app", "chartVersion": "1"}],
+        "history": [{"name": "app", "namespace": NS, "chartName": "app", "chartVersion": "1", "version": 1}],
         "storageNamespace": NS,
     })
 }
@@ -87,7 +87,7 @@ fn root(objects: Vec<Value>) -> Files {
 #[test]
 fn a_changed_release_is_unknown_and_says_why() {
     let with = |tag: &str| root(vec![release(json!({"values": {"image": {"tag": tag}}}))]);
-    let expected = "app: not-followed: spec.values changes; its chart is not rendered here, because it is not in the tree, so its object may be deleted";
+    let expected = "app: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted";
     assert_eq!(unknown(&with("1"), &with("2")), [expected]);
     assert_eq!(unknown(&with("1"), &with("1")), [""; 0]);
     let plan = cluster(&with("1"), true).plan(&with("2"));

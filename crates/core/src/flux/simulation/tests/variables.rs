@@ -1,6 +1,7 @@
 //! Changes of the variables of a Kustomization.
 
 use super::*;
+use crate::plan::{Certainty, Change};
 
 fn vars(value: &str) -> Value {
     let mut manifest = cm("vars");
@@ -20,10 +21,12 @@ fn repository(value: &str) -> Files {
     ]
 }
 
+/// Returns the names of the objects that are created, with `?` for a race.
 fn creations(cluster: &TestCluster, files: &Files) -> BTreeSet<String> {
     let plan = cluster.plan(files);
     let created = plan.changes().iter().filter(|change| change.action == Action::Create);
-    created.map(|change| change.object.id.name.to_string()).collect()
+    let race = |change: &Change| if change.certainty == Certainty::Race { "?" } else { "" };
+    created.map(|change| format!("{}{}", change.object.id.name, race(change))).collect()
 }
 
 #[test]
@@ -41,18 +44,37 @@ fn an_object_that_only_the_old_value_builds_is_a_race() {
     let plan = TestCluster::new(&repository("x")).plan(&after);
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "c-x").unwrap();
     assert_eq!(row.certainty, crate::plan::Certainty::Race);
-    // A dependant of the new value builds only with it.
-    let waiting = json!({"dependsOn": [{"name": "v"}], "postBuild": from()["postBuild"]});
-    let files = |value: &str, more: Vec<Value>| {
+    // A dependant of the new value builds only with it, unless an expression lets it go on at once.
+    let created = |dependency: Value| {
+        let waiting = json!({"dependsOn": [dependency], "postBuild": from()["postBuild"]});
+        let files = |value: &str, more: Vec<Value>| {
+            vec![
+                ("root/k.yaml", vec![ks("v", "./v", json!({})), ks("k", "./p", waiting.clone())]),
+                ("v/v.yaml", vec![vars(value)]),
+                ("p/a.yaml", more),
+            ]
+        };
+        let after = files("y", vec![cm("a-${v}"), annotated(cm("c-${v}"), "prune", "disabled")]);
+        creations(&TestCluster::new(&files("x", vec![cm("a-${v}"), cm("b")])), &after)
+    };
+    assert_eq!(created(json!({"name": "v"})), set(&["a-y", "c-y"]));
+    assert_eq!(created(json!({"name": "v", "readyExpr": "dep.spec.prune == true"})), set(&["a-y", "c-x?", "c-y"]));
+}
+
+#[test]
+fn the_old_spec_and_the_new_value_may_come_in_any_order() {
+    let files = |value: &str, interval: &str, names: Vec<Value>| {
+        let user = ks("k", "./p", json!({"interval": interval, "postBuild": from()["postBuild"]}));
         vec![
-            ("root/k.yaml", vec![ks("v", "./v", json!({})), ks("k", "./p", waiting.clone())]),
+            ("root/k.yaml", vec![ks("v", "./v", json!({})), user]),
             ("v/v.yaml", vec![vars(value)]),
-            ("p/a.yaml", more),
+            ("p/a.yaml", names),
         ]
     };
-    let after = files("y", vec![cm("a-${v}"), annotated(cm("c-${v}"), "prune", "disabled")]);
-    let cluster = TestCluster::new(&files("x", vec![cm("a-${v}")]));
-    assert_eq!(creations(&cluster, &after), set(&["a-y", "c-y"]));
+    let cluster = TestCluster::new(&files("x", "1m", vec![cm("a-${v}"), cm("b")]));
+    let after = files("y", "2m", vec![cm("a-${v}"), annotated(cm("c-${v}"), "prune", "disabled")]);
+    assert_eq!(creations(&cluster, &after), set(&["a-y", "c-x?", "c-y"]));
+    assert_eq!(cluster.rows(&after), set(&["delete a-x", "delete b"]));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::flux::source::glob::Glob;
+use crate::glob::Glob;
 
 /// A copy operation from one source.
 pub(crate) struct CopyRule {
