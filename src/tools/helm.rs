@@ -14,15 +14,19 @@ use super::program::Program;
 use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
 use super::{files, limits};
 use crate::error::Result;
+use gitops_core::flux::build::chart_templates::LOOKUP_FAILURE;
 use gitops_core::flux::build::charts::ChartRun;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
 
+/// Number of lines of a message of helm that are shown.
+const MESSAGE_LINES: usize = 3;
+
 /// Output of a run, or the reason why it has none.
 pub type RenderOutput = std::result::Result<String, String>;
 
-/// A helm program.
+/// Renders charts with the `helm` of this machine, inside the sandbox.
 #[derive(Debug)]
 pub struct Helm {
     program: PathBuf,
@@ -87,8 +91,8 @@ impl Helm {
             .map_err(|error| super::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error))?;
         let mut arguments: Vec<OsString> = ["template", "--is-upgrade", "--namespace"].map(OsString::from).into();
         arguments.push((&run.namespace).into());
-        for versions in &run.api_versions {
-            arguments.extend(["--api-versions".into(), versions.into()]);
+        if let Some(version) = &run.kube_version {
+            arguments.extend(["--kube-version".into(), version.into()]);
         }
         for file in written {
             arguments.extend(["--values".into(), file.into_os_string()]);
@@ -114,7 +118,12 @@ impl Helm {
         }
         // Messages of templates can hold values.
         let message = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
-        let message = message.lines().find_map(|line| line.strip_prefix("Error: ")).unwrap_or("it gave no message");
+        if message.contains(LOOKUP_FAILURE) {
+            return Ok(Err("its chart calls lookup, whose result in the cluster is not known here".to_owned()));
+        }
+        // The lines after the first one say which expression failed.
+        let start = message.find("Error: ").map_or("it gave no message", |at| &message[at + "Error: ".len()..]);
+        let message = start.lines().take(MESSAGE_LINES).map(str::trim).collect::<Vec<_>>().join(" ");
         Ok(Err(match run.is_private {
             true => "helm fails to render it, with values of Secrets".to_owned(),
             false => format!("helm fails to render it: {message}"),

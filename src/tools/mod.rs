@@ -1,6 +1,7 @@
-//! Programs and files on this machine: git, kustomize, qbec, working trees, manifests, snapshot and plan files.
+//! Programs and files on this machine: git, kustomize, helm, qbec, working trees, charts, manifests, snapshot and plan files.
 
 pub mod backup;
+pub mod chart_folder;
 pub mod files;
 pub mod git;
 pub mod helm;

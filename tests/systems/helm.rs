@@ -26,7 +26,7 @@ fn run_of(template: &str, values: &[&str]) -> ChartRun {
         release: "web".to_owned(),
         namespace: "shop".to_owned(),
         values: values.iter().map(|text| (*text).to_owned()).collect(),
-        api_versions: vec!["example.com/v1".to_owned(), "example.com/v1/Cog".to_owned()],
+        kube_version: Some("v1.29.7".to_owned()),
         is_private: false,
     }
 }
@@ -54,7 +54,8 @@ async fn a_chart_is_rendered_as_an_upgrade_of_the_release() {
     assert_eq!(said(".Release.Name", &[]).await, "\"web\"");
     assert_eq!(said(".Release.Namespace", &[]).await, "\"shop\"");
     assert_eq!(said(".Release.IsUpgrade", &[]).await, "\"true\"");
-    assert_eq!(said(".Capabilities.APIVersions.Has \"example.com/v1/Cog\"", &[]).await, "\"true\"");
+    assert_eq!(said(".Capabilities.KubeVersion.Version", &[]).await, "\"v1.29.7\"");
+    assert_eq!(said(".Capabilities.KubeVersion.Minor", &[]).await, "\"29\"");
     assert_eq!(said(".Values.a.b", &["a: {b: 1, c: 1}", "{\"a\": {\"b\": 2}}"]).await, "\"2\"", "the last values win");
 }
 
@@ -86,6 +87,8 @@ async fn a_chart_that_fails_or_never_ends_is_named() {
     assert!(failed.starts_with("helm fails to render it: ") && failed.contains("because"), "{failed}");
     let no_values = rendered(run_of("a: b\n", &["a: [b"])).await.unwrap_err();
     assert!(no_values.starts_with("helm fails to render it: "), "{no_values}");
+    let looks_up = rendered(run_of("{{ fail \"v1\" \"Secret\" \"\" \"a\" }}", &[])).await.unwrap_err();
+    assert!(looks_up.contains("its chart calls lookup"), "{looks_up}");
     let secret = ChartRun { is_private: true, ..run_of("{{ fail .Values.password }}", &["password: hunter2"]) };
     let hidden = rendered(secret).await.unwrap_err();
     assert_eq!(hidden, "helm fails to render it, with values of Secrets");

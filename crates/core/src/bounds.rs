@@ -44,12 +44,24 @@ pub const HELM_RECORD_SIZE: Bound = Bound { name: "helm-record-size", limit: 64 
 /// Bytes of a manifest that qbec recorded, when it is unpacked. The API server stores objects of 1.5 MiB.
 pub const QBEC_RECORD_SIZE: Bound = Bound { name: "qbec-record-size", limit: 4 << 20, unit: "bytes" };
 
+/// Bytes of a packed chart. source-controller reads 10 MiB unless its flags say more.
+pub const CHART_ARCHIVE_SIZE: Bound = Bound { name: "chart-archive-size", limit: 32 << 20, unit: "bytes" };
+
+/// Bytes of a chart when it is unpacked; the limit of Helm.
+pub const CHART_SIZE: Bound = Bound { name: "chart-size", limit: 100 << 20, unit: "bytes" };
+
+/// Bytes of one file of a packed chart; the limit of Helm.
+pub const CHART_FILE_SIZE: Bound = Bound { name: "chart-file-size", limit: 5 << 20, unit: "bytes" };
+
+/// Files and directories of a packed chart. Each takes an entry in the temporary directory.
+pub const CHART_FILES: Bound = Bound { name: "chart-files", limit: 10_000, unit: "files" };
+
 /// Lines of an object before and after a change, together, of which a diff is computed. Its time grows with the square of
 /// the number of lines that differ.
 pub const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
-pub const ALL: [Bound; 10] = [
+pub const ALL: [Bound; 14] = [
     YAML_DEPTH,
     KUSTOMIZATION_DEPTH,
     KUSTOMIZATION_VALUES,
@@ -59,6 +71,10 @@ pub const ALL: [Bound; 10] = [
     IGNORE_SIZE,
     HELM_RECORD_SIZE,
     QBEC_RECORD_SIZE,
+    CHART_ARCHIVE_SIZE,
+    CHART_SIZE,
+    CHART_FILE_SIZE,
+    CHART_FILES,
     DIFF_LINES,
 ];
 

@@ -5,6 +5,8 @@ use tokio::task::JoinSet;
 
 use super::list::{collection_path, full_object, object_metadata};
 use crate::cluster::{Cluster, Failure, FailureKind, Response};
+use gitops_core::bounds::CHART_ARCHIVE_SIZE;
+use gitops_core::flux::build::stored_artifact::StoredArtifact;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
@@ -42,6 +44,19 @@ impl Cluster {
             reads.spawn(async move { cluster.fetch(&kind, &id).await.ok().flatten() });
         }
         reads.join_all().await.into_iter().flatten().collect()
+    }
+
+    /// Returns the archive of an artifact of source-controller, by the API server's proxy to its Service.
+    pub async fn fetch_artifact(&self, artifact: &StoredArtifact) -> Result<Response, Failure> {
+        self.with_answer_limit(CHART_ARCHIVE_SIZE.limit).get(&artifact.proxy_path, "*/*").await
+    }
+
+    /// Returns the version of the API server, such as `v1.33.1`.
+    pub async fn version(&self) -> Result<String, Failure> {
+        let answer = self.get("/version", JSON).await?;
+        let version: Value = serde_json::from_slice(&answer.body).map_err(Failure::unreadable)?;
+        let version = version.get("gitVersion").and_then(Value::as_str);
+        version.map(str::to_owned).ok_or_else(|| Failure::unreadable("it has no gitVersion"))
     }
 
     /// Returns the answer to a GET, or `None` if the server says that this very object does not exist.

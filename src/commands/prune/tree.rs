@@ -13,6 +13,7 @@ use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::output::sanitize;
+use crate::tools::chart_folder::ChartFolder;
 use crate::tools::git::WorktreeState;
 use crate::tools::helm::Helm;
 use crate::tools::kustomize::Kustomize;
@@ -66,6 +67,9 @@ pub struct TreeArgs {
     /// Program to render charts with, instead of the helm on PATH
     #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
     pub helm: Option<PathBuf>,
+    /// Folder with charts, as NAME-VERSION.tgz or unpacked
+    #[arg(long, value_name = "DIR", requires = "plan", hide_short_help = true)]
+    pub charts: Option<PathBuf>,
     /// Version of kustomize-controller, if it cannot be read
     #[arg(long, value_name = "VERSION", requires = "plan", hide_short_help = true)]
     pub controller_version: Option<String>,
@@ -121,8 +125,10 @@ pub async fn plan(
         session.terminal.warning(&sanitize::one_line(&unknown));
     }
     let helm = Helm::new(args.helm.as_deref(), folders.values().cloned());
+    let charts = args.charts.as_deref().map(ChartFolder::open).transpose()?;
+    let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
     let (secrets, answers) = (secrets_in_use(snapshot), Answers::default());
-    let mut runner = BuildRunner { versions, kustomize, helm, cluster, secrets, answers };
+    let mut runner = BuildRunner { versions, kustomize, helm, charts, cluster, secrets, answers };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -139,6 +145,7 @@ pub async fn plan(
         fidelity,
         last_applied,
         deployed,
+        charts: folder_charts,
     };
     let mut preview = Preview::new(input);
     let mut plan = runner.plan(&mut preview).await?;
@@ -164,6 +171,8 @@ pub async fn plan(
 pub(super) struct BuildRunner {
     kustomize: Kustomize,
     helm: Helm,
+    /// The folder of `--charts`.
+    charts: Option<ChartFolder>,
     versions: KustomizeVersions,
     cluster: Option<Cluster>,
     /// Secrets that may be read.
@@ -189,6 +198,25 @@ impl BuildRunner {
         }
         for (key, output) in self.helm.run_all(needs.charts.into_values(), parallel).await? {
             self.answers.record_chart(key, output);
+        }
+        if needs.kube_version {
+            let version = match &self.cluster {
+                Some(cluster) => cluster.version().await.ok(),
+                None => None,
+            };
+            self.answers.record_kube_version(version);
+        }
+        for stem in needs.folder_charts {
+            let absent = || Err("--charts is not given".to_owned());
+            let files = self.charts.as_ref().map_or_else(absent, |charts| charts.read(&stem));
+            self.answers.record_folder_chart(stem, files);
+        }
+        for (_, artifact) in needs.artifacts {
+            let answer = match &self.cluster {
+                Some(cluster) => cluster.fetch_artifact(&artifact).await.map_err(|failure| failure.to_string()),
+                None => Err("a snapshot holds no charts".to_owned()),
+            };
+            self.answers.record_artifact(&artifact, answer.as_ref().map(|answer| &*answer.body).map_err(Clone::clone));
         }
         for reference in needs.data {
             let found = match &self.cluster {

@@ -9,6 +9,7 @@ mod rehearsal;
 mod releases;
 mod secrets;
 mod sops;
+mod stored_charts;
 mod substitution;
 mod upgrades;
 mod volumes;

@@ -172,6 +172,10 @@ fn uninstalled_and_replaced_releases_delete_what_was_planned() {
     let cluster = &Cluster::up(Options { flux: Flux::All, ..Options::default() }).expect("the test cluster comes up");
     let (cases, archive) = (cases(), chart("web", "0.1.0", TEMPLATES));
     cluster.kubectl(&["create", "namespace", "rt-elsewhere"]).unwrap();
+    // Objects of nobody, with names of objects of the release that moves here.
+    for name in ["fixed", "app-named", "kept", "foreign"] {
+        cluster.kubectl(&["create", "configmap", name, "-n", "rt-elsewhere"]).unwrap();
+    }
     // The impersonated user has all rights, although its account does not exist.
     let user = "--user=system:serviceaccount:rt-account:ghost";
     cluster.kubectl(&["create", "clusterrolebinding", "ghost", "--clusterrole=cluster-admin", user]).unwrap();
@@ -270,6 +274,11 @@ fn uninstalled_and_replaced_releases_delete_what_was_planned() {
     for (name, stays) in [("fixed", true), ("app-named", false)] {
         let uid = before.iter().find(|(_, what)| **what == format!("ConfigMap/rt-target/{name}")).unwrap().0;
         assert_eq!(after.contains_key(uid), stays, "{name}");
+    }
+    for (name, stays) in [("fixed", false), ("app-named", true), ("kept", true), ("foreign", true)] {
+        let what = format!("ConfigMap/rt-elsewhere/{name}");
+        let uid = before.iter().find(|(_, found)| **found == what).unwrap().0;
+        assert_eq!(after.contains_key(uid), stays, "{what}");
     }
     for case in cases.iter().filter(|case| !case.stays) {
         let by_hand = format!("ConfigMap/{}/by-hand", case.name);

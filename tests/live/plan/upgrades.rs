@@ -157,13 +157,13 @@ fn prepare(case: &Case) -> PathBuf {
     tree
 }
 
-fn git(tree: &Path, arguments: &[&str]) {
+pub(super) fn git(tree: &Path, arguments: &[&str]) {
     let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
     let status = Command::new("git").arg("-C").arg(tree).args(identity).args(arguments).status().unwrap();
     assert!(status.success(), "git {arguments:?}");
 }
 
-fn commit(tree: &Path) {
+pub(super) fn commit(tree: &Path) {
     git(tree, &["add", "-A"]);
     git(tree, &["commit", "-q", "-m", "change"]);
 }
@@ -194,7 +194,7 @@ fn publish_chart(cluster: &Cluster, namespace: &str, tree: &Path) {
 }
 
 /// Waits until the release is Ready at its newest generation and has this revision.
-fn ready(cluster: &Cluster, namespace: &str, revision: &str) {
+pub(super) fn ready(cluster: &Cluster, namespace: &str, revision: &str) {
     let path = "jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type==\"Ready\")].status} \
                 {.status.history[0].version}";
     let probe = || {
@@ -247,12 +247,7 @@ fn upgrades_delete_what_was_planned() {
         let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
         let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
         assert_eq!(found, expected, "{}: {}", case.name, run.stdout);
-        for row in document["changes"].as_array().unwrap() {
-            let text = |pointer: &str| row.pointer(pointer).unwrap().as_str().unwrap().to_owned();
-            if ["delete", "recreate"].contains(&&*text("/action")) {
-                planned.insert(text("/object/uid"), text("/action"));
-            }
-        }
+        planned.extend(planned_deletions(&document));
     }
     for (case, tree) in cases.iter().zip(&trees) {
         commit(tree);
@@ -283,8 +278,17 @@ fn upgrades_delete_what_was_planned() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Returns the actions of the objects that a plan deletes, by uid.
+pub(super) fn planned_deletions(document: &Value) -> BTreeMap<String, String> {
+    let rows = document["changes"].as_array().unwrap().iter().map(|row| {
+        let text = |pointer: &str| row.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+        (text("/object/uid"), text("/action"))
+    });
+    rows.filter(|(_, action)| ["delete", "recreate"].contains(&&**action)).collect()
+}
+
 /// Returns true for rows of deletions, without dependents and what Kubernetes creates in a namespace.
-fn is_own(row: &str) -> bool {
+pub(super) fn is_own(row: &str) -> bool {
     let deletes = row.starts_with("delete") || row.starts_with("recreate");
     let others = ["ReplicaSet/", "Pod/", "ServiceAccount/default", "ConfigMap/kube-root-ca.crt"];
     deletes && !others.iter().any(|other| row.contains(other))

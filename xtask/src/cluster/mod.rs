@@ -56,6 +56,9 @@ pub struct Options {
     /// Runs every controller of Kubernetes, each with its own service account, and the API server publishes its
     /// endpoint. Without it only the controllers for deletions and Deployments run.
     pub whole: bool,
+    /// Makes source-controller reachable only as the Service `flux-system/source-controller`, as in a real cluster: the
+    /// other controllers reach it by name, and users through the API server's proxy.
+    pub source_service: bool,
     /// Additional flags of kustomize-controller, such as `--requeue-dependency=1s`.
     pub kustomize_controller_flags: Vec<String>,
     /// Program of kustomize-controller. Without it, the pinned version.
@@ -165,6 +168,11 @@ impl Cluster {
             bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }
         String::from_utf8(output.stdout).context("kubectl printed output that is not UTF-8")
+    }
+
+    /// Returns the URL of the folder `artifacts` of this cluster, such as for a chart repository.
+    pub fn artifacts_url(&self) -> String {
+        self.lock().artifacts_url.clone()
     }
 
     /// Makes `path` the artifact of `source` (`KIND/NAMESPACE/NAME`) and returns the revision, which depends only on the

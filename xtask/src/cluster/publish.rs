@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use chrono::{SecondsFormat, Utc};
 use serde_json::{Value, json};
 
-use super::specs::PUBLISHED_LABEL;
+use super::specs::{PUBLISHED_LABEL, SOURCE_HOST};
 use super::{Cluster, artifact};
 use crate::sha256_hex;
 
@@ -81,11 +81,17 @@ pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<St
 
     let object = get_or_create(cluster, kind, namespace, name, path.is_file())?;
     let file = format!("{}/{namespace}/{name}/{digest}.tar.gz", kind.name().to_lowercase());
-    let target = cluster.dir().join("artifacts").join(&file);
+    let is_service = cluster.lock().storage_address.is_some();
+    // source-controller serves whatever is in its storage.
+    let folder = if is_service { "tmp/source-controller/storage" } else { "artifacts" };
+    let target = cluster.dir().join(folder).join(&file);
     fs::create_dir_all(target.parent().unwrap_or(&target))?;
     fs::write(&target, &content).with_context(|| format!("cannot write {}", target.display()))?;
 
-    let url = format!("{}{file}", cluster.lock().artifacts_url);
+    let url = match is_service {
+        true => format!("http://{SOURCE_HOST}/{file}"),
+        false => format!("{}{file}", cluster.lock().artifacts_url),
+    };
     if object["status"]["artifact"]["url"] == url.as_str() {
         return Ok(revision);
     }

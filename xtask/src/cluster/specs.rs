@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -13,6 +13,9 @@ use crate::controlplane::bin;
 
 /// Namespace of the Flux controllers.
 pub(crate) const FLUX_NAMESPACE: &str = "flux-system";
+
+/// Host of the artifacts of source-controller in a real cluster.
+pub(crate) const SOURCE_HOST: &str = "source-controller.flux-system.svc.cluster.local.";
 
 /// Label of sources that `publish` writes. source-controller ignores them.
 pub(crate) const PUBLISHED_LABEL: &str = "xtask/published";
@@ -33,6 +36,36 @@ fn spec(name: &str, args: Vec<String>, ready: Option<&str>) -> Spec {
 
 fn strings(args: &[&str]) -> Vec<String> {
     args.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// Returns a free address of this machine that is not a loopback address: a Service must not have one.
+pub(crate) fn service_address() -> Result<SocketAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    // Nothing is sent: this only selects the address from which it would be.
+    socket.connect("198.51.100.1:9").context("this machine has no address but loopback ones")?;
+    let address = socket.local_addr()?.ip();
+    let listener = TcpListener::bind((address, 0)).context("cannot find a free port")?;
+    Ok(listener.local_addr()?)
+}
+
+/// Returns the manifests of the Service of source-controller, of its endpoint, and of the Pod to which this leads: the API
+/// server proxies to Pods only. The Pod needs the status of [`source_pod_status`].
+pub(crate) fn source_service(address: SocketAddr) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    let name = "{name: source-controller, namespace: flux-system}";
+    let pod = "{kind: Pod, name: source-controller, namespace: flux-system}";
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name}\nspec: {{containers: [{{name: manager, image: none}}]}}\n---\n\
+         apiVersion: v1\nkind: Service\nmetadata: {name}\nspec: {{ports: [{{name: http, port: 80, targetPort: {port}}}]}}\n---\n\
+         apiVersion: v1\nkind: Endpoints\nmetadata: {name}\n\
+         subsets: [{{addresses: [{{ip: {ip}, targetRef: {pod}}}], ports: [{{name: http, port: {port}}}]}}]\n"
+    )
+}
+
+/// Returns the status of the Pod of source-controller, as JSON.
+pub(crate) fn source_pod_status(address: SocketAddr) -> String {
+    let ip = address.ip().to_string();
+    serde_json::json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }]}}).to_string()
 }
 
 /// Returns the command line of etcd. It does not wait for the disk, because the data need not survive a crash.
@@ -127,7 +160,8 @@ pub(crate) fn artifacts_url(port: u16) -> String {
 
 /// Returns the command line of a Flux controller with its own TMPDIR, because kustomize-controller deletes
 /// `kustomization-*` there when it starts.
-pub(crate) fn flux_controller(dir: &Path, name: &str, extra: &[String]) -> Result<Spec> {
+/// `storage` is the address of source-controller if it is reachable as a Service.
+pub(crate) fn flux_controller(dir: &Path, name: &str, storage: Option<SocketAddr>, extra: &[String]) -> Result<Spec> {
     let temporary = dir.join("tmp").join(name);
     fs::create_dir_all(temporary.join("storage"))?;
     let mut args = strings(&[
@@ -137,10 +171,13 @@ pub(crate) fn flux_controller(dir: &Path, name: &str, extra: &[String]) -> Resul
         "--health-addr=127.0.0.1:0",
     ]);
     if name == "source-controller" {
-        let address = format!("127.0.0.1:{}", free_port()?);
+        let address = match storage {
+            Some(address) => address.to_string(),
+            None => format!("127.0.0.1:{}", free_port()?),
+        };
         args.push(format!("--storage-path={}", temporary.join("storage").display()));
         args.push(format!("--storage-addr={address}"));
-        args.push(format!("--storage-adv-addr={address}"));
+        args.push(format!("--storage-adv-addr={}", if storage.is_some() { SOURCE_HOST } else { &address }));
         args.push(format!("--watch-label-selector=!{PUBLISHED_LABEL}"));
     }
     args.extend_from_slice(extra);
@@ -148,6 +185,10 @@ pub(crate) fn flux_controller(dir: &Path, name: &str, extra: &[String]) -> Resul
     let kubeconfig = access::kubeconfig(dir, access::ADMIN);
     for (variable, value) in [("TMPDIR", &temporary), ("HOME", &temporary), ("KUBECONFIG", &kubeconfig)] {
         spec.env.insert(variable.to_owned(), value.display().to_string());
+    }
+    if let Some(address) = storage.filter(|_| name != "source-controller") {
+        // The name of the Service is not resolved: its server is the proxy of these controllers.
+        spec.env.insert("HTTP_PROXY".to_owned(), format!("http://{address}"));
     }
     spec.env.insert("RUNTIME_NAMESPACE".to_owned(), FLUX_NAMESPACE.to_owned());
     Ok(spec)

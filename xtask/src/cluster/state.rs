@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,6 +17,9 @@ pub(crate) struct State {
     pub server_url: String,
     /// URL of the folder `artifacts/`.
     pub artifacts_url: String,
+    /// Address of source-controller's storage, if it is reachable as a Service.
+    #[serde(default)]
+    pub storage_address: Option<SocketAddr>,
     /// Bearer tokens by user name.
     pub tokens: BTreeMap<String, String>,
 }

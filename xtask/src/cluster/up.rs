@@ -52,7 +52,9 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
     let keys = keys::write(&cluster.dir.join("keys"))?;
     let tokens = access::write_tokens(&cluster.dir.join("tokens.csv"))?;
     access::write_kubeconfigs(&cluster.dir, &url, &keys, &tokens)?;
+    let storage = options.source_service.then(specs::service_address).transpose()?;
     cluster.update(|state| {
+        state.storage_address = storage;
         state.server_url = url;
         state.artifacts_url = specs::artifacts_url(artifacts);
         state.tokens = tokens;
@@ -74,6 +76,12 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
 
     // Install CRDs first: the garbage collector and the controllers read the API types when they start.
     install_crds(cluster, options.flux)?;
+    if let Some(address) = storage {
+        cluster.kubectl_stdin(&["create", "-f", "-"], &specs::source_service(address))?;
+        let status = specs::source_pod_status(address);
+        let pod = ["patch", "pod", "source-controller", "-n", FLUX_NAMESPACE, "--subresource=status", "-p", &status];
+        cluster.kubectl(&pod)?;
+    }
     cluster.launch(specs::controller_manager(options.whole))?;
     for name in options.flux.controllers() {
         cluster.launch(flux_controller(cluster, options, name)?)?;
@@ -104,10 +112,11 @@ pub(crate) fn start_one(cluster: &Cluster, name: &str) -> Result<()> {
 }
 
 fn flux_controller(cluster: &Cluster, options: &Options, name: &str) -> Result<Spec> {
+    let storage = cluster.lock().storage_address;
     if name != "kustomize-controller" {
-        return specs::flux_controller(&cluster.dir, name, &[]);
+        return specs::flux_controller(&cluster.dir, name, storage, &[]);
     }
-    let mut spec = specs::flux_controller(&cluster.dir, name, &options.kustomize_controller_flags)?;
+    let mut spec = specs::flux_controller(&cluster.dir, name, storage, &options.kustomize_controller_flags)?;
     if let Some(program) = &options.kustomize_controller {
         spec.program.clone_from(program);
     }

@@ -38,6 +38,8 @@ pub struct Upgrade {
     pub hooks: BTreeSet<ObjectId>,
     /// Condition of the upgrade, for people; `None` if it is certain.
     pub condition: Option<String>,
+    /// Assumption about the chart, for people; `None` if the chart is known.
+    pub assumption: Option<String>,
 }
 
 impl Rendered {

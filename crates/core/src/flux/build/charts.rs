@@ -1,4 +1,4 @@
-//! Charts in the artifact of a source, as source-controller packs them and helm-controller renders them.
+//! Charts of releases, as source-controller packs them and helm-controller renders them.
 //!
 //! Source: source-controller v1.9.3 `internal/helm/chart`; helm-controller v1.6.3 `internal/action`.
 
@@ -8,9 +8,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::chart_templates::ClusterValues;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
-use crate::kubernetes::object::{ResourceType, text_at};
+use crate::kubernetes::object::{flag_at, text_at};
 use crate::text::hex;
 
 /// One run of `helm template`.
@@ -26,91 +27,152 @@ pub struct ChartRun {
     pub namespace: String,
     /// Texts of values in YAML; each overrides those before it.
     pub values: Vec<String>,
-    /// API versions that the cluster serves: `GROUP/VERSION` and `GROUP/VERSION/KIND`.
-    pub api_versions: Vec<String>,
+    /// Version of the API server; `None` if it is not known and no template reads it.
+    pub kube_version: Option<String>,
     /// The values hold those of Secrets, so that no message may show a part of the output.
     pub is_private: bool,
 }
 
+/// File with the metadata of a chart.
+pub const CHART_FILE: &str = "Chart.yaml";
+/// File with the values of a chart.
+const VALUES: &str = "values.yaml";
+
 /// Files of a chart, by their path in it.
 pub type ChartFiles = BTreeMap<String, Arc<[u8]>>;
 
-/// A chart in an artifact.
+/// Files of a chart, or the reason why there are none.
+pub type ChartResult = Result<Arc<ChartFiles>, String>;
+
+/// Files of a chart, with the name and the version in its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chart {
     pub(crate) files: Arc<ChartFiles>,
+    pub(crate) name: String,
     pub(crate) version: String,
 }
 
 impl ChartRun {
-    /// Creates a run of a chart.
+    /// Creates a run of a chart for a release in a namespace.
+    ///
+    /// Fails if a template reads what is not known of the cluster.
     pub(crate) fn new(
         chart: &Chart,
         release: &str,
         namespace: &str,
-        values: Vec<String>,
-        types: &[ResourceType],
+        values: &[String],
+        cluster: &ClusterValues,
         is_private: bool,
-    ) -> Self {
-        let mut api_versions: Vec<String> = Vec::new();
-        for kind in types {
-            api_versions.push(kind.api_version());
-            api_versions.push(format!("{}/{}", kind.api_version(), kind.kind));
-        }
-        api_versions.sort();
-        api_versions.dedup();
+    ) -> Result<Self, String> {
+        let files = cluster.applied_to(&chart.files)?;
+        let values = values.iter().map(|text| {
+            let failure = |what| format!("its values use {what}, whose value in the cluster is not known here");
+            cluster.applied_to_text(text).map_err(failure)
+        });
+        let values = values.collect::<Result<Vec<String>, String>>()?;
+        let kube_version = cluster.kube_version.clone();
         let mut hash = Sha256::new();
         let mut add = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         };
         [release, namespace].iter().for_each(|text| add(text.as_bytes()));
-        for list in [&values, &api_versions] {
-            add(&list.len().to_le_bytes());
-            list.iter().for_each(|text| add(text.as_bytes()));
-        }
-        chart.files.iter().for_each(|(at, content)| [at.as_bytes(), content].into_iter().for_each(&mut add));
+        add(kube_version.as_deref().unwrap_or_default().as_bytes());
+        add(&values.len().to_le_bytes());
+        values.iter().for_each(|text| add(text.as_bytes()));
+        files.iter().for_each(|(at, content)| [at.as_bytes(), content].into_iter().for_each(&mut add));
         let (release, namespace) = (release.to_owned(), namespace.to_owned());
-        Self {
-            key: hex(&hash.finalize()),
-            files: chart.files.clone(),
-            release,
-            namespace,
-            values,
-            api_versions,
-            is_private,
-        }
+        let (key, files) = (hex(&hash.finalize()), Arc::new(files));
+        Ok(Self { key, files, release, namespace, values, kube_version, is_private })
     }
 }
 
 impl Chart {
-    /// Reads the chart that `spec`, of a HelmChart or of the chart of a HelmRelease, names in an artifact. Its values are
-    /// those of `valuesFiles`.
+    /// Reads the chart that `spec`, of a HelmChart or of the chart of a HelmRelease, names in an artifact. The files in
+    /// `valuesFiles` replace its `values.yaml`.
     ///
     /// Fails with the reason why it cannot be rendered here as in the cluster.
     pub(crate) fn read(artifact: &Artifact, spec: &Value) -> Result<Self, String> {
-        let written = text_at(spec, "/chart");
-        let directory = path::resolve("", written.trim_start_matches('/'))
-            .ok_or_else(|| format!("the path {written:?} of its chart leaves the source"))?;
-        let mut files = ChartFiles::new();
-        for (at, content) in artifact.files() {
-            let below = if directory.is_empty() { Some(at) } else { at.strip_prefix(&*directory) };
-            let below = below.and_then(|at| if directory.is_empty() { Some(at) } else { at.strip_prefix('/') });
-            files.extend(below.map(|at| (at.to_owned(), Arc::from(content))));
-        }
-        let about = files.get("Chart.yaml").ok_or_else(|| format!("{written} of its source has no Chart.yaml"))?;
-        let about = document(about).ok_or_else(|| format!("the Chart.yaml of {written} cannot be read"))?;
+        let (directory, about) = metadata(artifact, spec)?;
+        let prefix = path::join(&directory, "");
+        let files = artifact.files();
+        let below = files.filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?.to_owned(), Arc::from(content))));
+        let mut files: ChartFiles = below.collect();
         check_dependencies(&files, &about)?;
-        check_functions(&files)?;
-        let values_files: Vec<&str> =
-            spec.get("valuesFiles").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
-        if !values_files.is_empty() {
-            let ignores_missing = spec.get("ignoreMissingValuesFiles") == Some(&Value::Bool(true));
-            let merged = merged_values(artifact, &values_files, ignores_missing)?;
-            files.insert("values.yaml".to_owned(), merged.to_string().into_bytes().into());
+        if let Some(merged) = merged_values(spec, |at| artifact.file(at).map(Arc::from))? {
+            files.insert(VALUES.to_owned(), merged);
         }
-        Ok(Self { files: Arc::new(files), version: text_at(&about, "/version").to_owned() })
+        Ok(Self::of(Arc::new(files), &about))
     }
+
+    /// Reads a packed chart.
+    ///
+    /// Fails with the reason why it cannot be rendered here as in the cluster.
+    pub(crate) fn packed(files: Arc<ChartFiles>) -> Result<Self, String> {
+        let about = files.get(CHART_FILE).and_then(|content| document(content));
+        let about = about.ok_or_else(|| "the Chart.yaml of its chart cannot be read".to_owned())?;
+        check_dependencies(&files, &about)?;
+        Ok(Self::of(files, &about))
+    }
+
+    fn of(files: Arc<ChartFiles>, about: &Value) -> Self {
+        let text = |pointer: &str| text_at(about, pointer).to_owned();
+        Self { files, name: text("/name"), version: text("/version") }
+    }
+
+    /// Returns the chart with the `valuesFiles` of a spec in place of its values.
+    ///
+    /// Fails if one of them is missing.
+    pub(crate) fn with_values_files(&self, spec: &Value) -> Result<Self, String> {
+        let Some(merged) = merged_values(spec, |at| self.files.get(at).cloned())? else { return Ok(self.clone()) };
+        let mut files = (*self.files).clone();
+        files.insert(VALUES.to_owned(), merged);
+        Ok(Self { files: Arc::new(files), ..self.clone() })
+    }
+
+    /// Returns the chart with this version in its metadata.
+    pub(crate) fn with_version(&self, version: &str) -> Self {
+        if self.version == version {
+            return self.clone();
+        }
+        let mut files = (*self.files).clone();
+        if let Some(mut about) = files.get(CHART_FILE).and_then(|content| document(content)) {
+            about["version"] = version.into();
+            files.insert(CHART_FILE.to_owned(), about.to_string().into_bytes().into());
+        }
+        Self { files: Arc::new(files), version: version.to_owned(), ..self.clone() }
+    }
+}
+
+/// Returns the `valuesFiles` of the spec of a chart.
+pub(crate) fn values_files(spec: &Value) -> impl Iterator<Item = &str> {
+    spec.get("valuesFiles").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Returns true if source-controller packs a chart again at each revision of its source.
+pub(crate) fn follows_revision(spec: &Value) -> bool {
+    text_at(spec, "/reconcileStrategy") == "Revision"
+}
+
+/// Returns the directory in an artifact that the spec of a chart names, and the content of its Chart.yaml.
+///
+/// Fails with the reason why there is none.
+pub(crate) fn metadata(artifact: &Artifact, spec: &Value) -> Result<(String, Value), String> {
+    let written = text_at(spec, "/chart");
+    let directory = path::resolve("", written.trim_start_matches('/'))
+        .ok_or_else(|| format!("the path {written:?} of its chart leaves the source"))?;
+    let about = artifact
+        .file(&path::join(&directory, CHART_FILE))
+        .ok_or_else(|| format!("{written} of its source has no Chart.yaml"))?;
+    let about = document(about).ok_or_else(|| format!("the Chart.yaml of {written} cannot be read"))?;
+    Ok((directory, about))
+}
+
+/// Returns the name and the version in a Chart.yaml; `None` if it has none.
+pub fn metadata_of(about: &[u8]) -> Option<(String, String)> {
+    let about = document(about)?;
+    let [name, version] = ["/name", "/version"].map(|pointer| text_at(&about, pointer).to_owned());
+    (!name.is_empty() && !version.is_empty()).then_some((name, version))
 }
 
 fn document(content: &[u8]) -> Option<Value> {
@@ -124,7 +186,7 @@ fn check_dependencies(files: &ChartFiles, about: &Value) -> Result<(), String> {
     }
     for dependency in about.get("dependencies").and_then(Value::as_array).into_iter().flatten() {
         let name = text_at(dependency, "/name");
-        if !files.contains_key(&format!("charts/{name}/Chart.yaml")) {
+        if !files.contains_key(&format!("charts/{name}/{CHART_FILE}")) {
             return Err(format!("its chart depends on {name}, which is not in its charts/ and not fetched here"));
         }
     }
@@ -134,45 +196,36 @@ fn check_dependencies(files: &ChartFiles, about: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if a template calls a function whose result in the cluster is not known here.
-fn check_functions(files: &ChartFiles) -> Result<(), String> {
-    let templates = files.iter().filter(|(at, _)| at.starts_with("templates/") || at.contains("/templates/"));
-    for (at, content) in templates {
-        let text = String::from_utf8_lossy(content);
-        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        if let Some(word) = words.find(|word| matches!(*word, "lookup" | "KubeVersion" | "HelmVersion")) {
-            return Err(format!("{at} of its chart uses {word}, whose value in the cluster is not known here"));
-        }
+/// Returns the values of the `valuesFiles` of a spec, each of which overrides those before it; `None` if it has none.
+fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> Result<Option<Arc<[u8]>>, String> {
+    if values_files(spec).next().is_none() {
+        return Ok(None);
     }
-    Ok(())
-}
-
-/// Returns the values of files in an artifact; each overrides those before it.
-fn merged_values(artifact: &Artifact, files: &[&str], ignores_missing: bool) -> Result<Value, String> {
-    let mut merged = Value::Object(Map::new());
-    for file in files {
+    let mut merged = Map::new();
+    for file in values_files(spec) {
         let at = path::resolve("", file.trim_start_matches('/')).unwrap_or_default();
-        match artifact.file(&at) {
-            Some(content) => {
-                let values = document(content).ok_or_else(|| format!("the values file {file} cannot be read"))?;
-                overlay(&mut merged, values);
-            }
-            None if ignores_missing => {}
+        match file_at(&at) {
+            Some(content) => match document(&content) {
+                Some(Value::Object(values)) => overlay(&mut merged, values),
+                Some(Value::Null) => {}
+                _ => return Err(format!("the values file {file} cannot be read")),
+            },
+            None if flag_at(spec, "/ignoreMissingValuesFiles") => {}
             None => return Err(format!("the values file {file} is not in its source")),
         }
     }
-    Ok(merged)
+    Ok(Some(Value::Object(merged).to_string().into_bytes().into()))
 }
 
-fn overlay(lower: &mut Value, upper: Value) {
-    match (lower, upper) {
-        (Value::Object(lower), Value::Object(upper)) => {
-            for (key, value) in upper {
-                overlay(lower.entry(key).or_insert(Value::Null), value);
+/// Merges maps as Flux does: a null replaces a map.
+fn overlay(lower: &mut Map<String, Value>, upper: Map<String, Value>) {
+    for (key, value) in upper {
+        match (lower.get_mut(&key), value) {
+            (Some(Value::Object(lower)), Value::Object(upper)) => overlay(lower, upper),
+            (_, value) => {
+                lower.insert(key, value);
             }
         }
-        (Value::Object(_), Value::Null) => {}
-        (lower, upper) => *lower = upper,
     }
 }
 
@@ -214,12 +267,12 @@ mod tests {
         let files = [
             ABOUT,
             ("charts/app/values.yaml", "{old: 1}"),
-            ("a.yaml", "{m: {x: 1, y: 1}, l: [1]}"),
-            ("b.yaml", "{m: {x: 2}, l: [2]}"),
+            ("a.yaml", "{m: {x: 1, y: 1}, l: [1], n: {z: 1}}"),
+            ("b.yaml", "{m: {x: 2}, l: [2], n: null}"),
         ];
         let chart = read(&files, json!({"chart": "charts/app", "valuesFiles": ["a.yaml", "./b.yaml"]})).unwrap();
         let values = document(&chart.files["values.yaml"]).unwrap();
-        assert_eq!(values, json!({"m": {"x": 2, "y": 1}, "l": [2]}));
+        assert_eq!(values, json!({"m": {"x": 2, "y": 1}, "l": [2], "n": null}));
         let missing = json!({"chart": "charts/app", "valuesFiles": ["none.yaml"]});
         assert!(read(&files, missing.clone()).is_err());
         let mut ignored = missing;
@@ -230,12 +283,6 @@ mod tests {
     #[test]
     fn what_cannot_be_known_here_is_named() {
         let refused = |at: &str, text: &str| read(&[ABOUT, (at, text)], json!({"chart": "charts/app"})).unwrap_err();
-        let looks_up = refused("charts/app/templates/a.yaml", "{{ (lookup \"v1\" \"Secret\" \"\" \"a\").data }}");
-        assert!(looks_up.contains("templates/a.yaml of its chart uses lookup"), "{looks_up}");
-        assert!(
-            refused("charts/app/charts/sub/templates/a.yaml", "{{ .Capabilities.KubeVersion }}")
-                .contains("KubeVersion")
-        );
         assert!(refused("charts/app/charts/sub-1.tgz", "").contains("packed dependency"));
         let depends = "{apiVersion: v2, name: app, version: 1, dependencies: [{name: db, repository: 'https://x'}]}";
         let missing = [("charts/app/Chart.yaml", depends)];

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::flux::kustomize_controller;
+use crate::kubernetes::object::ObjectId;
 
 /// Reference to a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +21,16 @@ pub struct DataRef {
 }
 
 impl DataRef {
+    /// Returns the reference to an object of kind `ConfigMap` or `Secret`.
+    pub(crate) fn of(id: &ObjectId) -> Self {
+        Self { kind: id.kind.to_string(), namespace: id.namespace.to_string(), name: id.name.to_string() }
+    }
+
+    /// Returns the identity of the ConfigMap or Secret.
+    pub(crate) fn id(&self) -> ObjectId {
+        ObjectId::new("", &self.kind, &self.namespace, &self.name)
+    }
+
     /// Returns true for a Secret.
     pub fn is_secret(&self) -> bool {
         self.kind == "Secret"

@@ -3,9 +3,13 @@
 //! Running kustomize and reading ConfigMaps are I/O: a build adds them to [`Needs`], and is repeated with the [`Answers`].
 //! Source of the order of the steps: docs/reference/kustomize-controller.md 3.2 to 3.6 and 4.1.
 
+pub mod chart_archive;
+pub mod chart_templates;
+pub(crate) mod chart_versions;
 pub mod charts;
 pub mod data;
 mod decryption;
+pub(crate) mod emptied;
 pub mod envsubst;
 pub mod failure;
 pub mod fidelity;
@@ -15,9 +19,11 @@ pub mod masked;
 mod needs;
 pub mod objects;
 pub mod references;
+pub(crate) mod release_values;
 pub(crate) mod resolve_names;
 mod run;
 pub(crate) mod sops;
+pub mod stored_artifact;
 pub(crate) mod substitute;
 pub mod undecrypted;
 mod yaml;

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::chart_archive::{check_digest, unpack};
+use super::charts::{ChartResult, ChartRun};
 use super::data::{DataRef, Lookup};
 use super::failure::BuildFailure;
 use super::generator::GeneratedFile;
 use super::references::Inputs;
+use super::stored_artifact::StoredArtifact;
 use super::yaml;
 use super::yaml::YamlDocument;
-use crate::flux::build::charts::ChartRun;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::plan::ReasonCode;
@@ -37,11 +39,19 @@ pub struct Needs {
     pub data: BTreeSet<DataRef>,
     /// Charts to render, by the key of the run.
     pub charts: BTreeMap<String, ChartRun>,
+    /// Packed charts to read from the storage of source-controller, by their digest.
+    pub artifacts: BTreeMap<String, StoredArtifact>,
+    /// Charts to read from the folder of `--charts`, as `NAME-VERSION`.
+    pub folder_charts: BTreeSet<String>,
+    /// The version of the API server must be read.
+    pub kube_version: bool,
 }
 
 impl Needs {
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.data.is_empty() && self.charts.is_empty()
+        let Self { runs, data, charts, artifacts, folder_charts, kube_version } = self;
+        let has_charts = !(charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty());
+        runs.is_empty() && data.is_empty() && !has_charts && !kube_version
     }
 }
 
@@ -54,6 +64,9 @@ pub struct Answers {
     runs: HashMap<String, RunResult>,
     data: HashMap<DataRef, Lookup>,
     charts: HashMap<String, Result<String, String>>,
+    artifacts: HashMap<String, ChartResult>,
+    folder_charts: HashMap<String, ChartResult>,
+    kube_version: Option<Option<String>>,
 }
 
 impl Answers {
@@ -76,6 +89,38 @@ impl Answers {
     /// Records the output of `helm template`, or the reason why it has none.
     pub fn record_chart(&mut self, key: String, output: Result<String, String>) {
         self.charts.insert(key, output);
+    }
+
+    /// Records a packed chart, or the reason why it cannot be read. An archive with another digest is refused.
+    pub fn record_artifact(&mut self, artifact: &StoredArtifact, archive: Result<&[u8], String>) {
+        let checked = archive.and_then(|archive| check_digest(archive, &artifact.digest).map(|()| archive));
+        let files = checked.and_then(|archive| unpack(archive).map(Arc::new));
+        self.artifacts.insert(artifact.digest.clone(), files);
+    }
+
+    /// Records the files of a chart in the folder of `--charts`, or the reason why it cannot be read.
+    pub fn record_folder_chart(&mut self, stem: String, files: ChartResult) {
+        self.folder_charts.insert(stem, files);
+    }
+
+    /// Returns the files of a chart in the folder of `--charts`; `None` if they were not recorded.
+    pub(crate) fn folder_chart(&self, stem: &str) -> Option<&ChartResult> {
+        self.folder_charts.get(stem)
+    }
+
+    /// Records the version of the API server, such as `v1.33.1`; `None` if it cannot be read.
+    pub fn record_kube_version(&mut self, version: Option<String>) {
+        self.kube_version = Some(version);
+    }
+
+    /// Returns the files of a packed chart with a digest, or the reason why there are none; `None` if it was not recorded.
+    pub(crate) fn artifact(&self, digest: &str) -> Option<&ChartResult> {
+        self.artifacts.get(digest)
+    }
+
+    /// Returns the version of the API server, which may be unknown; `None` if it was not recorded.
+    pub(crate) fn kube_version(&self) -> Option<&Option<String>> {
+        self.kube_version.as_ref()
     }
 
     /// Returns the output of `helm template`, or the reason why it has none; `None` if it was not recorded.

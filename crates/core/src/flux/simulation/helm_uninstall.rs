@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::replaced_releases::Replacement;
 use super::{Consequences, Preview};
 use crate::helm::uninstall::{Fate, install_hooks, prevented, records, uninstalled_objects};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_helmrelease::{KIND, helm_chart};
 use crate::ownership::schemes::helm::HOOK;
-use crate::plan::{Action, Actor, Certainty, Change, Reason, ReasonCode};
+use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 
 impl<'a> Preview<'a> {
     /// Returns the objects that the finalizer of a deleted HelmRelease deletes: those of its release, Helm's records of it
@@ -33,10 +33,24 @@ impl<'a> Preview<'a> {
             return vec![];
         }
         let mut objects = self.uninstalled(release, &replacement.spec);
-        if replacement.spec.pointer("/install/disableHooks") != Some(&Value::Bool(true)) {
+        objects.extend(self.namesakes(release, replacement));
+        if !flag_at(&replacement.spec, "/install/disableHooks") {
             objects.extend(install_hooks(self.input.snapshot, release));
         }
         objects
+    }
+
+    /// Returns the objects in the new namespace of a release with the names of objects in the old one. helm-controller
+    /// uninstalls in the new namespace, and Helm does not look at the owner of what it deletes.
+    fn namesakes(&self, release: &Resource, Replacement { old, new, .. }: &Replacement) -> Vec<&'a ObjectMetadata> {
+        if old.namespace == new.namespace {
+            return vec![];
+        }
+        let members = uninstalled_objects(self.input.snapshot, release).into_iter();
+        let deleted =
+            members.filter(|(object, fate)| *object.id.namespace == *old.namespace && !matches!(fate, Fate::Kept(_)));
+        let namesake = |id: &ObjectId| ObjectId { namespace: new.namespace.as_str().into(), ..id.clone() };
+        deleted.filter_map(|(object, _)| self.live_object(&namesake(&object.id))).collect()
     }
 
     /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
@@ -60,7 +74,7 @@ impl<'a> Preview<'a> {
         let members = uninstalled_objects(snapshot, release).into_iter();
         let mut objects: Vec<&ObjectMetadata> =
             members.filter(|(_, fate)| !matches!(fate, Fate::Kept(_))).map(|(object, _)| object).collect();
-        if spec.pointer("/uninstall/keepHistory") != Some(&Value::Bool(true)) {
+        if !flag_at(spec, "/uninstall/keepHistory") {
             objects.extend(records(snapshot, release));
         }
         objects
@@ -82,13 +96,7 @@ impl<'a> Preview<'a> {
             };
             for (object, fate) in uninstalled_objects(self.input.snapshot, release) {
                 let Fate::Kept(why) = fate else { continue };
-                let is_deleted = consequences.may_be_deleted(&object.id);
-                let is_managed = consequences.outcomes.contains_key(&object.id);
-                if !is_deleted && !is_managed {
-                    let reason = Reason::new(code, why);
-                    let owner = Some(release_owner(&release.object.id));
-                    rows.push(Change::new(Action::Keep, object, owner, Actor::HelmController, reason));
-                }
+                rows.extend(kept_row(object, &release.object.id, Reason::new(code, why), consequences));
             }
         }
         rows
@@ -106,22 +114,20 @@ impl<'a> Preview<'a> {
         }
         match self.replacement(release, consequences) {
             Some(replacement) => {
-                self.qualify_replacement(row, &replacement, is_member, &mut conditions);
+                self.qualify_replacement(row, release, &replacement, is_member, &mut conditions);
             }
             None => {
                 let account = self.service_account(release).filter(|account| consequences.may_be_deleted(account));
                 conditions.extend(account.map(|account| format!("it stays if {account} is deleted first")));
             }
         }
-        if !conditions.is_empty() {
-            row.certainty = Certainty::Race;
-            conditions.iter().for_each(|why| row.reason.add_detail(&format!("race: {why}")));
-        }
+        conditions.iter().for_each(|condition| row.make_race(condition));
     }
 
     fn qualify_replacement(
         &self,
         row: &mut Change,
+        release: &Resource,
         replacement: &Replacement,
         is_member: bool,
         conditions: &mut Vec<String>,
@@ -131,7 +137,14 @@ impl<'a> Preview<'a> {
         row.reason.add_detail(&format!("its {part} changes"));
         conditions.extend(replacement.condition.clone());
         let id = &row.object.id;
-        if self.live_object(id).is_some_and(|object| object.annotations.get(HOOK).is_some()) && !is_member {
+        if self.namesakes(release, replacement).iter().any(|object| object.id == *id) {
+            row.action = Action::Unknown;
+            row.reason.add_detail(&format!(
+                "it has the name of an object of the release in the namespace {}, and is deleted instead of that if the \
+                 template of the object does not set metadata.namespace",
+                old.namespace
+            ));
+        } else if self.live_object(id).is_some_and(|object| object.annotations.get(HOOK).is_some()) && !is_member {
             row.action = Action::Recreate;
             conditions.push("it stays if the new release does not have this hook".to_owned());
         } else if !is_member {
@@ -168,6 +181,20 @@ pub(super) fn orphans_dependents(spec: &Value) -> bool {
     text_at(spec, "/uninstall/deletionPropagation") == "orphan"
 }
 
-fn release_owner(id: &ObjectId) -> OwnerId {
+/// Returns a HelmRelease as an owner.
+pub(super) fn release_owner(id: &ObjectId) -> OwnerId {
     OwnerId::new("flux", KIND, &id.namespace, &id.name)
+}
+
+/// Returns the row of an object that helm-controller keeps; `None` if something else deletes it or manages it.
+pub(super) fn kept_row(
+    object: &ObjectMetadata,
+    release: &ObjectId,
+    reason: Reason,
+    consequences: &Consequences<'_>,
+) -> Option<Change> {
+    if consequences.may_be_deleted(&object.id) || consequences.outcomes.contains_key(&object.id) {
+        return None;
+    }
+    Some(Change::new(Action::Keep, object, Some(release_owner(release)), Actor::HelmController, reason))
 }

@@ -5,7 +5,8 @@
 use serde_json::Value;
 
 use super::{Consequences, Preview};
-use crate::flux::source::path;
+use crate::flux::build::charts;
+use crate::flux::build::release_values::values_sources;
 use crate::flux::spec::SourceId;
 use crate::helm::target::{ReleaseTarget, TargetPart};
 use crate::helm::uninstall::without_release;
@@ -87,18 +88,16 @@ impl Preview<'_> {
             return None;
         }
         let chart = spec.pointer("/chart/spec")?;
-        let source = SourceId::read(&chart["sourceRef"], "HelmRepository", &release.object.id.namespace);
-        let written = text_at(chart, "/chart");
+        let source = SourceId::of_chart(chart, &release.object.id.namespace);
         if source.kind == "HelmRepository" {
             let name = |text: &str| text.rsplit('/').next().unwrap_or_default().to_owned();
             let live = name(text_at(release.spec(), "/chart/spec/chart"));
             let is_comparable = old.chart.as_deref() == Some(&*live);
-            return is_comparable.then(|| name(written));
+            return is_comparable.then(|| name(text_at(chart, "/chart")));
         }
         let files = self.input.trees.get(&source)?;
-        let directory = path::resolve("", written.trim_start_matches('/'))?;
-        let about = crate::yaml::document(&String::from_utf8_lossy(files.file(&path::join(&directory, "Chart.yaml"))?));
-        Some(text_at(&about.ok()?, "/name").to_owned()).filter(|name| !name.is_empty())
+        let (_, about) = charts::metadata(files, chart).ok()?;
+        Some(text_at(&about, "/name").to_owned()).filter(|name| !name.is_empty())
     }
 
     /// Returns the condition under which the controller gets as far as changing the release.
@@ -117,10 +116,10 @@ impl Preview<'_> {
                 return Some(format!("it waits until {dependency} is ready"));
             }
         }
-        for entry in spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten() {
-            let values = ObjectId::new("", text_at(entry, "/kind"), &id.namespace, text_at(entry, "/name"));
+        for source in values_sources(&id.namespace, spec) {
+            let values = source.reference.id();
             let exists = self.live_object(&values).is_some() || !self.applied(&values).is_empty();
-            if !exists && entry.get("optional") != Some(&Value::Bool(true)) {
+            if !exists && !source.optional {
                 return Some(format!("it waits until {values} exists"));
             }
         }

@@ -1,4 +1,4 @@
-//! Upgrades of Helm releases whose chart is in a planned tree: the chart is rendered as it is deployed and as it will be.
+//! Upgrades of Helm releases: the chart is rendered as it is deployed and as it will be.
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 
@@ -7,19 +7,22 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::Comparison;
+use super::helm_uninstall::{kept_row, release_owner};
+use super::release_charts::ReleaseCharts;
 use super::unfollowed::Effect;
 use super::unfollowed::effective::FORCES_UPGRADE;
 use super::{Consequences, Preview};
+use crate::flux::build::chart_templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::{Chart, ChartRun};
-use crate::flux::build::data::{DataRef, Lookup};
-use crate::flux::spec::SourceId;
+use crate::flux::build::data::Lookup;
+use crate::flux::build::release_values::{ValuesSource, values_sources};
+use crate::helm::post_renderers;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::schemes::flux::{inventory_members, status};
-use crate::ownership::schemes::flux_helmrelease::KIND;
-use crate::ownership::{Members, OwnerId, OwnerStatus};
-use crate::plan::{Action, Actor, Certainty, Change, Reason, ReasonCode};
+use crate::ownership::{Members, OwnerStatus};
+use crate::plan::{Action, Change, Reason, ReasonCode};
 
 /// Annotation that keeps an object in an upgrade, with exactly the value `keep`.
 const POLICY: &str = "helm.sh/resource-policy";
@@ -34,7 +37,7 @@ struct Values {
 }
 
 /// A value that is not known yet, or not known at all for this reason.
-enum Missing {
+pub(super) enum Missing {
     Answer,
     Reason(String),
 }
@@ -77,7 +80,6 @@ impl Comparison<'_, '_, '_> {
             [one] => one.clone(),
             _ => return Err("several Kustomizations apply different specs of it".to_owned().into()),
         };
-        let (old_chart, new_chart) = self.charts(live, &old_spec, &new_spec)?;
         for spec in [&old_spec, &new_spec] {
             check_spec(spec)?;
         }
@@ -89,25 +91,34 @@ impl Comparison<'_, '_, '_> {
         let Members::Listed(inventory) = inventory_members(&live.content) else {
             return Err("it records no inventory".to_owned().into());
         };
+        let ReleaseCharts { old: old_chart, new: new_chart, assumption } = self.charts(live, &old_spec, &new_spec)?;
+        if old_chart.name != new_chart.name {
+            return Err(format!("its chart becomes {}", new_chart.name).into());
+        }
         let (old_values, new_values) = (self.values(live, &old_spec, false)?, self.values(live, &new_spec, true)?);
         let is_same_chart = old_chart == new_chart;
         let is_same_values = old_values.texts == new_values.texts;
-        if is_same_chart && is_same_values && old_spec.get("commonMetadata") == new_spec.get("commonMetadata") {
+        let is_same_metadata =
+            ["commonMetadata", "postRenderers"].iter().all(|field| old_spec.get(field) == new_spec.get(field));
+        if is_same_chart && is_same_values && is_same_metadata {
             return Ok(None);
         }
-        let old = self.render(live, &old_chart, &old_values)?;
+        let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
+        let old = self.render(live, &old_chart, &old_values, revision)?;
         let types = &self.preview().input.snapshot.types;
         if let Some(differing) = old.difference_from(&inventory, types) {
             let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
             return Err(why.into());
         }
-        let new = self.render(live, &new_chart, &new_values)?;
+        let new = self.render(live, &new_chart, &new_values, revision + 1)?;
+        let runs_hooks = !flag_at(&new_spec, "/upgrade/disableHooks");
         let mut upgrade = Upgrade {
             removed: old.objects.difference(&new.objects).cloned().collect(),
-            hooks: if flag(&new_spec, "/upgrade/disableHooks") { BTreeSet::new() } else { new.upgrade_hooks.clone() },
+            hooks: if runs_hooks { new.upgrade_hooks.clone() } else { BTreeSet::new() },
+            assumption,
             ..Upgrade::default()
         };
-        if flag(&new_spec, "/test/enable") {
+        if flag_at(&new_spec, "/test/enable") {
             upgrade.hooks.extend(new.tests.iter().cloned());
         }
         if let Some(hook) = upgrade.hooks.intersection(&old.objects).next() {
@@ -115,39 +126,21 @@ impl Comparison<'_, '_, '_> {
         }
         // Chart and values do not change at the same time: either can come first.
         if !is_same_chart && !is_same_values {
-            for intermediate in
-                [self.render(live, &new_chart, &old_values)?, self.render(live, &old_chart, &new_values)?]
-            {
+            for (chart, values) in [(&new_chart, &old_values), (&old_chart, &new_values)] {
+                let intermediate = self.render(live, chart, values, revision + 1)?;
                 let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
                 upgrade.interrupted.extend(gone.cloned());
             }
         }
         upgrade.condition = self.preview().condition(live, &new_spec, false);
-        let has_hook_before = new.has_hook_before && !flag(&new_spec, "/upgrade/disableHooks");
+        let has_hook_before = new.has_hook_before && runs_hooks;
         if upgrade.condition.is_none() && (new.can_be_refused(&old) || has_hook_before) {
             upgrade.condition = Some(CAN_FAIL.to_owned());
         }
+        if upgrade.condition.is_none() && has_post_renderers(&new_spec) {
+            upgrade.condition = Some("it stays if the upgrade fails, because a post-renderer fails".to_owned());
+        }
         Ok(Some(upgrade))
-    }
-
-    /// Returns the chart that is deployed, and the one after the change.
-    fn charts(&self, live: &Resource, old_spec: &Value, new_spec: &Value) -> Result<(Chart, Chart), Missing> {
-        let none = || "it is not in the tree".to_owned();
-        let [old_chart, new_chart] = [old_spec, new_spec].map(|spec| spec.pointer("/chart/spec"));
-        let (old_chart, new_chart) = (old_chart.ok_or_else(none)?, new_chart.ok_or_else(none)?);
-        let source = |chart: &Value| SourceId::read(&chart["sourceRef"], "HelmRepository", &live.object.id.namespace);
-        let input = &self.preview().input;
-        let tree = input.trees.get(&source(new_chart)).ok_or_else(none)?;
-        let deployed = input
-            .deployed
-            .get(&source(old_chart))
-            .ok_or_else(|| "the deployed revision of its chart is not in the checkout".to_owned())?;
-        let old = Chart::read(deployed, old_chart)?;
-        let new = Chart::read(tree, new_chart)?;
-        // A chart of the same version is packed again only if the spec of the HelmChart changes.
-        let follows_revision = text_at(new_chart, "/reconcileStrategy") == "Revision";
-        let is_packed_again = follows_revision || old.version != new.version || old_chart != new_chart;
-        Ok((old.clone(), if is_packed_again { new } else { old }))
     }
 
     /// Returns the values of a release as helm-controller merges them.
@@ -155,13 +148,11 @@ impl Comparison<'_, '_, '_> {
         let id = &live.object.id;
         let mut is_private = self.applied(id).iter().any(|(_, built)| built.masked.is_some());
         let mut texts = vec![];
-        for entry in spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten() {
-            let text = |pointer: &str| text_at(entry, pointer).to_owned();
-            if !text("/targetPath").is_empty() {
+        for ValuesSource { reference, key, target_path, optional } in values_sources(&id.namespace, spec) {
+            if !target_path.is_empty() {
                 return Err("a targetPath in its valuesFrom is not read here".to_owned().into());
             }
-            let reference = DataRef { kind: text("/kind"), namespace: id.namespace.to_string(), name: text("/name") };
-            let data_id = ObjectId::new("", &reference.kind, &id.namespace, &reference.name);
+            let data_id = reference.id();
             if self.applied(&data_id).iter().any(|(_, built)| built.undecrypted.is_some()) {
                 return Err(format!("{data_id} in its valuesFrom is encrypted").into());
             }
@@ -170,18 +161,16 @@ impl Comparison<'_, '_, '_> {
                 return Err(Missing::Answer);
             };
             let changed = is_after.then(|| self.derivation.data_after_change(&reference, &found)).flatten();
-            let key = Some(text("/valuesKey")).filter(|key| !key.is_empty()).unwrap_or("values.yaml".to_owned());
-            let is_optional = flag(entry, "/optional");
             match changed.map_or(found, |(lookup, _)| lookup) {
                 Lookup::Found(data) => {
                     is_private |= data.is_secret || reference.is_secret();
-                    match data.values.get(&key) {
+                    match data.values.get(key) {
                         Some(values) => texts.push(values.clone()),
-                        None if is_optional => {}
+                        None if optional => {}
                         None => return Err(format!("{data_id} in its valuesFrom has no key {key}").into()),
                     }
                 }
-                Lookup::Missing if is_optional => {}
+                Lookup::Missing if optional => {}
                 Lookup::Missing => return Err(format!("{data_id} in its valuesFrom does not exist").into()),
                 Lookup::Unreadable(why) => {
                     return Err(format!("{data_id} in its valuesFrom cannot be read: {why}").into());
@@ -195,11 +184,16 @@ impl Comparison<'_, '_, '_> {
         Ok(Values { texts, is_private })
     }
 
-    fn render(&mut self, live: &Resource, chart: &Chart, values: &Values) -> Result<Rendered, Missing> {
+    fn render(&mut self, live: &Resource, chart: &Chart, values: &Values, revision: i64) -> Result<Rendered, Missing> {
+        let Some(kube_version) = self.derivation.answers.kube_version().cloned() else {
+            self.derivation.needs.kube_version = true;
+            return Err(Missing::Answer);
+        };
         let types = &self.preview().input.snapshot.types;
         let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
-        let texts = values.texts.clone();
-        let run = ChartRun::new(chart, &target.name, &target.namespace, texts, types, values.is_private);
+        let cluster = ClusterValues { revision, api_versions: self.api_versions(), kube_version };
+        let ReleaseTarget { name, namespace, .. } = &target;
+        let run = ChartRun::new(chart, name, namespace, &values.texts, &cluster, values.is_private)?;
         match self.derivation.answers.chart(&run.key) {
             Some(Ok(text)) => Rendered::read(text, &target.namespace, types)
                 .map_err(|_| Missing::Reason("the output of helm for its chart cannot be read".to_owned())),
@@ -209,6 +203,18 @@ impl Comparison<'_, '_, '_> {
                 Err(Missing::Answer)
             }
         }
+    }
+
+    /// Returns the API versions that templates see; empty if only the preferred ones were read.
+    fn api_versions(&self) -> BTreeSet<String> {
+        let snapshot = self.preview().input.snapshot;
+        if snapshot.other_versions.is_empty() {
+            return BTreeSet::new();
+        }
+        let listed = snapshot.types.iter().map(|kind| (&*kind.group, &*kind.version, &*kind.kind));
+        let others = snapshot.other_versions.iter();
+        let others = others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind));
+        api_versions(listed.chain(others))
     }
 }
 
@@ -227,7 +233,7 @@ impl<'a> Preview<'a> {
         let upgrade = self.upgrade_of(&release.object.id)?;
         let all = upgrade.removed.iter().chain(&upgrade.interrupted).filter(|id| !self.is_kept_in_upgrade(id));
         let objects = all.chain(&upgrade.hooks).filter_map(|id| self.live_object(id)).collect();
-        Some((objects, upgrade.condition.is_none()))
+        Some((objects, upgrade.condition.is_none() && upgrade.assumption.is_none()))
     }
 
     fn is_kept_in_upgrade(&self, id: &ObjectId) -> bool {
@@ -237,9 +243,10 @@ impl<'a> Preview<'a> {
     /// Adds to the row of an object that an upgrade deletes what becomes of it.
     pub(super) fn qualify_upgrade(&self, row: &mut Change, cause: &ObjectId) {
         let Some(upgrade) = self.upgrade_of(cause) else { return };
-        row.owner = Some(OwnerId::new("flux", KIND, &cause.namespace, &cause.name));
+        row.owner = Some(release_owner(cause));
         let id = &row.object.id;
-        let mut conditions: Vec<&str> = upgrade.condition.iter().map(String::as_str).collect();
+        let mut conditions: Vec<&str> =
+            upgrade.assumption.iter().chain(&upgrade.condition).map(String::as_str).collect();
         if upgrade.hooks.contains(id) {
             row.action = Action::Recreate;
             row.reason.add_detail("it is a hook, which each upgrade deletes and creates again");
@@ -247,10 +254,7 @@ impl<'a> Preview<'a> {
             row.action = Action::Recreate;
             conditions.push("it stays if the new values come before the new chart, or after it");
         }
-        if !conditions.is_empty() {
-            row.certainty = Certainty::Race;
-            conditions.iter().for_each(|why| row.reason.add_detail(&format!("race: {why}")));
-        }
+        conditions.into_iter().for_each(|condition| row.make_race(condition));
     }
 
     /// Returns the rows of objects that upgrades leave behind.
@@ -260,11 +264,8 @@ impl<'a> Preview<'a> {
             let Effect::Upgrades(upgrade, _) = &found.effect else { continue };
             let kept = upgrade.removed.iter().filter(|id| self.is_kept_in_upgrade(id));
             for object in kept.filter_map(|id| self.live_object(id)) {
-                if !consequences.may_be_deleted(&object.id) && !consequences.outcomes.contains_key(&object.id) {
-                    let reason = Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep"));
-                    let owner = OwnerId::new("flux", KIND, &found.id.namespace, &found.id.name);
-                    rows.push(Change::new(Action::Keep, object, Some(owner), Actor::HelmController, reason));
-                }
+                let reason = Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep"));
+                rows.extend(kept_row(object, &found.id, reason, consequences));
             }
         }
         rows
@@ -273,31 +274,31 @@ impl<'a> Preview<'a> {
 
 /// Fails if a spec has fields with which a release is not rendered here as in the cluster.
 fn check_spec(spec: &Value) -> Result<(), String> {
-    let is_set =
-        |pointer: &str| spec.pointer(pointer).is_some_and(|value| !value.is_null() && *value != Value::Array(vec![]));
-    let fields = [
-        ("/kubeConfig", "its objects are in another cluster"),
-        ("/postRenderers", "its postRenderers are not run here"),
-        ("/chartRef", "it is not in the tree"),
-    ];
-    if let Some((_, why)) = fields.iter().find(|(pointer, _)| is_set(pointer)) {
-        return Err((*why).to_owned());
+    if spec.get("kubeConfig").is_some_and(|value| !value.is_null()) {
+        return Err("its objects are in another cluster".to_owned());
     }
-    if flag(spec, "/upgrade/preserveValues") {
+    if flag_at(spec, "/upgrade/preserveValues") {
         return Err("upgrade.preserveValues merges the values with those of the last release".to_owned());
     }
-    Ok(())
+    post_renderers::check(spec)
+}
+
+/// Returns true if post-renderers run, which can fail, for example at a patch that matches nothing.
+fn has_post_renderers(spec: &Value) -> bool {
+    spec.get("postRenderers").and_then(Value::as_array).is_some_and(|renderers| !renderers.is_empty())
 }
 
 /// Fields of a spec whose change has no other effect than an upgrade.
-const FOLLOWED: [&str; 14] = [
+const FOLLOWED: [&str; 16] = [
     "chart",
+    "chartRef",
     "commonMetadata",
     "dependsOn",
     "install",
     "interval",
     "maxHistory",
     "persistentClient",
+    "postRenderers",
     "releaseName",
     "rollback",
     "suspend",
@@ -316,8 +317,4 @@ fn check_change(old: &Value, new: &Value) -> Result<(), String> {
         Some(key) => Err(format!("the effect of spec.{key} is not computed")),
         None => Ok(()),
     }
-}
-
-fn flag(value: &Value, pointer: &str) -> bool {
-    value.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
 }

@@ -8,6 +8,7 @@ mod controller_flags;
 mod deleted_containers;
 mod finalizers;
 mod refusals;
+mod release_charts;
 mod releases;
 mod shared_objects;
 mod unfollowed;

@@ -87,6 +87,22 @@ fn a_changed_target_namespace_leaves_open_what_is_deleted_in_the_old_one() {
 }
 
 #[test]
+fn an_object_with_the_same_name_in_the_new_namespace_may_be_deleted() {
+    let mut cluster = installed(json!({}));
+    for name in ["web", "kept", "foreign"] {
+        let mut manifest = cm(name);
+        manifest["metadata"]["namespace"] = "other".into();
+        cluster.add(&manifest, None);
+    }
+    cluster.snapshot.normalise();
+    let plan = cluster.plan(&tree(json!({"targetNamespace": "other", "releaseName": "app"})));
+    let rows = plan.changes().iter().filter(|row| &*row.object.id.namespace == "other");
+    let rows: Vec<String> = rows.map(|row| format!("{} {}", row.action, row.object.id)).collect();
+    assert_eq!(rows, ["unknown configmap/web -n other"]);
+    assert!(!plan.is_complete());
+}
+
+#[test]
 fn the_chart_in_the_tree_tells_its_name() {
     let spec =
         json!({"chart": {"spec": {"chart": "./charts/app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}}});

@@ -141,6 +141,19 @@ fn an_upgrade_that_can_fail_is_a_race() {
 }
 
 #[test]
+fn post_renderers_that_change_no_identity_can_only_fail() {
+    let images = |tag: &str| {
+        let mut spec = spec(json!({}));
+        spec["postRenderers"] = json!([{"kustomize": {"images": [{"name": "app", "newTag": tag}]}}]);
+        spec
+    };
+    let cluster = deployed(images("1"));
+    let plan = cluster.plan(&tree("1", &templates(), images("2")));
+    assert_eq!((plan.summary().delete, plan.is_complete(), reason(&plan).0), (0, true, Outcome::Applies));
+    assert_eq!(cluster.rows(&tree("2", &without("extra"), images("1"))), set(&["delete? extra"]));
+}
+
+#[test]
 fn what_a_deleted_object_holds_is_deleted_with_it() {
     let cluster_with = |child: &Value| {
         let mut cluster = deployed(spec(json!({})));
@@ -190,7 +203,7 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     broken.push(("charts/app/templates/fail.yaml", "fail", json!({})));
     assert!(why(&nothing, "2", &broken, spec(json!({}))).contains("helm fails to render it"));
     let fields = [
-        ("postRenderers", json!([{"kustomize": {}}]), "postRenderers"),
+        ("postRenderers", json!([{"kustomize": {"patches": [{"patch": "$patch: delete"}]}}]), "postRenderers"),
         ("driftDetection", json!({"mode": "enabled"}), "spec.driftDetection"),
         ("valuesFrom", json!([{"kind": "ConfigMap", "name": "a", "targetPath": "b"}]), "targetPath"),
     ];

@@ -1,0 +1,94 @@
+//! Post-renderers of a HelmRelease that change no identity: the objects of a release are then those of its chart.
+//!
+//! Source: helm-controller v1.6.3 `internal/postrender`; kustomize v5.8.1 `api/resource`, `ApplySmPatch`.
+
+use serde_json::Value;
+
+use crate::kubernetes::object::text_at;
+
+/// Fields that a post-renderer may have.
+const FIELDS: [&str; 2] = ["images", "patches"];
+/// Paths that decide which object a manifest is, or all of its annotations.
+const IDENTITY: [&str; 8] =
+    ["", "/", "/apiVersion", "/kind", "/metadata", "/metadata/name", "/metadata/namespace", "/metadata/annotations"];
+
+/// Fails if `spec.postRenderers` is not followed, with the reason why the identity of an object, or its annotations for
+/// Helm, can change.
+pub fn check(spec: &Value) -> Result<(), String> {
+    let renderers = spec.get("postRenderers").and_then(Value::as_array).into_iter().flatten();
+    for renderer in renderers {
+        let fields = renderer.get("kustomize").and_then(Value::as_object);
+        let is_known = renderer.as_object().is_some_and(|renderer| renderer.keys().all(|key| key == "kustomize"));
+        if let Some(field) = fields.into_iter().flat_map(|fields| fields.keys()).find(|key| !FIELDS.contains(&&***key))
+        {
+            return Err(format!("its postRenderers have {field}, which is not followed"));
+        }
+        if !is_known {
+            return Err("its postRenderers are not only kustomize".to_owned());
+        }
+        for patch in renderer.pointer("/kustomize/patches").and_then(Value::as_array).into_iter().flatten() {
+            if !is_neutral(patch) {
+                return Err("a patch of its postRenderers can remove, rename or keep an object".to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_neutral(patch: &Value) -> bool {
+    let text = text_at(patch, "/patch");
+    if patch.get("options").is_some() || ["$patch", "helm.sh/", "helm.sh~1"].iter().any(|mark| text.contains(mark)) {
+        return false;
+    }
+    match crate::yaml::document(text) {
+        Ok(Value::Array(operations)) => operations.iter().all(|operation| {
+            let from = operation.get("from").and_then(Value::as_str);
+            [operation.get("path").and_then(Value::as_str), from.or(Some("/spec"))]
+                .iter()
+                .all(|path| path.is_some_and(|path| !IDENTITY.contains(&path.trim_end_matches('/'))))
+        }),
+        Ok(Value::Object(fields)) => !fields.contains_key("$patch"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(patch: &str) -> Result<(), String> {
+        check(&json!({"postRenderers": [{"kustomize": {"patches": [{"patch": patch}]}}]}))
+    }
+
+    #[test]
+    fn images_and_patches_of_content_change_no_identity() {
+        assert_eq!(check(&json!({})), Ok(()));
+        let images = json!({"postRenderers": [{"kustomize": {"images": [{"name": "a", "newTag": "2"}]}}]});
+        assert_eq!(check(&images), Ok(()));
+        assert_eq!(found("kind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2}\n"), Ok(()));
+        assert_eq!(found("- {op: add, path: /metadata/labels/a, value: b}\n"), Ok(()));
+    }
+
+    #[test]
+    fn a_patch_that_can_remove_or_rename_an_object_is_refused() {
+        for patch in [
+            "$patch: delete\nkind: Deployment\nmetadata: {name: web}\n",
+            "- {op: replace, path: /metadata/name, value: b}\n",
+            "- {op: replace, path: /metadata, value: {name: b}}\n",
+            "- {op: move, path: /spec/a, from: /metadata/namespace}\n",
+            "- {op: remove, path: /metadata/annotations}\n",
+            "- {op: add, path: /metadata/annotations/helm.sh~1resource-policy, value: keep}\n",
+            "metadata: {annotations: {helm.sh/hook: pre-upgrade}}\n",
+            "- {op: add}\n",
+            "a: [",
+        ] {
+            assert!(found(patch).is_err(), "{patch}");
+        }
+        let renames = json!({"patch": "kind: A\n", "options": {"allowNameChange": true}});
+        assert!(check(&json!({"postRenderers": [{"kustomize": {"patches": [renames]}}]})).is_err());
+        assert!(check(&json!({"postRenderers": [{"kustomize": {"patchesJson6902": []}}]})).is_err());
+        assert!(check(&json!({"postRenderers": [{"other": {}}]})).is_err());
+    }
+}
