@@ -11,6 +11,8 @@ pub mod error;
 pub mod exit;
 pub mod name;
 pub mod output;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod suggest;
 pub mod tools;
 pub mod usage;

@@ -11,12 +11,14 @@
 
 pub mod bench;
 pub mod browser;
+mod child;
 pub mod cluster;
 pub mod controlplane;
 pub mod debian;
 pub mod demo;
 pub mod dependencies;
 pub mod dist;
+mod files;
 pub mod fuzz;
 pub mod git;
 mod lock;
@@ -25,6 +27,7 @@ pub mod mutants;
 pub mod oracle;
 pub mod python;
 pub mod record;
+pub mod schemas;
 pub mod shells;
 pub mod test;
 pub mod tool;

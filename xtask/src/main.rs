@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use xtask::{
-    bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle, record, say, shells,
-    test,
+    bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle, record, say, schemas,
+    shells, test,
 };
 
 const USAGE: &str = "\
@@ -19,6 +19,7 @@ usage: cargo xtask TASK
   dist version                               print the version of the next release
   demo                                       run the reading commands on the recorded cluster; needs no cluster
   man                                        write the man pages again
+  schemas                                    write the JSON Schemas in docs/schemas again
   controlplane [NAME…]                       build the programs of a test cluster (default: all)
   cluster up --dir D [--flux[=all|crds]]     start a cluster; it runs until `cluster down`
   cluster publish --dir D KIND/NS/NAME=PATH  make PATH the artifact of a source, and print the revision
@@ -66,6 +67,7 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["bench", rest @ ..] => bench::dispatch(rest),
         ["browser"] => Some(browser::run()),
         ["man"] => Some(man::run()),
+        ["schemas"] => Some(schemas::run()),
         ["mutants", files @ ..] => Some(mutants::command(files)),
         ["shells"] => Some(shells::run()),
         ["record"] => Some(record::run()),

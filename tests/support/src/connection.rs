@@ -1,12 +1,14 @@
 //! Connections in an environment of the test's own.
 
+use std::path::PathBuf;
+
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::cluster::{Cluster, Environment};
 
 use crate::fake_api::FakeApi;
-use crate::folder::Folder;
+use crate::folder::{Folder, folder};
 
 #[derive(Parser)]
 struct CommandLine {
@@ -35,6 +37,28 @@ pub async fn connect(api: &FakeApi, folder: &Folder, flags: &[&str]) -> Cluster 
     let config = api.kubeconfig(folder);
     let environment = environment(folder, &[("KUBECONFIG", config.to_str().expect("a path"))]);
     Cluster::connect_in(&args(flags), &environment).await.expect("a connection")
+}
+
+/// Writes a kubeconfig with a context for each cluster, of which the first is the current one.
+pub fn kubeconfig_of(clusters: &[(&str, &xtask::cluster::Cluster)]) -> PathBuf {
+    let mut all = serde_json::json!({"apiVersion": "v1", "kind": "Config", "current-context": clusters[0].0});
+    for list in ["clusters", "contexts", "users"] {
+        all[list] = serde_json::json!([]);
+    }
+    for (name, cluster) in clusters {
+        let text = std::fs::read_to_string(cluster.kubeconfig()).expect("a kubeconfig");
+        let mut config = gitops_core::yaml::document(&text).expect("a kubeconfig");
+        config["contexts"][0]["context"]["cluster"] = (*name).into();
+        config["contexts"][0]["context"]["user"] = (*name).into();
+        for list in ["clusters", "contexts", "users"] {
+            config[list][0]["name"] = (*name).into();
+            let entry = config[list][0].take();
+            all[list].as_array_mut().expect("a list").push(entry);
+        }
+    }
+    let file = folder("kubeconfig-of-clusters").join("config");
+    std::fs::write(&file, all.to_string()).expect("write a kubeconfig");
+    file
 }
 
 /// Returns a client of a test cluster as its admin, for the current runtime.

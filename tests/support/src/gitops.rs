@@ -8,6 +8,8 @@ use std::time::Duration;
 use assert_cmd::Command;
 use xtask::cluster::Cluster;
 
+use crate::schemas;
+
 /// Limit of one run. Some tests delete hundreds of objects on a slow machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -75,9 +77,11 @@ impl Display for Transcript {
 impl From<Output> for Run {
     #[track_caller]
     fn from(output: Output) -> Self {
+        let stdout = String::from_utf8(output.stdout.clone()).expect("standard output is text");
+        schemas::check_output(&stdout);
         Self {
             code: output.status.code().unwrap_or_else(|| panic!("ended by a signal, or not at all: {output:?}")),
-            stdout: String::from_utf8(output.stdout).expect("standard output is text"),
+            stdout,
             stderr: String::from_utf8(output.stderr).expect("standard error is text"),
         }
     }

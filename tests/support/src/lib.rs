@@ -10,6 +10,7 @@
 //! * [`gitops`] runs the built binary.
 //! * [`objects`] builds recorded objects and clusters.
 //! * [`random`] gives repeatable random numbers.
+//! * [`schemas`] checks documents with the committed JSON Schemas.
 //! * [`suspension`] reads what suspensions leave in a cluster.
 //! * [`tree_plan`] plans a working tree.
 //! * [`world`] is an API server with state, an actor who changes it, and a witness.
@@ -24,6 +25,7 @@ pub mod folder;
 pub mod gitops;
 pub mod objects;
 pub mod random;
+pub mod schemas;
 pub mod suspension;
 pub mod tree_plan;
 pub mod world;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// API group and kind of an object, whatever its version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupKind {
     /// API group, empty for core.
     pub group: Arc<str>,
@@ -32,6 +33,7 @@ impl fmt::Display for GroupKind {
 
 /// Identity of an object. The version is not part of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectId {
     /// API group, empty for core.
     pub group: Arc<str>,
@@ -133,6 +135,7 @@ impl<'de> Visitor<'de> for KeyValuesVisitor {
 /// An entry of `metadata.ownerReferences`; a *controller reference* if `controller` is true. It names no owner in the
 /// sense of [`crate::ownership`], which is a unit that a GitOps system manages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnerReference {
     /// API group of the referenced object; its version is dropped.
     pub group: Arc<str>,
@@ -148,6 +151,7 @@ pub struct OwnerReference {
 
 /// An entry of `metadata.managedFields`, reduced to the fields that this tool evaluates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ManagedFieldsEntry {
     pub manager: Arc<str>,
     /// True for the operation Apply, false for Update.
@@ -180,6 +184,7 @@ fn is_false(value: &bool) -> bool {
 
 /// Metadata of a live object: all labels, the annotations that this tool evaluates, and no content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectMetadata {
     #[serde(flatten)]
     pub id: ObjectId,
@@ -198,9 +203,11 @@ pub struct ObjectMetadata {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Box<str>>,
     #[serde(default, skip_serializing_if = "KeyValues::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, String>"))]
     pub labels: KeyValues,
     /// Annotations that record ownership, protection or suspension.
     #[serde(default, skip_serializing_if = "KeyValues::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, String>"))]
     pub annotations: KeyValues,
     #[serde(rename = "references", default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
@@ -232,6 +239,7 @@ impl ObjectMetadata {
 
 /// An object with content: an owner, a source, a volume, or anything that can be suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resource {
     pub object: ObjectMetadata,
     /// The object without `apiVersion`, `kind` and `metadata`: `spec`, `status`, `data`, …
@@ -256,7 +264,7 @@ impl Resource {
 
     /// Returns true if the value at a JSON pointer is `true`.
     pub fn flag(&self, pointer: &str) -> bool {
-        self.at(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
+        flag_at(&self.content, pointer)
     }
 
     pub fn conditions(&self) -> impl Iterator<Item = Condition<'_>> {
@@ -305,13 +313,29 @@ pub fn text_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a str {
     content.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
+/// Returns true if the value at a JSON pointer is `true`.
+pub fn flag_at(content: &serde_json::Value, pointer: &str) -> bool {
+    content.pointer(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
+}
+
 /// Parses an RFC 3339 time, the format of Kubernetes.
 pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc())
 }
 
+/// Returns the plural that a kind has by convention, in lower case, for kinds that discovery did not list.
+pub fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if kind.ends_with(['s', 'x']) => format!("{kind}es"),
+        None => format!("{kind}s"),
+    }
+}
+
 /// A type of the API that can be listed and deleted, in the version in which this tool reads it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResourceType {
     /// API group, empty for core.
     pub group: Arc<str>,

@@ -13,6 +13,7 @@ pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
 
 /// A served version of a kind, other than the one in which it is read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherVersion {
     #[serde(flatten)]
     pub what: GroupKind,
@@ -22,6 +23,7 @@ pub struct OtherVersion {
 
 /// Identity of a cluster. Plans are pinned to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterIdentity {
     /// Uid of the namespace kube-system, the usual identity of a cluster; empty if it could not be read.
     pub uid: String,
@@ -31,6 +33,7 @@ pub struct ClusterIdentity {
 
 /// The metadata of a cluster's objects, the content of its owners, and what could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     pub schema: String,
     /// Time at which the reading began.

@@ -18,6 +18,7 @@ use crate::kubernetes::snapshot::Snapshot;
 
 /// A deleted object that finalizers keep terminating.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockedByFinalizers {
     /// Identity of the object.
     pub object: ObjectId,

@@ -19,6 +19,7 @@ const CLOCK_TOLERANCE: TimeDelta = TimeDelta::seconds(5);
 
 /// Result of the check that controllers honour a suspension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum HonourVerdict {
     /// Every controller honours it: `spec.suspend` or the switch of the kind.
@@ -33,6 +34,7 @@ pub enum HonourVerdict {
 
 /// Evidence of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEvidence {
     /// Time by the clock of the component that wrote it.
     pub at: DateTime<Utc>,

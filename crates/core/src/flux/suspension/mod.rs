@@ -53,6 +53,7 @@ const GITOPS_MANAGERS: [&str; 3] = ["kustomize-controller", "helm-controller", "
 
 /// Field or annotation that suspends an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
     Spec,
@@ -102,6 +103,7 @@ pub fn effective(full: &Resource) -> Option<Mechanism> {
 
 /// Suspension of an object, with its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suspension<'a> {
     pub by: Mechanism,
     /// Value of the annotation; `None` without the annotation.

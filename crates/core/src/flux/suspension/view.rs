@@ -27,8 +27,12 @@ const OWNER_LABELS: [(&str, &str, &str, &str); 4] = [
 
 /// An object of Flux; an entry of `items` in `kubectl-gitops/get/v1`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FluxObject<'a> {
+    /// Context of the cluster, if the answer is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<&'a str>,
     pub object: &'a ObjectId,
     pub uid: &'a str,
     /// Revision in the status.
@@ -140,6 +144,7 @@ impl<'a> FluxObject<'a> {
         let has_no_ready = kind.is_some_and(|kind| kind.is_static(full));
         let suspension = Suspension::of(full);
         Self {
+            context: None,
             object: &full.object.id,
             uid: &full.object.uid,
             revision: kind.and_then(|kind| kind.revision_of(full)),

@@ -11,6 +11,7 @@ use crate::kubernetes::object::ObjectMetadata;
 
 /// Readiness of an object. Messages of conditions were written by others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", content = "reason", rename_all = "kebab-case")]
 pub enum Readiness {
     /// The status matches the spec, or the kind has no status.

@@ -11,6 +11,7 @@ use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
 
 /// Unit that manages a set of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnerId {
     /// System, such as `flux`.
     pub system: String,
@@ -48,6 +49,7 @@ impl fmt::Display for OwnerId {
 
 /// Strength of a claim as a proof, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
     /// The labels or annotations name this very object.
@@ -62,10 +64,12 @@ pub enum Strength {
 
 /// Statement of an object's labels and annotations about its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Claim {
     pub owner: OwnerId,
     pub strength: Strength,
     /// Labels and annotations behind the claim.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub evidence: ClaimEvidence,
 }
 

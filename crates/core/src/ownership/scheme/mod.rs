@@ -223,6 +223,7 @@ pub struct Claimant<'a> {
 
 /// Source of the manifests of an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SourceReference {
     /// Kind, `Git` for sources that are not objects.
     pub kind: String,

@@ -10,6 +10,7 @@ use crate::kubernetes::object::{Condition, ObjectMetadata};
 
 /// Status of an owner. Objects that look leaked are kept unless their owner is `Ready`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "state", content = "reason", rename_all = "kebab-case")]
 pub enum OwnerStatus {
     /// Ready for its current generation, not suspended, not reconciling, unchanged while the cluster was read.

@@ -8,6 +8,7 @@ use crate::kubernetes::object::ObjectMetadata;
 
 /// A label or annotation that protects one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Protection {
     /// Label or annotation key.
     pub key: String,
