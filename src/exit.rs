@@ -8,8 +8,8 @@ pub enum ExitCode {
     Error = 1,
     /// Wrong usage; nothing was sent.
     Usage = 2,
-    /// The plan deletes something (only with `--detailed-exitcode`).
-    PlanDeletes = 3,
+    /// The plan deletes something, or an inventory has findings (only with `--detailed-exitcode`).
+    Found = 3,
     /// Cancelled at the prompt; nothing was changed.
     Cancelled = 4,
     /// Partly done, or the answer is incomplete because something could not be read.
@@ -25,7 +25,7 @@ pub const EXIT_STATUS: [(ExitCode, &str); 8] = [
     (ExitCode::Done, "done, or nothing to do"),
     (ExitCode::Error, "an error"),
     (ExitCode::Usage, "wrong usage; nothing was sent to the cluster"),
-    (ExitCode::PlanDeletes, "the plan deletes something (only with --detailed-exitcode)"),
+    (ExitCode::Found, "the plan deletes something, or there are findings (only with --detailed-exitcode)"),
     (ExitCode::Cancelled, "cancelled at the prompt; nothing was changed"),
     (ExitCode::Partial, "partly done, or the answer is incomplete because something could not be read"),
     (ExitCode::Refused, "refused by a guard; nothing was changed"),

@@ -51,6 +51,8 @@ pub struct Cluster {
     pub certificate_authority: String,
     /// Time limit of one request including its retries.
     request_timeout: Option<Duration>,
+    /// Maximum size of one answer, in bytes.
+    answer_limit: usize,
     /// Host and port, and the proxy if there is one, for messages.
     host: String,
     in_flight: Arc<Semaphore>,
@@ -90,6 +92,7 @@ impl Cluster {
             context: prepared.context,
             certificate_authority: prepared.certificate_authority,
             request_timeout: args.request_timeout(),
+            answer_limit: limits::MAX_ANSWER,
             host: prepared.host,
             in_flight: Arc::new(Semaphore::new(if prepared.on_loopback { IN_FLIGHT_ON_LOOPBACK } else { IN_FLIGHT })),
             warnings: Arc::default(),
@@ -108,6 +111,7 @@ impl Cluster {
             context: String::new(),
             certificate_authority: String::new(),
             request_timeout: None,
+            answer_limit: limits::MAX_ANSWER,
             host: server.to_owned(),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
             warnings: Arc::default(),
@@ -155,6 +159,11 @@ impl Cluster {
         Self { request_timeout, ..self.clone() }
     }
 
+    /// Returns the same connection with a limit on the size of each answer.
+    fn with_answer_limit(&self, answer_limit: usize) -> Self {
+        Self { answer_limit, ..self.clone() }
+    }
+
     /// Returns the same connection as another user. The API server refuses every request if the user may not impersonate.
     pub(crate) fn impersonating(&self, user: &str) -> Self {
         Self { acting_as: Some(user.to_owned()), ..self.clone() }
@@ -199,8 +208,8 @@ impl Cluster {
         while let Some(frame) = self.in_time(body.frame()).await? {
             let frame = frame.map_err(|error| Failure::of_transport(&self.host, &error))?;
             let Ok(data) = frame.into_data() else { continue };
-            if content.len() + data.len() > limits::MAX_ANSWER {
-                let limit = limits::MAX_ANSWER >> 20;
+            if content.len() + data.len() > self.answer_limit {
+                let limit = self.answer_limit >> 20;
                 return Err(Failure::unreadable(format!("it has more than {limit} MiB, the limit for one answer")));
             }
             content.extend_from_slice(&data);

@@ -17,8 +17,6 @@ use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 use gitops_core::text::{and_more, pluralize};
 
-const SCHEMA: &str = "kubectl-gitops/result/v1";
-
 /// Number of objects that are listed before a question.
 const LISTED_OBJECTS: usize = 10;
 
@@ -181,7 +179,7 @@ impl ChangeArgs {
     ) -> ResultDocument<'a> {
         let (gaps, errors) = (&selected.gaps[..], &selected.errors[..]);
         ResultDocument {
-            schema: SCHEMA,
+            schema: crate::tools::journal::SCHEMA,
             complete: results.iter().all(ChangeResult::is_success) && errors.is_empty() && gaps.is_empty(),
             dry_run: match self.dry_run {
                 DryRun::None => "none",
@@ -196,14 +194,33 @@ impl ChangeArgs {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 struct ResultDocument<'a> {
     schema: &'static str,
+    /// True if every selected object could be read.
     complete: bool,
+    /// `none`, `client` or `server`.
     dry_run: &'static str,
     gaps: &'a [Gap],
+    /// Messages about named objects that could not be read.
     errors: &'a [String],
     items: Vec<ResultItem<'a>>,
+}
+
+/// Returns the schema of the document, or of the first line of a journal.
+#[cfg(feature = "schema")]
+pub(crate) fn schema(generator: schemars::SchemaGenerator) -> schemars::Schema {
+    #[derive(schemars::JsonSchema)]
+    #[serde(untagged)]
+    #[expect(dead_code, reason = "only its schema is used")]
+    enum Results<'a> {
+        /// Answer of `suspend` and `resume`.
+        Document(ResultDocument<'a>),
+        /// First line of a journal of `prune`.
+        Journal(crate::tools::journal::Header),
+    }
+    generator.into_root_schema_for::<Results<'static>>()
 }
 
 impl Render for ResultDocument<'_> {
@@ -227,10 +244,13 @@ impl Render for ResultDocument<'_> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct ResultItem<'a> {
     object: &'a ObjectId,
+    /// `suspended`, `resumed`, `unchanged`, `refused`, `not-found` or `failed`.
     result: &'static str,
     error: Option<String>,
+    /// Suspension after the change.
     suspension: Option<Suspension<'a>>,
 }
 

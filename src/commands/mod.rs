@@ -1,7 +1,8 @@
 //! One verb per file: its arguments and `run`, which translates, calls and renders.
 
-mod change;
+pub(crate) mod change;
 pub mod completion;
+mod contexts;
 pub mod get;
 pub mod inventory;
 pub mod man;
@@ -24,7 +25,7 @@ use crate::cluster::config::args::ConnectionArgs;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::terminal::Terminal;
-use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::gap::{AnswerGap, Gap};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Environment of a command: connection, output and time.
@@ -76,13 +77,23 @@ impl Session {
 
     /// Prints reads that failed as warnings, and returns the exit code for them.
     pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
-        for gap in gaps {
-            let place =
-                gap.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-            let message = crate::output::sanitize::one_line(&gap.message);
-            self.terminal.warning(&format!("{}{place} could not be read: {message}", gap.subject));
-        }
+        gaps.iter().for_each(|gap| self.warn_of_gap(None, gap));
         if gaps.is_empty() { ExitCode::Done } else { ExitCode::Partial }
+    }
+
+    /// Prints the gaps of an answer, which may be about several clusters, as [`Self::report_gaps`].
+    fn report_answer_gaps(&mut self, gaps: &[AnswerGap]) -> ExitCode {
+        gaps.iter().for_each(|AnswerGap { context, gap }| self.warn_of_gap(context.as_deref(), gap));
+        if gaps.is_empty() { ExitCode::Done } else { ExitCode::Partial }
+    }
+
+    fn warn_of_gap(&mut self, context: Option<&str>, gap: &Gap) {
+        let mut place = String::new();
+        for (what, name) in [("namespace", gap.namespace.as_deref()), ("context", context)] {
+            place.extend(name.map(|name| format!(" in {what} {name}")));
+        }
+        let text = format!("{}{place} could not be read: {}", gap.subject, gap.message);
+        self.terminal.warning(&crate::output::sanitize::one_line(&text));
     }
 }
 

@@ -22,7 +22,7 @@ impl Render for InventoryDocument {
 
     fn text(&self, wide: bool, header: bool) -> String {
         match &self.body {
-            Body::Owners(owners) => with_label_report(owner_table(owners, wide, header), self, wide, header),
+            Body::Owners(owners) => with_label_reports(owner_table(owners, wide, header), self, wide, header),
             Body::Objects(owners) => object_table(owners, wide, header),
             Body::Findings(findings) => finding_table(findings, wide, header),
             Body::Tree(nodes) => tree(nodes),
@@ -44,11 +44,23 @@ impl Render for InventoryDocument {
     }
 }
 
-/// Returns the table of owners with the report on labels below it, or instead of it.
-fn with_label_report(owners: String, answer: &InventoryDocument, wide: bool, header: bool) -> String {
-    let Some(report) = &answer.label_report else { return owners };
-    let labels = report_table(report, wide, header);
-    if report.replaces_owners || owners.is_empty() { labels } else { format!("{owners}\n{labels}") }
+/// Returns the reports on labels, with the context of each if the answer is about several clusters.
+pub fn label_reports(answer: &InventoryDocument) -> impl Iterator<Item = (Option<&str>, &LabelReport)> {
+    let contexts = answer.contexts.iter();
+    let of_contexts = contexts.filter_map(|summary| Some((Some(&*summary.context), summary.label_report.as_ref()?)));
+    answer.label_report.iter().map(|report| (None, report)).chain(of_contexts)
+}
+
+/// Returns the table of owners with the reports on labels below it, or instead of it.
+fn with_label_reports(owners: String, answer: &InventoryDocument, wide: bool, header: bool) -> String {
+    let is_replaced = label_reports(answer).any(|(_, report)| report.replaces_owners);
+    let mut parts = vec![if is_replaced { String::new() } else { owners }];
+    for (context, report) in label_reports(answer) {
+        let title = context.map(|context| format!("context {}\n", one_line(context))).unwrap_or_default();
+        parts.push(format!("{title}{}", report_table(report, wide, header)));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
 }
 
 /// Returns the report on labels as lines.
@@ -83,7 +95,13 @@ pub fn summary(answer: &InventoryDocument) -> String {
     let counts = counts.iter().filter(|(number, _)| *number > 0);
     let counts: Vec<String> = counts.map(|(number, status)| format!("{number} {status}")).collect();
     let scope = answer.scope.as_ref().map(|scope| format!(" (read: {})", one_line(scope))).unwrap_or_default();
-    format!("{}{scope}: {}", pluralize(totals.objects, "object"), counts.join(", "))
+    let read = answer.contexts.iter().filter(|context| context.totals.is_some()).count();
+    let clusters = match answer.contexts.len() {
+        0 => String::new(),
+        all if all == read => format!(" in {}", pluralize(all, "cluster")),
+        all => format!(" in {read} of {}", pluralize(all, "cluster")),
+    };
+    format!("{}{clusters}{scope}: {}", pluralize(totals.objects, "object"), counts.join(", "))
 }
 
 /// Returns one line with the number of rows that a filter hides, if there is a filter.
@@ -127,6 +145,8 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
     if wide {
         columns.extend(["record", "revision"]);
     }
+    let contexts = owners.iter().any(|row| row.context.is_some());
+    columns.splice(..0, contexts.then_some("context"));
     let mut table = Table::new(columns);
     for row in owners {
         let id = &row.owner;
@@ -147,6 +167,7 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
         if wide {
             cells.extend([format!("{:?}", row.record), row.revision.clone().unwrap_or_default()]);
         }
+        cells.splice(..0, row.context.clone());
         table.row(cells);
     }
     table.render(header)
@@ -190,6 +211,8 @@ fn object_table(owners: &[OwnerObjects], wide: bool, header: bool) -> String {
     if wide {
         columns.extend(["protected-by", "also-claimed-by", "uid"]);
     }
+    let contexts = owners.iter().any(|row| row.owner.context.is_some());
+    columns.splice(..0, contexts.then_some("context"));
     let mut table = Table::new(columns);
     for (summary, row) in rows {
         let id = &row.object;
@@ -206,6 +229,7 @@ fn object_table(owners: &[OwnerObjects], wide: bool, header: bool) -> String {
             let also: Vec<_> = row.also_claimed_by.iter().map(owner).collect();
             cells.extend([protections.join(","), also.join(","), row.uid.clone().unwrap_or_default()]);
         }
+        cells.splice(..0, summary.context.clone());
         table.row(cells);
     }
     table.render(header)
@@ -237,6 +261,8 @@ fn finding_table(findings: &[Finding], wide: bool, header: bool) -> String {
     if wide {
         columns.extend(["evidence", "uid"]);
     }
+    let contexts = findings.iter().any(|row| row.context.is_some());
+    columns.splice(..0, contexts.then_some("context"));
     let mut table = Table::new(columns);
     for row in findings {
         let id = &row.object;
@@ -246,6 +272,7 @@ fn finding_table(findings: &[Finding], wide: bool, header: bool) -> String {
         if wide {
             cells.extend([row.evidence.as_ref().map(ToString::to_string).unwrap_or_default(), row.uid.clone()]);
         }
+        cells.splice(..0, row.context.clone());
         table.row(cells);
     }
     table.render(header)
@@ -264,7 +291,13 @@ pub(super) fn note(row: &Finding) -> String {
 
 fn tree(nodes: &[TreeNode]) -> String {
     let mut text = String::new();
+    let mut last = None;
     for node in nodes {
+        let context = node.context.as_deref().filter(|context| last != Some(*context));
+        if let Some(context) = context {
+            writeln!(text, "context {}", one_line(context)).expect("a String takes any text");
+            last = Some(context);
+        }
         writeln!(text, "{}", one_line(&label(node))).expect("a String takes any text");
         branches(&node.children, "", &mut text);
     }

@@ -104,11 +104,15 @@ fn notes(plan: &Plan) -> Vec<Vec<String>> {
         let namespace = namespace.as_deref().unwrap_or_default();
         rows.push(cells("gap", [namespace, "", subject], "", message.clone()));
     }
-    // The rows of the gaps say that the plan is incomplete.
-    for alarm in plan.alarms().iter().filter(|alarm| alarm.code != AlarmCode::Incomplete) {
+    for alarm in shown_alarms(plan) {
         rows.push(cells("alarm", [""; 3], &alarm.owner.as_ref().map(owner).unwrap_or_default(), alarm.detail.clone()));
     }
     rows
+}
+
+/// Returns the alarms to show beside the gaps: the gaps themselves say that the plan is incomplete.
+pub(super) fn shown_alarms(plan: &Plan) -> impl Iterator<Item = &Alarm> {
+    plan.alarms().iter().filter(|alarm| alarm.code != AlarmCode::Incomplete)
 }
 
 /// Returns the action, with a question mark where it is a race.

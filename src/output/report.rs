@@ -3,10 +3,9 @@
 //! The formats `sarif`, `gitlab` and `junit` show the same findings. A plan knows no files, so the place of a finding is
 //! its owner: `Kustomization/flux-system/apps`.
 
-use super::plan::{action, owners_in_doubt, reason};
+use super::plan::{action, owners_in_doubt, reason, shown_alarms};
 use super::sanitize::one_line;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::alarm::AlarmCode;
 use gitops_core::plan::{Action, Plan};
 use gitops_core::text::sha256;
 
@@ -52,8 +51,7 @@ pub fn findings(plan: &Plan) -> Vec<ReportedFinding> {
         let [subject, message] = [subject, message].map(|text| one_line(text).into_owned());
         findings.push(ReportedFinding { severity, rule, place, subject, message });
     };
-    // The gaps themselves say that the plan is incomplete.
-    for alarm in plan.alarms().iter().filter(|alarm| alarm.code != AlarmCode::Incomplete) {
+    for alarm in shown_alarms(plan) {
         let subject = alarm.owner.as_ref().map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
         add(Severity::Alarm, &alarm.code.to_string(), alarm.owner.as_ref(), &subject, &alarm.detail);
     }
@@ -90,6 +88,7 @@ mod tests {
     use gitops_core::kubernetes::gap::{Gap, GapKind};
     use gitops_core::kubernetes::object::ObjectId;
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
+    use gitops_core::plan::alarm::AlarmCode;
     use gitops_core::plan::{Actor, Alarm, Change, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
     use serde_json::Value;
 

@@ -47,6 +47,24 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// Escapes the characters that mean something in HTML and XML, for text and attributes. U+FFFE and U+FFFF, which XML does not
+/// permit, become U+FFFD; other control characters must be escaped already.
+pub fn markup(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
 /// Returns true if a character controls the terminal or the reading order, or is invisible, so that two different names
 /// look alike. Unicode calls these characters Default_Ignorable_Code_Point; the selectors U+FE0E and U+FE0F of emoji are
 /// no danger and stay.

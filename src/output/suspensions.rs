@@ -9,7 +9,7 @@ use gitops_core::flux::suspension::view::FluxObject;
 /// Number of hexadecimal digits of a hash in a revision.
 const HASH_DIGITS: usize = 8;
 
-/// Returns a table with one row for each object. A wide table has more columns, and those of end and link if an object has
+/// Returns a table with one row for each object, with its context if the objects are of several clusters. A wide table has more columns, and those of end and link if an object has
 /// one.
 pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table {
     let header = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE"];
@@ -17,13 +17,16 @@ pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table 
     let suspensions = || items.iter().filter_map(|item| item.suspension.as_ref());
     let (until, link) = (suspensions().any(|one| one.until.is_some()), suspensions().any(|one| one.link.is_some()));
     let shown = [until && wide, link && wide];
-    let header = header.into_iter().chain(more).chain(shown_cells(["UNTIL", "LINK"], shown)).chain(["MESSAGE"]);
+    let contexts = items.iter().any(|item| item.context.is_some());
+    let context = contexts.then_some("CONTEXT").into_iter();
+    let header = context.chain(header).chain(more).chain(shown_cells(["UNTIL", "LINK"], shown)).chain(["MESSAGE"]);
     let mut table = Table::new(header);
     for item in items {
         let more = wide_cells(item, now).into_iter().filter(|_| wide);
         let details = [until_cell(item, now), or_none(item.suspension.as_ref().and_then(|one| one.link))];
         let details = shown_cells(details, shown);
-        table.row(cells(item, now).into_iter().chain(more).chain(details).chain([message(item)]));
+        let context = contexts.then(|| or_none(item.context)).into_iter();
+        table.row(context.chain(cells(item, now)).chain(more).chain(details).chain([message(item)]));
     }
     table
 }

@@ -34,6 +34,11 @@ pub fn read_named(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_pipe(file, is_fifo(&metadata), limit, limits::WRITER_TIME, limits::PIPE_TIME)
 }
 
+/// Reads a text file that the user named, as [`read_named`]. Fails if it is not UTF-8.
+pub fn read_named_text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read_named(path, limit)?).map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
 /// Reads up to `limit` bytes. Fails if there are more.
 pub fn read_to_limit(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();

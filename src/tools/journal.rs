@@ -19,6 +19,7 @@ pub const SCHEMA: &str = "kubectl-gitops/result/v1";
 
 /// First line: what the journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Header {
     pub schema: String,
     pub cluster: ClusterIdentity,
@@ -28,6 +29,7 @@ pub struct Header {
 
 /// Every other line: the state of one deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Entry {
     pub time: String,
     pub object: PinnedObject,

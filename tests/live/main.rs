@@ -2,6 +2,7 @@
 
 mod alarm;
 mod broken_answers;
+mod clusters;
 mod connection;
 mod inventory;
 mod plan;

@@ -63,6 +63,38 @@ fn leaked_objects_are_planned_then_deleted_with_yes_only() {
 }
 
 #[test]
+fn a_policy_denies_a_prune_before_anything_is_deleted() {
+    let cluster = &with_leak("policy", 12);
+    cluster.kubectl(&["label", "configmap", "cm-11", "-n", "policy", "example.com/team=shop"]).unwrap();
+    let files = folder("policy-files");
+    let policy = |deny: &str| {
+        let rule =
+            serde_json::json!({"name": "labelled", "each": "changes", "deny": deny, "message": "it is labelled"});
+        let file = files.join("policy.yaml");
+        std::fs::write(&file, serde_json::json!({"rules": [rule]}).to_string()).unwrap();
+        file.display().to_string()
+    };
+    let denying = policy("change.action == 'delete' && labels['example.com/team'] == 'shop'");
+    let out = files.join("plan.json");
+    let run = |more: &[&str]| gitops(cluster, &[&["prune", "-n", "policy", "--policy", &denying][..], more].concat());
+    for more in [&["--yes"][..], &["--plan", "--out", out.to_str().unwrap()]] {
+        let denied = run(more);
+        let message = "error: denied by rule \"labelled\": it is labelled: configmap/cm-11 -n policy\n";
+        assert!(denied.code == 6 && denied.stderr.contains(message), "{denied}");
+    }
+    assert!(!out.exists(), "a denied plan is not written");
+    policy("change.owner.nothing == 'x'");
+    let broken = run(&["--yes"]);
+    assert!(
+        broken.code == 1 && broken.stderr.contains("cannot be evaluated for configmap/cm-11 -n policy"),
+        "{broken}"
+    );
+    assert_eq!(config_maps(cluster, "policy"), 12, "nothing was deleted");
+    policy("change.action == 'delete' && !('example.com/team' in labels)");
+    assert_eq!((run(&["--yes"]).code, config_maps(cluster, "policy")), (0, 11));
+}
+
+#[test]
 fn a_no_at_the_prompt_deletes_nothing_and_a_yes_deletes() {
     let cluster = &with_leak("asked", 12);
     let no = gitops_typing(cluster, &["prune", "-n", "asked"], "n");

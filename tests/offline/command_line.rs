@@ -85,6 +85,17 @@ fn usage_errors_exit_with_code_2() {
         "get -o",
         "get --selecto x",
         "get --context a --context b",
+        "get --contexts a,b --context a",
+        "get --contexts a,b -o name",
+        "get --contexts a,b --watch",
+        "get --contexts a,b --snapshot x",
+        "get --contexts a --all-contexts",
+        "inventory --all-contexts --server https://h",
+        "inventory --all-contexts --token t",
+        "inventory --ignore x",
+        "inventory --ignore x --why pod/a",
+        "inventory --detailed-exitcode",
+        "suspend --contexts a ks b",
     ];
     for line in lines {
         let run = alone(&line.split(' ').collect::<Vec<_>>());

@@ -73,6 +73,14 @@ pub fn documents<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>, Yam
     documents.map(|document| Ok(T::deserialize(document)?)).collect()
 }
 
+/// Reads a file that must be one document.
+///
+/// Fails with the reason for people.
+pub(crate) fn only_document<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
+    let mut documents = documents(text).map_err(|error| error.to_string())?;
+    documents.pop().filter(|_| documents.is_empty()).ok_or_else(|| "it must be one YAML document".to_owned())
+}
+
 /// Reads a text with one document.
 pub fn document(text: &str) -> Result<Value, YamlError> {
     check_depth(text)?;

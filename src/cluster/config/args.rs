@@ -90,6 +90,24 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
+    /// Returns the name of a flag that is about one cluster or the credentials for it, if one is given.
+    pub fn flag_of_one_cluster(&self) -> Option<&'static str> {
+        let is_given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let flags = [
+            ("--context", is_given(&self.context)),
+            ("--cluster", is_given(&self.cluster)),
+            ("--user", is_given(&self.user)),
+            ("--server", is_given(&self.server)),
+            ("--token", self.token.is_some()),
+            ("--client-certificate", self.client_certificate.is_some()),
+            ("--client-key", self.client_key.is_some()),
+            ("--certificate-authority", self.certificate_authority.is_some()),
+            ("--tls-server-name", is_given(&self.tls_server_name)),
+            ("--insecure-skip-tls-verify", self.insecure_skip_tls_verify),
+        ];
+        flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
+    }
+
     /// Returns the time limit of one request including its retries; `None` is no limit.
     pub fn request_timeout(&self) -> Option<Duration> {
         Some(self.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT)).filter(|limit| !limit.is_zero())

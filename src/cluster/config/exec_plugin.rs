@@ -23,6 +23,9 @@ use crate::error::{Error, Result};
 const V1: &str = "client.authentication.k8s.io/v1";
 const V1BETA1: &str = "client.authentication.k8s.io/v1beta1";
 
+/// Held by a plugin that may ask the user.
+static PROMPT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Output of a plugin. The fields of `status` are secrets.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -94,6 +97,8 @@ async fn run(plugin: &ExecConfig, selected: &SelectedContext, environment: &Envi
         spec["cluster"] = serde_json::to_value(cluster).unwrap_or(Value::Null);
     }
     let info = json!({ "apiVersion": version, "kind": "ExecCredential", "spec": spec });
+    // Several clusters may be connected to at the same time, and the terminal is one.
+    let _turn = if interactive { Some(PROMPT.lock().await) } else { None };
 
     let mut command = tokio::process::Command::new(plugin_policy::allowed_program(name, environment)?);
     command.args(plugin.args.iter().flatten()).kill_on_drop(true);

@@ -104,7 +104,7 @@ pub(crate) fn non_empty(value: Option<&str>) -> Option<&str> {
 }
 
 /// Returns the hint for a name that does not exist.
-fn suggestion<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn suggestion<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     match nearest(name, known.clone()) {
         Some(near) => format!("did you mean {what} \"{near}\"?"),
         None => list(what, known),

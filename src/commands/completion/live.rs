@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use gitops_core::flux::kinds::{FluxKind, KINDS};
-use gitops_core::kubernetes::object::ResourceType;
+use gitops_core::kubernetes::object::{ResourceType, plural};
 use gitops_core::ownership::SYSTEMS;
 use serde_json::Value;
 
@@ -36,6 +36,7 @@ pub(super) fn candidates(question: Question, line: &Line, typed: &str) -> Vec<St
     let mut found = match question {
         Question::Systems => SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
         Question::Contexts | Question::Clusters | Question::Users => entries(question, line),
+        Question::ContextList => listed_contexts(line, typed),
         Question::Objects if line.words.is_empty() && !typed.contains('/') => flux_types(typed),
         _ => within_time(from_cluster(question, line, typed)),
     };
@@ -55,22 +56,27 @@ fn entries(question: Question, line: &Line) -> Vec<String> {
     }
 }
 
+/// Returns the part of a list before its last entry, with the comma.
+fn listed_before(typed: &str) -> &str {
+    typed.rfind(',').map_or("", |at| &typed[..=at])
+}
+
+/// Returns the contexts that are not listed yet, each after the ones before it.
+fn listed_contexts(line: &Line, typed: &str) -> Vec<String> {
+    let before = listed_before(typed);
+    let mut found = entries(Question::Contexts, line);
+    found.retain(|name| !before.split(',').any(|listed| listed == name));
+    found.iter().map(|name| format!("{before}{name}")).collect()
+}
+
 /// Returns the types of Flux. Several types have commas between them.
 fn flux_types(typed: &str) -> Vec<String> {
-    let before = typed.rfind(',').map_or("", |at| &typed[..=at]);
+    let before = listed_before(typed);
     let mut found: Vec<String> = KINDS.iter().map(|kind| format!("{before}{}", plural(kind.kind))).collect();
     if before.is_empty() {
         found.push("all".to_owned());
     }
     found
-}
-
-fn plural(kind: &str) -> String {
-    let kind = kind.to_lowercase();
-    match kind.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None => format!("{kind}s"),
-    }
 }
 
 /// Runs requests until they are done or the time is over.
@@ -92,7 +98,7 @@ async fn from_cluster(question: Question, line: &Line, typed: &str) -> Option<Ve
         Question::Objects => Some(flux_objects(&cluster, line, typed).await),
         Question::Owners => Some(owners(&cluster, typed).await),
         Question::Types => {
-            let before = typed.rfind(',').map_or("", |at| &typed[..=at]);
+            let before = listed_before(typed);
             let types = cluster.discover().await.ok()?.types;
             Some(types.iter().map(|kind| format!("{before}{}", kind.plural)).collect())
         }

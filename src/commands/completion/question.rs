@@ -25,12 +25,14 @@ pub(super) enum Question {
     AnyObject,
     Namespaces,
     Contexts,
+    /// Contexts, with commas between them.
+    ContextList,
     Clusters,
     Users,
 }
 
 impl Question {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Objects,
         Self::Owners,
         Self::Systems,
@@ -38,6 +40,7 @@ impl Question {
         Self::AnyObject,
         Self::Namespaces,
         Self::Contexts,
+        Self::ContextList,
         Self::Clusters,
         Self::Users,
     ];
@@ -52,6 +55,7 @@ impl Question {
             "why" => Self::AnyObject,
             "namespace" => Self::Namespaces,
             "context" | "owner_context" => Self::Contexts,
+            "contexts" => Self::ContextList,
             "cluster" => Self::Clusters,
             "user" => Self::Users,
             _ => return None,
@@ -120,8 +124,19 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         let ids: Vec<&str> = found.iter().map(String::as_str).collect();
-        let expected =
-            ["by", "cluster", "context", "kinds", "namespace", "owner_context", "owners", "user", "why", "words"];
+        let expected = [
+            "by",
+            "cluster",
+            "context",
+            "contexts",
+            "kinds",
+            "namespace",
+            "owner_context",
+            "owners",
+            "user",
+            "why",
+            "words",
+        ];
         assert_eq!(ids, expected);
     }
 

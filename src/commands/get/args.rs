@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::print::GetDocument;
 use super::read::GetData;
+use crate::commands::contexts::ContextsArgs;
 use crate::commands::select::Selection;
 use crate::output::format::{self, Format, Render};
 use gitops_core::flux::suspension::view::FluxObject;
@@ -37,6 +38,10 @@ use gitops_core::kubernetes::object::Resource;
 
   # Suspensions whose time is over (suspend --for)
   kubectl gitops get -A --expired -o wide
+
+  # All clusters of the kubeconfig, or some of them
+  kubectl gitops get -A --suspended --all-contexts
+  kubectl gitops get -A --contexts prod-eu,prod-us
 
   # Some kinds, some objects
   kubectl gitops get ks,hr -l team=web
@@ -71,11 +76,13 @@ pub struct GetArgs {
     #[arg(long, value_name = "COLUMN", value_enum, hide_possible_values = true)]
     pub sort_by: Option<SortBy>,
     /// After the table, show objects as they change, until interrupted
-    #[arg(short, long, conflicts_with = "snapshot")]
+    #[arg(short, long, conflicts_with_all = ["snapshot", "contexts", "all_contexts"])]
     pub watch: bool,
     /// Read this recorded cluster instead of a live one
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
+    #[command(flatten)]
+    pub clusters: ContextsArgs,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(GetDocument::PARTS))]
     pub output: Format,
@@ -134,7 +141,7 @@ impl GetArgs {
         self.output.is_table()
     }
 
-    /// Returns the objects that the flags select, sorted.
+    /// Returns the objects that the flags select, sorted by identity.
     pub(super) fn rows<'a>(&self, data: &'a GetData, now: DateTime<Utc>) -> Vec<FluxObject<'a>> {
         let by_id = data.by_id();
         let selector = self.status_selector.as_ref();
@@ -144,6 +151,11 @@ impl GetArgs {
         items.retain(|item| !self.expired || item.until().is_some_and(|until| until <= now));
         items.retain(|item| !self.not_ready || item.ready.is_some_and(|ready| ready != "True"));
         items.sort_by(|a, b| a.object.namespace.cmp(&b.object.namespace).then_with(|| a.object.cmp(b.object)));
+        items
+    }
+
+    /// Sorts objects by the column of `--sort-by`; objects with the same value keep their order.
+    pub(super) fn sort(&self, items: &mut [FluxObject<'_>]) {
         match self.sort_by {
             None => {}
             Some(SortBy::Name) => items.sort_by(|a, b| a.object.name.cmp(&b.object.name)),
@@ -158,6 +170,5 @@ impl GetArgs {
             Some(SortBy::Ready) => items.sort_by(|a, b| a.ready.cmp(&b.ready)),
             Some(SortBy::LastReconciled) => items.sort_by_key(|item| Reverse(item.last_reconciled)),
         }
-        items
     }
 }

@@ -1,6 +1,7 @@
 //! `get`: shows the objects that Flux reconciles, and which of them are suspended.
 
 mod args;
+mod clusters;
 mod print;
 mod read;
 mod watch;
@@ -12,24 +13,30 @@ use crate::cluster::{Cluster, Query};
 use crate::error::Result;
 use crate::exit::ExitCode;
 use gitops_core::text::join_limited;
+use print::Answer;
 use read::GetData;
 
 pub use args::GetArgs;
+#[cfg(feature = "schema")]
+pub(crate) use print::{SCHEMA, schema};
 
 /// Number of other namespaces that a hint names.
 const NAMED_NAMESPACES: usize = 5;
 
 /// Prints the selected objects, and their changes with `-w`.
 pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
+    if let Some(contexts) = args.clusters.names(&session.connection, args.output)? {
+        return clusters::run(args, session, contexts).await;
+    }
     if let Some(file) = &args.snapshot {
         let snapshot = session.recorded(file)?;
         let data = GetData::read_snapshot(snapshot, args.selection(), session.connection.namespace.as_deref())?;
-        return print::print(args, session, &data, None);
+        return print::print(args, session, Answer::new(args, &data, session.now), None);
     }
     let cluster = session.cluster().await?;
     let data = GetData::read(&cluster, args.selection()).await?;
     let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
-    let exit = print::print(args, session, &data, namespace)?;
+    let exit = print::print(args, session, Answer::new(args, &data, session.now), namespace)?;
     let is_empty = data.objects().next().is_none();
     if namespace.is_some() && is_empty && exit == ExitCode::Done && args.is_table() {
         hint_other_namespaces(args, session, &cluster, &data).await;

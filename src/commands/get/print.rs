@@ -12,24 +12,34 @@ use crate::output::format::{Format, Part, Render};
 use crate::output::table::Table;
 use crate::output::{document, sanitize, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
-use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::text::and_more;
 
-const SCHEMA: &str = "kubectl-gitops/get/v1";
+/// Name of the JSON schema; a contract with programs.
+pub(crate) const SCHEMA: &str = "kubectl-gitops/get/v1";
 
 /// Number of objects with a suspension that is not honoured whose evidence is printed below a table.
 const EXPLAINED_OBJECTS: usize = 10;
 
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct GetDocument<'a> {
     schema: &'static str,
+    /// True if everything could be read.
     complete: bool,
-    gaps: &'a [Gap],
+    gaps: &'a [AnswerGap],
+    /// Messages about named objects that could not be read.
     errors: &'a [String],
     items: &'a [FluxObject<'a>],
     /// Time for the ages in the table.
     #[serde(skip)]
     now: DateTime<Utc>,
+}
+
+/// Returns the schema of the document.
+#[cfg(feature = "schema")]
+pub(crate) fn schema(generator: schemars::SchemaGenerator) -> schemars::Schema {
+    generator.into_root_schema_for::<GetDocument<'static>>()
 }
 
 impl Render for GetDocument<'_> {
@@ -78,15 +88,32 @@ impl Render for ObjectChange<'_> {
     }
 }
 
+/// Objects to print, with what could not be read.
+#[derive(Default)]
+pub(super) struct Answer<'a> {
+    pub(super) items: Vec<FluxObject<'a>>,
+    pub(super) errors: Vec<String>,
+    pub(super) gaps: Vec<AnswerGap>,
+}
+
+impl<'a> Answer<'a> {
+    /// Returns the answer of one cluster.
+    pub(super) fn new(args: &GetArgs, data: &'a GetData, now: DateTime<Utc>) -> Self {
+        let gaps = data.selected.gaps.iter().cloned().map(AnswerGap::from).collect();
+        Self { items: args.rows(data, now), errors: data.selected.errors.clone(), gaps }
+    }
+}
+
 /// Prints the objects, and on stderr the errors and gaps.
 pub(super) fn print(
     args: &GetArgs,
     session: &mut Session,
-    data: &GetData,
+    answer: Answer<'_>,
     namespace: Option<&str>,
 ) -> Result<ExitCode> {
-    let items = args.rows(data, session.now);
-    let (gaps, errors) = (&data.selected.gaps[..], &data.selected.errors[..]);
+    let Answer { mut items, errors, gaps } = answer;
+    args.sort(&mut items);
+    let (gaps, errors) = (&gaps[..], &errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
     let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items, now: session.now };
     session.terminal.data(&args.output.render(&document, !args.no_headers)?)?;
@@ -97,7 +124,7 @@ pub(super) fn print(
         print_evidence(session, &items);
     }
     errors.iter().for_each(|error| session.terminal.status(&sanitize::one_line(error)));
-    let exit = session.report_gaps(gaps);
+    let exit = session.report_answer_gaps(gaps);
     Ok(match (errors.is_empty(), items.is_empty()) {
         (true, _) => exit,
         (false, true) => ExitCode::Error,
@@ -127,8 +154,9 @@ fn print_evidence(session: &mut Session, items: &[FluxObject<'_>]) {
     for (item, evidence) in ignored.iter().take(EXPLAINED_OBJECTS) {
         let since = item.suspension.as_ref().and_then(|suspension| suspension.since);
         let warning = format!(
-            "{}: suspended {}, but at {} {}",
+            "{}{}: suspended {}, but at {} {}",
             document::name(item.object),
+            item.context.map(|context| format!(" in context {}", sanitize::one_line(context))).unwrap_or_default(),
             since.map(rfc3339).unwrap_or_default(),
             rfc3339(evidence.at),
             sanitize::one_line(&evidence.what)

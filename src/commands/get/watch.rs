@@ -63,6 +63,7 @@ fn print_if_new(
     printed: &mut PrintedRows,
 ) -> Result<()> {
     let mut items = args.rows(data, chrono::Utc::now());
+    args.sort(&mut items);
     let Some(at) = items.iter().position(|item| item.uid == &*change.full.object.uid) else { return Ok(()) };
     let mut item = items.remove(at);
     item.deleted = change.deleted;

@@ -1,6 +1,8 @@
 //! `inventory`: the owners of the cluster, their objects, and the objects that are leaked, orphaned, unmanaged or claimed by
 //! several owners.
 
+mod clusters;
+mod ignore;
 mod reading;
 
 use std::path::PathBuf;
@@ -8,6 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Session;
+use super::contexts::ContextsArgs;
 use super::{owners, resource_args};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -60,6 +63,12 @@ use reading::Reading;
   kubectl gitops inventory --by helm --read-secrets
   kubectl gitops inventory --owner-context hub --read-secrets
 
+  # A check for CI: fails with code 3 if an object is leaked that the file does not accept
+  kubectl gitops inventory --leaked --ignore accepted.yaml --detailed-exitcode
+
+  # Leaked objects in all clusters of the kubeconfig
+  kubectl gitops inventory --leaked --all-contexts
+
   # The owner of one object, and the evidence
   kubectl gitops inventory -n shop --why deployment/web")]
 pub struct InventoryArgs {
@@ -100,6 +109,14 @@ pub struct InventoryArgs {
     /// remote and not checked. Add --read-secrets to read the addresses in kubeConfig Secrets.
     #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
     pub owner_context: Option<String>,
+    /// Leave out the findings that the YAML file FILE accepts, each entry with its reason
+    #[arg(long, value_name = "FILE", requires = "question", conflicts_with = "why")]
+    pub ignore: Option<PathBuf>,
+    /// Exit with code 3 if there are findings
+    #[arg(long, requires = "question", conflicts_with = "why")]
+    pub detailed_exitcode: bool,
+    #[command(flatten)]
+    pub clusters: ContextsArgs,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(InventoryDocument::PARTS))]
     pub output: Format,
@@ -111,11 +128,27 @@ pub struct InventoryArgs {
     pub snapshot: Option<PathBuf>,
 }
 
-/// Reads the cluster and prints the answer.
+/// Reads the cluster, or several, and prints the answer.
 ///
 /// # Errors
-/// If the cluster cannot be read at all, or an owner or object that was named does not exist.
+/// If no cluster can be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
+    let accepted = args.ignore.as_deref().map(ignore::read).transpose()?;
+    let mut document = match clusters::names(args, session)? {
+        None => document(args, session).await?,
+        Some(contexts) => clusters::document(args, session, contexts).await?,
+    };
+    if let (Some(list), Some(question)) = (accepted, question(args)) {
+        list.apply(question.status(), &mut document);
+    }
+    let exit = print(args, session, &document)?;
+    let has_findings = matches!(&document.body, Body::Findings(findings) if !findings.is_empty());
+    let is_reported = args.detailed_exitcode && has_findings && exit == ExitCode::Done;
+    Ok(if is_reported { ExitCode::Found } else { exit })
+}
+
+/// Returns the answer of one cluster.
+async fn document(args: &InventoryArgs, session: &mut Session) -> Result<InventoryDocument> {
     let selector = args.selector.as_deref().map(resource_args::parse_selector).transpose()?;
     let reading = reading::read(args, session).await?;
     let index = Index::build_with(&reading.snapshot, &reading.extra);
@@ -129,10 +162,10 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
 async fn answer(
     args: &InventoryArgs,
     selector: Option<Selector>,
-    session: &mut Session,
+    session: &Session,
     reading: &Reading,
     index: &Index<'_>,
-) -> Result<ExitCode> {
+) -> Result<InventoryDocument> {
     let filter = InventoryFilter { kinds: resource_args::parse_kinds(&args.kinds, index)?, selector };
     let owners = selected_owners(args, session, index)?;
     let contents = if args.owners.is_empty() || args.snapshot.is_some() {
@@ -142,18 +175,27 @@ async fn answer(
     };
     let report = InventoryReport::new(index, &contents);
     let rows = rows(args, session, &report, index, &owners)?;
-    let document = InventoryDocument {
+    Ok(InventoryDocument {
         scope: reading.scope.as_ref().map(ReadScope::describe),
         label_report: label_report_of(args, session, index),
         ..report.document(rows, &filter)
-    };
-    session.terminal.data(&args.output.render(&document, !args.no_headers)?)?;
-    session.terminal.status(&show::summary(&document));
-    show::hidden(&document).into_iter().for_each(|line| session.terminal.status(&line));
-    for warning in document.label_report.iter().flat_map(|report| &report.warnings) {
-        session.terminal.warning(&sanitize::one_line(warning));
+    })
+}
+
+fn print(args: &InventoryArgs, session: &mut Session, document: &InventoryDocument) -> Result<ExitCode> {
+    session.terminal.data(&args.output.render(document, !args.no_headers)?)?;
+    session.terminal.status(&show::summary(document));
+    show::hidden(document).into_iter().for_each(|line| session.terminal.status(&line));
+    if let (Some(file), Some(ignored)) = (&args.ignore, &document.ignored) {
+        ignore::report(file, ignored, is_limited(args, session), &mut session.terminal);
     }
-    Ok(session.report_gaps(&reading.snapshot.gaps))
+    for (context, report) in show::label_reports(document) {
+        let place = context.map(|context| format!("context {context}: ")).unwrap_or_default();
+        for warning in &report.warnings {
+            session.terminal.warning(&sanitize::one_line(&format!("{place}{warning}")));
+        }
+    }
+    Ok(session.report_answer_gaps(&document.gaps))
 }
 
 /// Returns the owners that the arguments select: by name, else by system and namespace.
@@ -205,6 +247,12 @@ fn rows(
     }
     let objects = owners.map(|owner| OwnerObjects { owner: report.summary(owner), objects: report.objects(owner) });
     Ok(Body::Objects(objects.collect()))
+}
+
+/// Returns true if the arguments select a part of the findings.
+fn is_limited(args: &InventoryArgs, session: &Session) -> bool {
+    let selects_owners = !args.owners.is_empty() || args.by.is_some() || session.connection.namespace.is_some();
+    selects_owners || !args.kinds.is_empty() || args.selector.is_some()
 }
 
 fn is_in_namespace(object: &ObjectMetadata, namespace: Option<&str>) -> bool {

@@ -134,6 +134,9 @@ pub struct ExecutionArgs {
     /// Delete the objects without asking for confirmation
     #[arg(short, long, global = true)]
     pub yes: bool,
+    /// Refuse a plan that a rule in the YAML file FILE denies
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub policy: Option<PathBuf>,
     /// Exit with code 3 if the plan deletes something
     #[arg(long, global = true, hide_short_help = true)]
     pub detailed_exitcode: bool,

@@ -1,6 +1,7 @@
 //! The way of every plan: show it, check the limits, send dry-runs, ask, and delete.
 
 use super::args::ExecutionArgs;
+use super::policy::PolicyFile;
 use super::preflight;
 use super::recorder::{Recorder, Records};
 use super::review::{self, Recording, ReviewedPlan};
@@ -67,6 +68,7 @@ pub(super) struct Request<'a> {
     /// Words of the command, such as `prune qbec`.
     pub(super) command: &'static str,
     pub(super) args: &'a ExecutionArgs,
+    pub(super) policy: Option<PolicyFile<'a>>,
     /// The plan file of `--apply`.
     pub(super) reviewed: Option<ReviewedPlan>,
 }
@@ -78,7 +80,7 @@ pub(super) async fn run(
     snapshot: Snapshot,
     session: &mut Session,
 ) -> Result<ExitCode> {
-    let Request { command, args, reviewed } = request;
+    let Request { command, args, policy, reviewed } = request;
     if let Some(reviewed) = &reviewed {
         reviewed.check_cluster(args, &snapshot.cluster, &session.cluster().await?)?;
     }
@@ -108,6 +110,9 @@ pub(super) async fn run(
         None => show(&plan, args, session)?,
     }
     let exit = finish_plan(&plan, args, session);
+    if let Some(policy) = &policy {
+        policy.enforce(&plan, &snapshot)?;
+    }
     let recording = Recording { command, selection: source.selection(), waves: &waves, index: &index };
     review::write(&plan, is_executable.then_some(recording), args, session).await?;
     if args.plan {
@@ -221,7 +226,7 @@ fn show_source_change(plan: &Plan, change: &str, args: &ExecutionArgs, session: 
 pub(super) fn finish_plan(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
     let exit = session.report_gaps(plan.gaps());
     let deletes = args.detailed_exitcode && plan.deletions().next().is_some();
-    if deletes && exit == ExitCode::Done { ExitCode::PlanDeletes } else { exit }
+    if deletes && exit == ExitCode::Done { ExitCode::Found } else { exit }
 }
 
 /// Refuses a plan that exceeds a limit, before anything is sent (docs/reference/ownership.md 8, rules 3 and 6).

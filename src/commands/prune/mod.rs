@@ -7,6 +7,7 @@ mod execution;
 pub mod flux_v1;
 mod leaked;
 pub mod manifests;
+mod policy;
 mod preflight;
 pub mod qbec;
 mod recorder;
@@ -29,6 +30,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::{filter, limits};
 use gitops_core::prune::collectors::request::CollectorRequest;
+use policy::PolicyFile;
 use review::ReviewedPlan;
 
 /// Names of the sub-verbs.
@@ -40,7 +42,9 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     execution.check()?;
     args.check()?;
     let command = args.command();
-    let request = Request { command, args: execution, reviewed: ReviewedPlan::read(execution, command, session)? };
+    let policy = PolicyFile::read(execution)?;
+    let reviewed = ReviewedPlan::read(execution, command, session)?;
+    let request = Request { command, args: execution, policy, reviewed };
     if let Some(system) = &args.system {
         let collector: Box<dyn CollectorRequest> = match system {
             System::Qbec(args) => Box::new(args.request(execution, session).await?),
@@ -61,7 +65,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         check_cluster_flags(session, &snapshot).await?;
         warn_of_age(session, &snapshot, now);
     }
-    preview(args, session, &snapshot).await
+    preview(args, request.policy.as_ref(), session, &snapshot).await
 }
 
 impl PruneArgs {
@@ -108,8 +112,13 @@ impl PruneArgs {
     }
 }
 
-/// Shows what Flux will do with a tree. An exceeded limit decides the exit code.
-async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -> Result<ExitCode> {
+/// Shows what Flux will do with a tree. An exceeded limit or a rule that denies the plan decides the exit code.
+async fn preview(
+    args: &PruneArgs,
+    policy: Option<&PolicyFile<'_>>,
+    session: &mut Session,
+    snapshot: &Snapshot,
+) -> Result<ExitCode> {
     let index = Index::build(snapshot);
     let execution = &args.execution;
     let (mut plan, secrets) = tree::plan(&args.tree, session, snapshot, execution.snapshot.is_some()).await?;
@@ -121,9 +130,15 @@ async fn preview(args: &PruneArgs, session: &mut Session, snapshot: &Snapshot) -
     plan.set_alarms(limits::check_preview(&plan, &index, &execution.limits()));
     plan.mask_secrets(&secrets);
     execution::show(&plan, execution, session)?;
-    review::write(&plan, None, execution, session).await?;
+    let denied = policy.map_or(Ok(()), |policy| policy.enforce(&plan, snapshot));
+    if denied.is_ok() {
+        review::write(&plan, None, execution, session).await?;
+    }
     let exit = execution::finish_plan(&plan, execution, session);
-    let Some(first) = plan.alarms().first() else { return Ok(exit) };
+    let Some(first) = plan.alarms().first() else { return denied.map(|()| exit) };
+    if let Err(error) = denied {
+        session.terminal.error(&sanitize::escape(&error.message));
+    }
     let messages: Vec<_> = plan.alarms().iter().map(|alarm| sanitize::one_line(&alarm.detail).into_owned()).collect();
     Err(Error::refused(messages.join("\n       ")).hint(show::remedy(first)))
 }

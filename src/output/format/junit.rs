@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{Part, Render};
 use crate::error::Result;
 use crate::output::report::{ReportedFinding, Severity};
+use crate::output::sanitize::markup;
 
 pub(super) const PART: Part = Part::Findings;
 
@@ -19,10 +20,10 @@ pub(super) fn render(answer: &impl Render, _header: bool) -> Result<String> {
         counts(&all)
     );
     for (place, findings) in &suites {
-        let place = text(place);
+        let place = markup(place);
         xml += &format!("  <testsuite name=\"{place}\" {}>\n", counts(findings));
         for finding in findings {
-            let (subject, rule, message) = (text(&finding.subject), text(&finding.rule), text(&finding.message));
+            let (subject, rule, message) = (markup(&finding.subject), markup(&finding.rule), markup(&finding.message));
             let result = match finding.severity {
                 Severity::Alarm => format!("<failure type=\"{rule}\" message=\"{message}\"/>"),
                 Severity::Gap => format!("<error type=\"{rule}\" message=\"{message}\"/>"),
@@ -39,20 +40,4 @@ fn counts(findings: &[&ReportedFinding]) -> String {
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (failures, errors) = (count(Severity::Alarm), count(Severity::Gap));
     format!("tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"", findings.len())
-}
-
-/// Escapes text for an element or an attribute. XML permits no U+FFFE and U+FFFF; control characters are escaped already.
-fn text(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            other => safe.push(other),
-        }
-    }
-    safe
 }

@@ -1,8 +1,9 @@
 //! The page of an inventory: owners, their objects and dependents.
 
 use super::page::{Page, Row, Section, Tone, objects};
-use crate::output::inventory::{explain, label_report, note, object_state, owner_state, summary};
+use crate::output::inventory::{explain, label_report, label_reports, note, object_state, owner_state, summary};
 use crate::output::prose::Prose;
+use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
@@ -11,7 +12,7 @@ use gitops_core::ownership::report::{Body, Finding, InventoryDocument, MemberVie
 
 pub(super) fn page(answer: &InventoryDocument) -> Page<'_> {
     let mut facts = vec![
-        ("Cluster", answer.cluster.server.clone()),
+        ("Cluster", clusters(answer)),
         ("Read", answer.taken.format("%Y-%m-%d %H:%M UTC").to_string()),
         ("Complete", if answer.complete { "yes" } else { "no: see the gaps" }.to_owned()),
     ];
@@ -19,15 +20,27 @@ pub(super) fn page(answer: &InventoryDocument) -> Page<'_> {
         facts.push(("Filter", format!("{} shown, {} hidden", filter.shown, filter.hidden)));
     }
     let gaps = answer.gaps.iter().map(|gap| {
-        let text = Prose::default().own("Gap: ").foreign(&gap.subject).own(": ").foreign(&gap.message);
+        let place = gap.context.as_ref().map(|context| format!(" in context {context}")).unwrap_or_default();
+        let AnswerGap { gap, .. } = gap;
+        let text = Prose::default().own("Gap: ").foreign(&gap.subject).foreign(&place).own(": ").foreign(&gap.message);
         (Tone::Warn, text)
     });
     let mut sections = sections(&answer.body);
-    if let Some(report) = &answer.label_report {
+    for (context, report) in label_reports(answer) {
         let lines = label_report(report);
-        sections.push(Section { lines, ..Section::new("Labels") });
+        sections.push(Section { lines, ..Section::new(in_context(context, "Labels")) });
     }
     Page { title: format!("Inventory: {}", summary(answer)), facts, notices: gaps.collect(), sections }
+}
+
+/// Returns the address of the cluster, or the names of several.
+fn clusters(answer: &InventoryDocument) -> String {
+    let names: Vec<&str> = answer.contexts.iter().map(|context| &*context.context).collect();
+    answer.cluster.as_ref().map_or_else(|| names.join(", "), |cluster| cluster.server.clone())
+}
+
+fn in_context(context: Option<&str>, heading: &str) -> String {
+    context.map(|context| format!("{context}: {heading}")).unwrap_or_else(|| heading.to_owned())
 }
 
 fn sections(body: &Body) -> Vec<Section<'_>> {
@@ -35,34 +48,48 @@ fn sections(body: &Body) -> Vec<Section<'_>> {
         Body::Tree(nodes) => nodes.iter().map(tree_section).collect(),
         Body::Objects(owners) => {
             let members = |rows: &[MemberView]| rows.iter().map(member_row).collect();
-            owners.iter().map(|row| owner_section(&row.owner, members(&row.objects))).collect()
+            owners
+                .iter()
+                .map(|row| owner_section(row.owner.context.as_deref(), &row.owner, members(&row.objects)))
+                .collect()
         }
-        Body::Owners(owners) => owners.iter().map(|row| owner_section(row, vec![])).collect(),
-        Body::Findings(findings) => {
-            let rows: Vec<Row<'_>> = findings.iter().map(finding_row).collect();
-            let summary = objects(rows.len());
-            vec![Section { rows, summary, ..Section::new("Objects") }]
-        }
+        Body::Owners(owners) => owners.iter().map(|row| owner_section(row.context.as_deref(), row, vec![])).collect(),
+        Body::Findings(findings) if findings.is_empty() => vec![findings_section(findings)],
+        Body::Findings(findings) => findings.chunk_by(|a, b| a.context == b.context).map(findings_section).collect(),
         Body::Explanation(explanation) => {
             vec![Section { lines: explain(explanation), ..Section::new(explanation.object.to_string()) }]
         }
     }
 }
 
+/// Returns the findings of one cluster.
+fn findings_section(findings: &[Finding]) -> Section<'_> {
+    let rows: Vec<Row<'_>> = findings.iter().map(finding_row).collect();
+    let summary = objects(rows.len());
+    let context = findings.first().and_then(|row| row.context.as_deref());
+    Section { rows, summary, ..Section::new(in_context(context, "Objects")) }
+}
+
 fn tree_section(node: &TreeNode) -> Section<'_> {
     let rows = node.children.iter().map(tree_row).collect();
     match &node.owner {
-        Some(owner) => owner_section(owner, rows),
+        Some(owner) => owner_section(node.context.as_deref(), owner, rows),
         None => Section { rows, ..Section::new("Objects") },
     }
 }
 
-fn owner_section<'a>(owner: &OwnerSummary, rows: Vec<Row<'a>>) -> Section<'a> {
+fn owner_section<'a>(context: Option<&str>, owner: &OwnerSummary, rows: Vec<Row<'a>>) -> Section<'a> {
     let (tone, words) = owner_tag(owner);
     let summary = format!("{}, {} missing, {} leaked", objects(owner.objects), owner.missing, owner.leaked);
     let state = owner_state(owner);
     let notes = if state == "Ready" { vec![] } else { vec![Prose::default().foreign(state)] };
-    Section { tag: Some((tone, words)), summary, notes, rows, ..Section::new(owner.owner.to_string()) }
+    Section {
+        tag: Some((tone, words)),
+        summary,
+        notes,
+        rows,
+        ..Section::new(in_context(context, &owner.owner.to_string()))
+    }
 }
 
 fn tree_row(node: &TreeNode) -> Row<'_> {

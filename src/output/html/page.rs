@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::output::prose::{Part, Prose};
-use crate::output::sanitize::{escape, one_line};
+use crate::output::sanitize::{escape, markup, one_line};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::text::pluralize;
 
@@ -263,22 +263,6 @@ fn prose(prose: &Prose) -> String {
 /// Returns one line of text for an element or an attribute in quotes.
 fn text(text: &str) -> String {
     markup(&one_line(text))
-}
-
-/// Escapes the characters that mean something in HTML.
-fn markup(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 /// Returns the digest of a script or style, as a content security policy states it.

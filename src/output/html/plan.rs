@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::page::{Page, Row, Section, Tone, objects};
-use crate::output::plan::{action, counts, reason, remedy, warnings};
+use crate::output::plan::{action, counts, reason, remedy, shown_alarms, warnings};
 use crate::output::prose::Prose;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::alarm::AlarmCode;
 use gitops_core::plan::{Action, Change, Outcome, OwnerOutcome, Plan};
 use gitops_core::text::pluralize;
 
@@ -36,8 +35,7 @@ fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
 
 fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
     let mut notices = vec![];
-    // The gaps themselves say that the plan is incomplete.
-    for alarm in plan.alarms().iter().filter(|alarm| alarm.code != AlarmCode::Incomplete) {
+    for alarm in shown_alarms(plan) {
         let text = Prose::default().own("Alarm: ").foreign(&alarm.detail).own(format!(". Hint: {}.", remedy(alarm)));
         notices.push((Tone::Bad, text));
     }

@@ -67,11 +67,14 @@ const NEVER: &[c_long] = &[
     libc::SYS_userfaultfd,
 ];
 
+/// `fchmodat2` has this number on every architecture. The crate libc does not name it on all of them.
+const FCHMODAT2: c_long = 452;
+
 /// Calls that change files without opening them. Landlock covers only some of them, and only on newer kernels.
 const CHANGE_FILES: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_fremovexattr,

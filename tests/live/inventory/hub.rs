@@ -1,35 +1,13 @@
 //! A hub whose kustomize-controller applies to another cluster, and `inventory` in that other cluster.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use test_support::connection::kubeconfig_of;
 use test_support::flux;
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops_as};
 use xtask::cluster::{Cluster, Flux, Options};
-
-/// A kubeconfig with the contexts `spoke` (the current one) and `hub`.
-fn both(hub: &Cluster, spoke: &Cluster) -> PathBuf {
-    let part = |cluster: &Cluster, name: &str| {
-        let text = fs::read_to_string(cluster.kubeconfig()).unwrap();
-        let mut config: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
-        for list in ["clusters", "contexts", "users"] {
-            config[list][0]["name"] = name.into();
-        }
-        config["contexts"][0]["context"]["cluster"] = name.into();
-        config["contexts"][0]["context"]["user"] = name.into();
-        config["current-context"] = name.into();
-        config
-    };
-    let (mut all, more) = (part(spoke, "spoke"), part(hub, "hub"));
-    for list in ["clusters", "contexts", "users"] {
-        all[list].as_sequence_mut().unwrap().push(more[list][0].clone());
-    }
-    let file = folder("hub-kubeconfig").join("config");
-    fs::write(&file, serde_yaml::to_string(&all).unwrap()).unwrap();
-    file
-}
 
 /// A Kustomization in the hub that applies to the cluster which `secret` leads to.
 fn remote(hub: &Cluster, name: &str, secret: &str) {
@@ -72,7 +50,7 @@ fn owners_of_a_hub_own_what_they_apply_here_and_nothing_is_deleted_on_their_word
     hub.kubectl(&["create", "secret", "generic", "lost", "-n", "fleet", "--from-literal=value=nothing"]).unwrap();
     remote(&hub, "other", "lost");
 
-    let config = both(&hub, &spoke);
+    let config = kubeconfig_of(&[("spoke", &spoke), ("hub", &hub)]);
     let ask = |args: &[&str]| gitops_as(&config, args);
     // Alone, the cluster knows no owner.
     let alone = ask(&["inventory", "--orphaned", "-o", "json"]);

@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::object::{GroupKind, ResourceType};
+use super::object::{GroupKind, ResourceType, plural};
 
 /// Reason for a [`Gap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GapKind {
     /// The server answered 401 or 403.
@@ -26,6 +27,7 @@ pub enum GapKind {
 
 /// Something that could not be read or computed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
     /// Reason for the gap.
     pub kind: GapKind,
@@ -36,6 +38,23 @@ pub struct Gap {
     pub namespace: Option<String>,
     /// Message of the server, or of this tool.
     pub message: String,
+}
+
+/// A gap in an answer, which may be about several clusters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AnswerGap {
+    /// Context of the cluster, if the answer is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    #[serde(flatten)]
+    pub gap: Gap,
+}
+
+impl From<Gap> for AnswerGap {
+    fn from(gap: Gap) -> Self {
+        Self { context: None, gap }
+    }
 }
 
 impl Gap {
@@ -63,12 +82,7 @@ impl Gap {
 
 /// Resource name that a kind has by convention, for kinds that discovery did not list.
 fn usual_resource(what: &GroupKind) -> String {
-    let kind = what.kind.to_lowercase();
-    let plural = match kind.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None if kind.ends_with(['s', 'x']) => format!("{kind}es"),
-        None => format!("{kind}s"),
-    };
+    let plural = plural(&what.kind);
     if what.group.is_empty() { plural } else { format!("{plural}.{}", what.group) }
 }
 

@@ -3,8 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use super::ignored::Ignored;
 use super::{explain, tree};
-use crate::kubernetes::gap::Gap;
+use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::readiness::Readiness;
@@ -18,16 +19,21 @@ pub const SCHEMA: &str = "kubectl-gitops/inventory/v1";
 
 /// Answer of `inventory`. Later versions may add fields; no field changes its meaning.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InventoryDocument {
     pub schema: &'static str,
-    /// Identity of the cluster.
-    pub cluster: ClusterIdentity,
+    /// Identity of the cluster; absent if the answer is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterIdentity>,
+    /// Clusters of the answer, if it is about several, in the order of the request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contexts: Vec<ContextSummary>,
     /// Time at which reading began.
     pub taken: DateTime<Utc>,
     /// True if everything could be read.
     pub complete: bool,
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<AnswerGap>,
     /// All objects that were read, by status.
     pub totals: Totals,
     /// Part of the cluster that was read, where the answer needs no more.
@@ -36,16 +42,21 @@ pub struct InventoryDocument {
     /// Filter that hides a part of the answer. It does not affect the totals and the counts of an owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filtered>,
+    /// Findings that `--ignore` removed. They are still in the totals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<Ignored>,
     /// Rows of the answer.
     #[serde(flatten)]
     pub body: Body,
     /// Report on the labels of the chosen system, if it keeps no inventory.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>"))]
     pub label_report: Option<LabelReport>,
 }
 
 /// Filter by kind and label, and the number of rows that it hides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Filtered {
     /// Kinds, as `deployment.apps`; empty for all.
@@ -58,8 +69,30 @@ pub struct Filtered {
     pub hidden: usize,
 }
 
+/// One of several clusters. All but the name is absent if the cluster could not be read.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ContextSummary {
+    /// Name of the context in the kubeconfig.
+    pub context: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterIdentity>,
+    /// All objects that were read, by status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub totals: Option<Totals>,
+    /// Part of the cluster that was read, where the answer needs no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// Report on the labels of the chosen system, if it keeps no inventory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>"))]
+    pub label_report: Option<LabelReport>,
+}
+
 /// Rows of an answer, serialised under the name of their kind.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Body {
     Owners(Vec<OwnerSummary>),
@@ -74,6 +107,7 @@ pub enum Body {
 
 /// Number of objects by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
     /// All objects that were read.
@@ -100,6 +134,7 @@ pub struct Totals {
 
 /// Form of an owner's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordKind {
     /// It lists its members.
@@ -116,8 +151,12 @@ pub enum RecordKind {
 
 /// One owner with counts.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerSummary {
+    /// Context of the cluster, if the answer is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
     #[serde(flatten)]
     pub owner: OwnerId,
     /// Current status; only the record of a ready owner can be trusted.
@@ -154,6 +193,7 @@ pub struct OwnerSummary {
 
 /// One owner with its objects.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnerObjects {
     /// The owner and its counts.
     pub owner: OwnerSummary,
@@ -163,6 +203,7 @@ pub struct OwnerObjects {
 
 /// A deletion that finalizers delay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Terminating {
     pub since: DateTime<Utc>,
     /// Finalizers on the object.
@@ -171,6 +212,7 @@ pub struct Terminating {
 
 /// One object of an owner.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MemberView {
     #[serde(flatten)]
@@ -202,8 +244,12 @@ pub struct MemberView {
 
 /// One object with the status in question.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
+    /// Context of the cluster, if the answer is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
     #[serde(flatten)]
     pub object: ObjectId,
     pub uid: String,
@@ -218,6 +264,7 @@ pub struct Finding {
     pub strength: Option<Strength>,
     /// Labels and annotations behind its claim.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub evidence: Option<ClaimEvidence>,
     /// Reason why its status is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,6 +21,7 @@ const LONGEST: usize = 64;
 
 /// Explanation of one object.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub object: ObjectId,
@@ -45,6 +46,7 @@ pub struct Explanation {
 
 /// A claim and its effect.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimView {
     /// The claim, resolved to a live owner where there is one.
     #[serde(flatten)]
@@ -57,6 +59,7 @@ pub struct ClaimView {
 
 /// One owner of a chain.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnerLink {
     #[serde(flatten)]
     pub owner: OwnerId,

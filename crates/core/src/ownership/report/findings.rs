@@ -25,6 +25,20 @@ pub enum Question {
     Unknown,
 }
 
+impl Question {
+    /// Returns the status of the objects, as in [`Finding::status`].
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Leaked => "leaked",
+            Self::Orphaned => "orphaned",
+            Self::Conflicts => "conflict",
+            Self::Unmanaged => "unmanaged",
+            Self::Copied => "copied",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 impl<'a> InventoryReport<'_, 'a> {
     /// Returns the objects that answer a question and that the caller selects by object and owners, in order.
     pub fn findings(
@@ -64,6 +78,7 @@ impl<'a> InventoryReport<'_, 'a> {
             _ => claim.map(|claim| claim.owner.clone()).into_iter().collect(),
         };
         Some(Finding {
+            context: None,
             object: object.id.clone(),
             uid: object.uid.to_string(),
             created: object.creation_timestamp,

@@ -26,6 +26,7 @@ impl<'a> InventoryReport<'_, 'a> {
         };
         let unlisted = self.unlisted_counts.get(&owner.id).copied().unwrap_or_default();
         let mut summary = OwnerSummary {
+            context: None,
             owner: owner.id.clone(),
             status: owner.status.clone(),
             record,

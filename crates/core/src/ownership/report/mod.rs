@@ -1,9 +1,11 @@
 //! Answers of `inventory` as data: owners with counts, an owner's objects with their live state, and objects by status.
 
+pub mod contexts;
 pub mod document;
 pub mod explain;
 pub mod filter;
 pub mod findings;
+pub mod ignored;
 pub mod label_reports;
 pub mod members;
 #[cfg(test)]
@@ -15,11 +17,12 @@ use std::collections::{HashMap, HashSet};
 use super::classify::OwnershipStatus;
 use super::index::Index;
 use super::scheme::claim::OwnerId;
+use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, ResourceType};
 
 pub use document::{
-    Body, Filtered, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind, SCHEMA,
-    Terminating, Totals,
+    Body, ContextSummary, Filtered, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
+    SCHEMA, Terminating, Totals,
 };
 pub use filter::InventoryFilter;
 pub use findings::Question;
@@ -90,13 +93,15 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
         let snapshot = self.index.snapshot();
         InventoryDocument {
             schema: SCHEMA,
-            cluster: snapshot.cluster.clone(),
+            cluster: Some(snapshot.cluster.clone()),
+            contexts: vec![],
             taken: snapshot.taken,
             complete: snapshot.gaps.is_empty(),
-            gaps: snapshot.gaps.clone(),
+            gaps: snapshot.gaps.iter().cloned().map(AnswerGap::from).collect(),
             totals: self.totals(),
             scope: None,
             filter,
+            ignored: None,
             body,
             label_report: None,
         }

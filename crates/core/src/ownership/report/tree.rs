@@ -13,8 +13,12 @@ use crate::ownership::scheme::claim::OwnerId;
 const DEEPEST: usize = 48;
 
 /// One line of the tree.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeNode {
+    /// Context of the cluster, at the root and if the answer is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
     /// Owner, if the line is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<OwnerSummary>,
@@ -76,7 +80,7 @@ impl<'a> TreeBuilder<'_, '_, 'a> {
             return None;
         }
         let owner = self.report.index.owner(id)?;
-        let mut node = TreeNode { owner: Some(self.report.summary(owner)), object: None, children: vec![], cut: false };
+        let mut node = TreeNode { owner: Some(self.report.summary(owner)), ..TreeNode::default() };
         if depth >= DEEPEST {
             node.cut = true;
             return Some(node);
@@ -85,7 +89,7 @@ impl<'a> TreeBuilder<'_, '_, 'a> {
             let nested = self.report.index.owner_of_object(&member.object).map(|nested| nested.id.clone());
             let nested = nested.filter(|nested| nested != id);
             let subtree = nested.as_ref().and_then(|nested| self.owner(nested, depth + 1));
-            let leaf = TreeNode { owner: None, object: None, children: vec![], cut: nested.is_some() };
+            let leaf = TreeNode { cut: nested.is_some(), ..TreeNode::default() };
             let mut child = subtree.unwrap_or(leaf);
             if let Some(uid) = self.uid_of(&member) {
                 child.children.extend(self.controlled(uid, depth + 1));
@@ -109,10 +113,10 @@ impl<'a> TreeBuilder<'_, '_, 'a> {
         }
         let children = self.children[uid].clone();
         let nodes = children.into_iter().map(|child| TreeNode {
-            owner: None,
             object: Some(self.report.unowned_row(child)),
             children: self.controlled(&child.uid, depth + 1),
             cut: depth + 1 >= DEEPEST,
+            ..TreeNode::default()
         });
         nodes.collect()
     }
