@@ -33,7 +33,7 @@ const ROWS: [(&str, &str, &[&str]); 31] = [
     ("one dry-run of a preview", "src/commands/prune/rehearsal/mod.rs", &["REQUEST_LIMIT"]),
     ("repetitions of a preview with new answers", "src/commands/prune/rehearsal/mod.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
-    ("`expression-length`", "crates/core/src/flux/ready_expr.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
+    ("`expression-length`", "crates/core/src/expression.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all manifests of `-f`, and standard input", "src/tools/limits.rs", &["MAX_MANIFESTS"]),
     ("number of files of `-f`", "src/tools/limits.rs", &["MAX_MANIFEST_FILES"]),

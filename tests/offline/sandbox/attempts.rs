@@ -88,6 +88,57 @@ async fn other_processes_get_no_signal() {
     }
 }
 
+/// Calls that reach other processes, namespaces, mounts or the kernel, or leave the process group. An argument of -1 is
+/// valid for none of them, so a call that is not refused changes nothing.
+const CALLS: [(&str, libc::c_long); 22] = [
+    ("add_key", libc::SYS_add_key),
+    ("bpf", libc::SYS_bpf),
+    ("fsopen", libc::SYS_fsopen),
+    ("io_uring_setup", libc::SYS_io_uring_setup),
+    ("kcmp", libc::SYS_kcmp),
+    ("keyctl", libc::SYS_keyctl),
+    ("mount", libc::SYS_mount),
+    ("move_mount", libc::SYS_move_mount),
+    ("name_to_handle_at", libc::SYS_name_to_handle_at),
+    ("open_by_handle_at", libc::SYS_open_by_handle_at),
+    ("open_tree", libc::SYS_open_tree),
+    ("perf_event_open", libc::SYS_perf_event_open),
+    ("personality", libc::SYS_personality),
+    ("pidfd_getfd", libc::SYS_pidfd_getfd),
+    ("process_vm_readv", libc::SYS_process_vm_readv),
+    ("process_vm_writev", libc::SYS_process_vm_writev),
+    ("ptrace", libc::SYS_ptrace),
+    ("setns", libc::SYS_setns),
+    ("setpgid", libc::SYS_setpgid),
+    ("umount2", libc::SYS_umount2),
+    ("unshare", libc::SYS_unshare),
+    ("userfaultfd", libc::SYS_userfaultfd),
+];
+
+/// The calls that a user without privileges may make, also in a container.
+const UNPRIVILEGED: [&str; 3] = ["name_to_handle_at", "personality", "setpgid"];
+
+#[tokio::test]
+async fn calls_that_no_build_needs_are_refused() {
+    let numbers: Vec<String> = CALLS.iter().map(|(name, number)| format!("('{name}', {number})")).collect();
+    let program = format!(
+        "import ctypes, errno\ncalls = ctypes.CDLL(None, use_errno=True)\nfor name, number in [{}]:\n    \
+         result = calls.syscall(number, *[ctypes.c_long(-1)] * 6)\n    \
+         print(name, result == -1 and ctypes.get_errno() == errno.EPERM)",
+        numbers.join(", ")
+    );
+    let child = Child::script(&format!("python3 -I -S -c \"{program}\""));
+    let refused = |text: &str| -> Vec<String> {
+        text.lines().filter_map(|line| line.strip_suffix(" True")).map(str::to_owned).collect()
+    };
+    let inside = child.text(&on()).await;
+    assert_eq!(refused(&inside), CALLS.map(|(name, _)| name), "{inside}");
+    let outside = child.text(&Sandbox::off()).await;
+    let refused = refused(&outside);
+    assert_eq!(outside.lines().count(), CALLS.len(), "{outside}");
+    assert!(!UNPRIVILEGED.iter().any(|name| refused.iter().any(|refused| refused == name)), "{outside}");
+}
+
 #[tokio::test]
 async fn the_environment_has_only_empty_directories() {
     let text = Child::script("env | cut -d= -f1 | sort").text(&on()).await;
