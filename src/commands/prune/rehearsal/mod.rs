@@ -121,10 +121,11 @@ impl<'a> Rehearsal<'a> {
         let deleting = deletions.iter().map(|deletion| (&deletion.owner, &deletion.spec));
         self.actors.prepare(applying.chain(deleting)).await;
         let this = &*self;
+        // In order: of several refusals, a plan always names the same one.
         let applies = objects.into_iter().map(|object| async move { (this.apply(&object).await, object) });
-        let applies: Vec<_> = stream::iter(applies).buffer_unordered(PARALLEL).collect().await;
+        let applies: Vec<_> = stream::iter(applies).buffered(PARALLEL).collect().await;
         let deletes = deletions.into_iter().map(|deletion| async move { (this.delete(&deletion).await, deletion) });
-        let deletes: Vec<_> = stream::iter(deletes).buffer_unordered(PARALLEL).collect().await;
+        let deletes: Vec<_> = stream::iter(deletes).buffered(PARALLEL).collect().await;
         for (result, object) in applies {
             self.answers.add_apply(self.snapshot, object, result);
         }
