@@ -8,11 +8,13 @@ use std::collections::BTreeSet;
 use super::event_order::EventOrder;
 use super::model::{Node, Pass, PassOutcome, SimulationEvent};
 use super::orders::Orders;
+use super::protection::{is_marked_live, is_never_changed, label_owner, live_owner};
 use super::schedule::{Branch, Schedule, ScheduleContext};
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::schemes::flux_kustomization::SSA;
 
 /// Maximum number of branches whose combinations are explored.
 const MAX_BRANCHES: usize = 10;
@@ -53,6 +55,8 @@ pub(super) struct PossibleOutcomes {
     pub(super) is_desired: bool,
     /// Kustomizations that apply the object.
     pub(super) appliers: BTreeSet<NamespacedName>,
+    /// Owners that the labels of the live object can name when the change arrives.
+    pub(super) live_owners: BTreeSet<NamespacedName>,
     /// There are more orders than the limits allow to explore, so that other results are possible.
     pub(super) is_incomplete: bool,
 }
@@ -102,6 +106,7 @@ pub(super) fn explore(
     rules: Rules<'_>,
     refused: &BTreeSet<&NamespacedName>,
 ) -> PossibleOutcomes {
+    let live_owners = live.map(|live| live_owners(live, nodes)).unwrap_or_default();
     let mut outcomes = PossibleOutcomes::default();
     let branches = Branch::collect(id, nodes);
     let toggled = branches.len().min(MAX_BRANCHES);
@@ -124,10 +129,30 @@ pub(super) fn explore(
         if nobody_deletes {
             outcomes.final_states.insert(end_without_deletions(live, &schedule));
         } else {
-            Orders::new(&schedule, order, live).explore(rules, &mut steps, &mut outcomes);
+            for owner in schedule.distinct_owners(&live_owners) {
+                Orders::new(&schedule, order, live, owner).explore(rules, &mut steps, &mut outcomes);
+            }
         }
     }
-    outcomes
+    PossibleOutcomes { live_owners, ..outcomes }
+}
+
+/// Returns the owners that the labels of a live object can name when the change arrives. If several Kustomizations list the
+/// object in their inventories, each applies it at every interval and writes its own labels.
+fn live_owners(live: &ObjectMetadata, nodes: &[&Node]) -> BTreeSet<NamespacedName> {
+    let mut owners: BTreeSet<NamespacedName> = live_owner(live).into_iter().collect();
+    if is_never_changed(live) || is_marked_live(live, SSA, "IfNotPresent") {
+        return owners;
+    }
+    let is_listing = |node: &&&Node| !node.id.is_new && node.inventory.contains(&live.id);
+    let listing: Vec<&&Node> = nodes.iter().filter(is_listing).collect();
+    if listing.len() > 1 {
+        owners.extend(listing.iter().filter_map(|node| {
+            let spec = &node.passes.first()?.spec;
+            (!spec.is_suspended()).then(|| label_owner(spec, &node.id.key))
+        }));
+    }
+    owners
 }
 
 /// Returns false if no order of events can make a Kustomization delete the object.

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use super::event_order::EventOrder;
 use super::explore::{FinalState, PossibleOutcomes, Rules};
 use super::model::{NodeId, SimulationEvent};
-use super::protection::{is_foreign_protection, is_never_changed, live_owner, prune_protection};
+use super::protection::{is_foreign_protection, is_never_changed, prune_protection};
 use super::schedule::{Effect, ObjectApply, Schedule};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectMetadata;
@@ -58,6 +58,8 @@ struct Sequence<'a> {
 pub(super) struct Orders<'a> {
     order: &'a EventOrder,
     live: Option<&'a ObjectMetadata>,
+    /// Owner that the labels of the live object name when the change arrives.
+    live_owner: Option<&'a NamespacedName>,
     /// Owners that delete the object when its labels name them.
     deleters: Vec<&'a NamespacedName>,
     /// Deletions by owners that the labels never name.
@@ -71,11 +73,15 @@ pub(super) struct Orders<'a> {
 
 impl<'a> Orders<'a> {
     /// Collects the events that can change the object.
-    pub(super) fn new(schedule: &'a Schedule, order: &'a EventOrder, live: Option<&'a ObjectMetadata>) -> Self {
-        let live_owner = live.and_then(live_owner);
+    pub(super) fn new(
+        schedule: &'a Schedule,
+        order: &'a EventOrder,
+        live: Option<&'a ObjectMetadata>,
+        live_owner: Option<&'a NamespacedName>,
+    ) -> Self {
         let names = |owner: &NamespacedName| {
             let applied = schedule.events.iter().filter_map(|scheduled| scheduled.effect.application());
-            live_owner.as_ref() == Some(owner) || applied.into_iter().any(|apply| apply.owner_label == *owner)
+            live_owner == Some(owner) || applied.into_iter().any(|apply| apply.owner_label == *owner)
         };
         let mut deleters: Vec<&NamespacedName> = vec![];
         let mut prevented = vec![];
@@ -115,7 +121,7 @@ impl<'a> Orders<'a> {
         }
         let final_applies = schedule.final_applies.iter().filter(|apply| !apply.is_skipped).map(application).collect();
         let sequences = sequences.into_iter().map(|(_, sequence)| sequence).collect();
-        let mut orders = Self { order, live, deleters, prevented, sequences, class: vec![], final_applies };
+        let mut orders = Self { order, live, live_owner, deleters, prevented, sequences, class: vec![], final_applies };
         orders.classify();
         orders
     }
@@ -130,7 +136,7 @@ impl<'a> Orders<'a> {
         let state = live.map_or_else(ObjectState::default, |object| ObjectState {
             exists: true,
             is_deleted: false,
-            owner: live_owner(object).and_then(|owner| self.deleters.iter().position(|deleter| **deleter == owner)),
+            owner: self.live_owner.and_then(|owner| self.deleters.iter().position(|deleter| *deleter == owner)),
             is_protected: prune_protection(object, rules.features).is_some(),
             is_never_changed: is_never_changed(object),
         });

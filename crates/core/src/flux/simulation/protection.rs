@@ -41,6 +41,14 @@ pub(super) fn live_owner(object: &ObjectMetadata) -> Option<NamespacedName> {
     Some(NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
+/// Returns the owner that a Kustomization with this spec writes to the labels of what it applies.
+pub(super) fn label_owner(spec: &KustomizationSpec, key: &NamespacedName) -> NamespacedName {
+    NamespacedName {
+        namespace: spec.common_label(NAMESPACE).unwrap_or(&key.namespace).to_owned(),
+        name: spec.common_label(NAME).unwrap_or(&key.name).to_owned(),
+    }
+}
+
 /// Returns true if a manifest or `spec.commonMetadata` sets a label or annotation to a value.
 pub(super) fn is_marked(built: &BuiltObject, spec: &KustomizationSpec, key: &str, value: &str) -> bool {
     built.has_label_or_annotation(key, value)

@@ -19,6 +19,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Certainty, Change, PinnedObject, Plan, Reason, ReasonCode};
+use crate::text::join_limited;
 
 /// Returns the row of an action of kustomize-controller on behalf of a Kustomization.
 pub(super) fn kustomization_row(
@@ -260,11 +261,15 @@ impl Preview<'_> {
         let passes = self.nodes.iter().filter(|node| owners.contains(&node.id.key)).flat_map(|node| &node.passes);
         let conditions: BTreeSet<&str> =
             passes.filter_map(|pass| pass.condition.as_ref()).map(|condition| &*condition.detail).collect();
-        let names: Vec<String> = owners.iter().map(|key| owner_id(key).to_string()).collect();
-        match conditions.is_empty() {
-            true => format!("it depends on which of these comes first: {}", names.join(", ")),
-            false => conditions.into_iter().collect::<Vec<_>>().join("; "),
+        if !conditions.is_empty() {
+            return conditions.into_iter().collect::<Vec<_>>().join("; ");
         }
+        if outcomes.live_owners.len() > 1 {
+            let names = join_limited(outcomes.live_owners.iter().map(owner_id), 3);
+            return format!("these apply it at each interval, and the last one before the change owns it: {names}");
+        }
+        let names: Vec<String> = owners.iter().map(|key| owner_id(key).to_string()).collect();
+        format!("it depends on which of these comes first: {}", names.join(", "))
     }
 
     /// Returns rows for RBAC objects whose names contain `__`. The inventory lists another name, so they are never

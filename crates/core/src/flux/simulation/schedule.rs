@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::model::{Finalization, Node, Pass, PassId, PassOutcome, SimulationEvent};
-use super::protection::is_marked;
+use super::protection::{is_marked, label_owner};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE, PRUNE, RECONCILE, SSA};
+use crate::ownership::schemes::flux_kustomization::{PRUNE, RECONCILE, SSA};
 
 /// Something that may or may not happen, with the index of its Kustomization.
 #[derive(Clone, PartialEq)]
@@ -112,10 +112,7 @@ impl ObjectApply {
         let is_ignored = is_marked(built, spec, SSA, "ignore");
         let is_disabled = is_marked(built, spec, RECONCILE, "disabled");
         Self {
-            owner_label: NamespacedName {
-                namespace: spec.common_label(NAMESPACE).unwrap_or(&owner.namespace).to_owned(),
-                name: spec.common_label(NAME).unwrap_or(&owner.name).to_owned(),
-            },
+            owner_label: label_owner(spec, owner),
             protects: is_marked(built, spec, PRUNE, "disabled")
                 || is_disabled
                 || (is_ignored && features.ignore_protects),
@@ -242,6 +239,18 @@ impl Schedule {
 
     fn add(&mut self, event: SimulationEvent, effect: Effect) {
         self.events.push(ScheduledEvent { event, effect });
+    }
+
+    /// Returns the owners of which the labels can name one at the beginning. Those that do not delete the object have the
+    /// same effect, so that one stands for them; `None` if there is no owner.
+    pub(super) fn distinct_owners<'o>(&self, owners: &'o BTreeSet<NamespacedName>) -> Vec<Option<&'o NamespacedName>> {
+        let deletes = |owner: &&NamespacedName| {
+            self.events.iter().any(|scheduled| matches!(&scheduled.effect, Effect::Delete(key) if key == *owner))
+        };
+        let (deleting, others): (Vec<&NamespacedName>, Vec<&NamespacedName>) = owners.iter().partition(deletes);
+        let stands_for_others = others.first().map(|owner| Some(*owner));
+        let nobody = owners.is_empty().then_some(None);
+        deleting.into_iter().map(Some).chain(stands_for_others).chain(nobody).collect()
     }
 
     /// Returns the Kustomizations that apply the object.
