@@ -25,6 +25,7 @@ pub use config::environment::Environment;
 pub use http::failure::{Failure, FailureKind};
 pub(crate) use read::user_of;
 pub use read::{Discovered, Listing, Query, WatchedChange, metadata_from_json, metadata_from_protobuf};
+pub use write::dry_run::Applying;
 pub use write::execute::{Execution, Observer};
 pub use write::patch::{DryRun, PatchResult};
 

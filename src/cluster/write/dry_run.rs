@@ -1,4 +1,4 @@
-//! Server-side apply with kustomize-controller's field manager, only ever as a dry-run.
+//! Server-side apply with the field manager of a controller, only ever as a dry-run.
 
 use http::{Request, header};
 use serde_json::Value;
@@ -6,14 +6,28 @@ use serde_json::Value;
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::check_dry_run;
 use crate::cluster::{Cluster, Failure};
-use gitops_core::flux::kustomize_controller::NAME;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
+/// How a controller applies a manifest.
+#[derive(Clone, Copy, Debug)]
+pub struct Applying {
+    /// Field manager of the controller.
+    pub manager: &'static str,
+    /// Unknown and duplicate fields are refused.
+    pub is_strict: bool,
+}
+
 impl Cluster {
-    /// Returns the object as it would be after kustomize-controller applied the manifest. Stores nothing.
-    pub async fn apply_dry_run(&self, kind: &ResourceType, id: &ObjectId, manifest: &Value) -> Result<Value, Failure> {
-        let path = object_path(kind, id);
-        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={NAME}&force=true"))
+    /// Returns the object as it would be after a controller applied the manifest. Stores nothing.
+    pub async fn apply_dry_run(
+        &self,
+        kind: &ResourceType,
+        id: &ObjectId,
+        manifest: &Value,
+        Applying { manager, is_strict }: Applying,
+    ) -> Result<Value, Failure> {
+        let (path, validation) = (object_path(kind, id), if is_strict { "&fieldValidation=Strict" } else { "" });
+        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={manager}&force=true{validation}"))
             .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
             .header(header::ACCEPT, "application/json")
             .body(manifest.to_string().into_bytes())

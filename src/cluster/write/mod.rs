@@ -1,7 +1,7 @@
 //! Requests that change objects or ask the server to pretend: dry-run apply, merge patch, pinned DELETE, plan execution.
 
 pub(crate) mod delete;
-mod dry_run;
+pub(super) mod dry_run;
 pub(crate) mod execute;
 pub(crate) mod patch;
 mod reading;

@@ -303,7 +303,9 @@ async fn controller(
     });
     let given = given.transpose()?;
     let assumed = || given.map_or_else(KustomizeController::default, KustomizeController::of);
-    let (Some(cluster), Some(deployment)) = (cluster, kustomize_controller::deployment(snapshot)) else {
+    let (Some(cluster), Some(deployment)) =
+        (cluster, kustomize_controller::deployment(snapshot, kustomize_controller::NAME))
+    else {
         return Ok((assumed(), ControllerUser::NotInCluster));
     };
     // Without the right to read it the newest rules are assumed.
@@ -320,7 +322,11 @@ async fn controller(
     })
 }
 
-async fn read_deployment(cluster: &Cluster, deployment: &ObjectMetadata) -> std::result::Result<Value, Failure> {
+/// Reads the Deployment of a controller.
+pub(super) async fn read_deployment(
+    cluster: &Cluster,
+    deployment: &ObjectMetadata,
+) -> std::result::Result<Value, Failure> {
     let ObjectId { namespace, name, .. } = &deployment.id;
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
     let answer = cluster.get(&path, "application/json").await?;

@@ -40,6 +40,14 @@ metadata: {name: data}
 spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 {{ end }}
 ---
+{{ if .Values.frozen }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: frozen}
+immutable: true
+data: {image: "{{ .Values.image }}"}
+{{ end }}
+---
 {{ if .Values.numbered }}
 apiVersion: v1
 kind: ConfigMap
@@ -60,7 +68,10 @@ metadata: {name: found}
 "#;
 
 /// Values of the chart.
-const VALUES: &str = "{extra: true, name: plain, numbered: false, looks: false, image: a}\n";
+const VALUES: &str = "{extra: true, name: plain, numbered: false, looks: false, frozen: false, image: a}\n";
+
+/// The case whose upgrade the API server refuses.
+const REFUSED: &str = "sc-refused";
 
 /// One HelmRelease in a namespace of its own.
 struct Case {
@@ -87,13 +98,19 @@ fn cases() -> Vec<Case> {
     };
     vec![
         case("sc-values", ["", "values: {extra: false}"], &["delete PersistentVolumeClaim/data"]),
-        case("sc-renamed", ["", "values: {name: other}"], &["delete? ConfigMap/plain"]),
+        case("sc-renamed", ["", "values: {name: other}"], &["delete ConfigMap/plain"]),
         case("sc-image", ["", "values: {image: b}"], &[]),
         case("sc-interval", ["", "maxHistory: 3"], &[]),
         case(
             "sc-revision",
             ["values: {numbered: true}", "values: {numbered: true, image: b}"],
-            &["delete? ConfigMap/job-1"],
+            &["delete ConfigMap/job-1"],
+        ),
+        // The server refuses the change of an immutable object, so that Helm deletes nothing.
+        case(
+            REFUSED,
+            ["values: {frozen: true}", "values: {frozen: true, image: b, extra: false}"],
+            &["delete? PersistentVolumeClaim/data"],
         ),
         Case {
             unknown: Some("its chart calls lookup"),
@@ -233,6 +250,10 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
         let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
         let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
         assert_eq!(found, expected, "{}: {}", case.name, run.stdout);
+        if case.name == REFUSED {
+            assert!(run.stdout.contains("refuses the upgrade, as it does now: configmap/frozen"), "{}", run.stdout);
+            continue;
+        }
         planned.extend(planned_deletions(&document));
     }
     refused(cluster, "sc-values", &trees[0], &helm);
@@ -241,7 +262,7 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
         let revision = cluster.publish(&format!("GitRepository/{}/src", case.name), tree).unwrap();
         applied(cluster, case.name, "apps", &revision);
     }
-    let upgraded = cases.iter().filter(|case| case.name != "sc-absent");
+    let upgraded = cases.iter().filter(|case| ![REFUSED, "sc-absent"].contains(&case.name));
     upgraded.for_each(|case| ready(cluster, case.name, case.revision()));
     std::thread::sleep(Duration::from_secs(8));
     let after = objects(cluster);

@@ -73,12 +73,7 @@ fn cases() -> Vec<Case> {
             &[HOOK, "delete ConfigMap/goes"],
         ),
         case("up-if", ["", "  values: {extra: false}\n"], &[], &[HOOK, "delete PersistentVolumeClaim/data"]),
-        case(
-            "up-renamed",
-            ["", "  values: {name: other}\n"],
-            &[],
-            &["recreate? ConfigMap/hook", "delete? ConfigMap/plain"],
-        ),
+        case("up-renamed", ["", "  values: {name: other}\n"], &[], &[HOOK, "delete ConfigMap/plain"]),
         case("up-kept", ["", ""], &[VERSION_2, ("chart/templates/kept.yaml", None)], &[HOOK]),
         case(
             "up-namespace",
@@ -111,7 +106,7 @@ fn cases() -> Vec<Case> {
             "up-no-hooks",
             ["", "  values: {name: other}\n  upgrade: {disableHooks: true}\n"],
             &[],
-            &["delete? ConfigMap/plain"],
+            &["delete ConfigMap/plain"],
         ),
         case(
             "up-values-from",

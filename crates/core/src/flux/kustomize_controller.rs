@@ -212,7 +212,16 @@ impl KustomizeController {
 
 /// Returns `--watch-label-selector` of a Deployment of the controller, if it has one.
 pub fn watch_selector(deployment: &Value) -> Option<String> {
-    let set = flags(container(deployment)?).into_iter().filter(|(name, _)| name == "watch-label-selector");
+    flag(deployment, "watch-label-selector")
+}
+
+/// Returns `--default-service-account` of the Deployment of a controller of Flux, if it has one.
+pub fn default_service_account(deployment: &Value) -> Option<String> {
+    flag(deployment, "default-service-account")
+}
+
+fn flag(deployment: &Value, wanted: &str) -> Option<String> {
+    let set = flags(container(deployment)?).into_iter().filter(|(name, _)| name == wanted);
     set.map(|(_, value)| value).next_back().filter(|value| !value.is_empty())
 }
 
@@ -236,9 +245,9 @@ pub fn service_account(deployment: &Value, namespace: &str, snapshot: &Snapshot)
     Some(NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
-/// Returns the controller's Deployment.
-pub fn deployment(snapshot: &Snapshot) -> Option<&ObjectMetadata> {
-    snapshot.objects.iter().find(|object| object.id.is("apps", "Deployment") && &*object.id.name == NAME)
+/// Returns the Deployment of a controller of Flux by its name.
+pub fn deployment<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s ObjectMetadata> {
+    snapshot.objects.iter().find(|object| object.id.is("apps", "Deployment") && &*object.id.name == name)
 }
 
 /// Returns the Deployments of further controllers, which reconcile other Kustomizations (sharding).

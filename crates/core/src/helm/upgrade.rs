@@ -17,8 +17,8 @@ const BEFORE_CREATION: &str = "before-hook-creation";
 pub struct Rendered {
     /// Objects of the manifest that Helm records.
     pub objects: BTreeSet<ObjectId>,
-    /// Manifests of these objects without their labels and annotations.
-    contents: BTreeMap<ObjectId, Value>,
+    /// Manifests of these objects.
+    manifests: BTreeMap<ObjectId, Value>,
     /// Hooks of an upgrade that delete an older object of the same identity.
     pub upgrade_hooks: BTreeSet<ObjectId>,
     /// True if a hook runs before the upgrade: if it fails, nothing is upgraded.
@@ -36,10 +36,31 @@ pub struct Upgrade {
     pub interrupted: BTreeSet<ObjectId>,
     /// Hooks that are deleted and created again.
     pub hooks: BTreeSet<ObjectId>,
+    /// Changes that the API server is asked about: an upgrade that it refuses deletes nothing.
+    pub questions: Vec<ReleaseQuestion>,
+    /// Messages of the server about deletions that it refuses.
+    pub refused_deletions: BTreeMap<ObjectId, String>,
     /// Condition of the upgrade, for people; `None` if it is certain.
     pub condition: Option<String>,
+    /// What follows if the upgrade fails after the deletions, for people; `None` if nothing does.
+    pub remediation: Option<&'static str>,
     /// Assumption about the chart, for people; `None` if the chart is known.
     pub assumption: Option<String>,
+}
+
+/// A change of an upgrade that the API server is asked about by a dry-run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReleaseQuestion {
+    /// HelmRelease that causes the change.
+    pub release: ObjectId,
+    /// `spec.serviceAccountName` of the HelmRelease.
+    pub service_account: Option<String>,
+    /// The changed object.
+    pub id: ObjectId,
+    /// Manifest that is applied; `None` if the object is deleted.
+    pub manifest: Option<Value>,
+    /// The manifest can hold values of Secrets.
+    pub is_private: bool,
 }
 
 impl Rendered {
@@ -81,11 +102,7 @@ impl Rendered {
         let id = in_scope(ObjectId::new(group, kind, namespace, name), types);
         let annotation = |key: &str| manifest.pointer("/metadata/annotations")?.get(key)?.as_str();
         let Some(events) = annotation(HOOK) else {
-            let mut content = manifest.clone();
-            if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.retain(|key, _| !["labels", "annotations"].contains(&key.as_str()));
-            }
-            self.contents.insert(id.clone(), content);
+            self.manifests.insert(id.clone(), manifest.clone());
             self.objects.insert(id);
             return;
         };
@@ -103,10 +120,15 @@ impl Rendered {
         }
     }
 
-    /// Returns true if an upgrade from `old` creates an object, or changes more of one than its labels and annotations, so that
-    /// the API server can refuse the object and Helm then deletes nothing.
-    pub fn can_be_refused(&self, old: &Self) -> bool {
-        self.contents.iter().any(|(id, content)| old.contents.get(id) != Some(content))
+    /// Returns the manifests that an upgrade from `old` creates, or of which it changes more than labels and annotations. The
+    /// API server can refuse one of them, and Helm then deletes nothing. `exists` tells if an object is live: Helm creates
+    /// one that somebody deleted.
+    pub fn changed_from(&self, old: &Self, exists: impl Fn(&ObjectId) -> bool) -> BTreeMap<ObjectId, Value> {
+        let is_unchanged = |id: &ObjectId, manifest: &Value| {
+            old.manifests.get(id).is_some_and(|old| unmarked(old) == unmarked(manifest)) && exists(id)
+        };
+        let changed = self.manifests.iter().filter(|(id, manifest)| !is_unchanged(id, manifest));
+        changed.map(|(id, manifest)| (id.clone(), manifest.clone())).collect()
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
@@ -117,6 +139,15 @@ impl Rendered {
         let missing = self.objects.difference(&recorded).next();
         missing.or_else(|| recorded.difference(&self.objects).find(|id| !is_definition(id))).cloned()
     }
+}
+
+/// Returns a manifest without its labels and annotations.
+fn unmarked(manifest: &Value) -> Value {
+    let mut content = manifest.clone();
+    if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|key, _| !["labels", "annotations"].contains(&key.as_str()));
+    }
+    content
 }
 
 /// Returns an identity without a namespace if its kind is cluster-scoped.
@@ -156,14 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_that_only_removes_or_relabels_cannot_be_refused() {
+    fn what_an_upgrade_creates_or_changes_can_be_refused() {
         let read = |text: &str| Rendered::read(text, "shop", &types()).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '1'}}\ndata: {k: v}\n");
-        assert!(!read("").can_be_refused(&old));
+        let changed = |new: &Rendered, exists: bool| -> Vec<String> {
+            new.changed_from(&old, |_| exists).keys().map(ToString::to_string).collect()
+        };
+        assert!(changed(&read(""), true).is_empty());
         let relabelled = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '2'}}\ndata: {k: v}\n";
-        assert!(!read(relabelled).can_be_refused(&old));
-        assert!(read(&relabelled.replace("k: v", "k: w")).can_be_refused(&old));
-        assert!(read(TEXT).can_be_refused(&old));
+        assert!(changed(&read(relabelled), true).is_empty());
+        assert_eq!(changed(&read(relabelled), false), ["configmap/a -n shop"], "it is created again");
+        assert_eq!(changed(&read(&relabelled.replace("k: v", "k: w")), true), ["configmap/a -n shop"]);
+        assert_eq!(changed(&read(TEXT), true).len(), 3);
     }
 
     #[test]

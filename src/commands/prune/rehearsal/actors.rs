@@ -1,4 +1,4 @@
-//! Users of the dry-runs: the service account of a Kustomization or of the controller, where the user may impersonate it,
+//! Users of the dry-runs: the service account of an owner or of its controller, where the user may impersonate it,
 //! and otherwise the user, with SubjectAccessReviews for the rights of that service account.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use crate::cluster::{Cluster, Failure, user_of};
-use gitops_core::flux::controller_flags::ControllerFlags;
-use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
+use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
-/// The user as which kustomize-controller applies if no service account is set.
+/// The user as which a controller applies if no service account is set.
 pub(crate) enum ControllerUser {
     /// The service account of its Deployment.
     Account(NamespacedName),
@@ -28,7 +27,16 @@ impl ControllerUser {
     }
 }
 
-/// Subject of the rights for the changes of one Kustomization.
+/// What decides as whom a controller applies for an owner.
+#[derive(Clone, Copy)]
+pub(super) struct Applier<'a> {
+    /// Namespace of the owner.
+    pub(super) namespace: &'a str,
+    /// Service account in that namespace; `None` for the account of the controller.
+    pub(super) service_account: Option<&'a str>,
+}
+
+/// Subject of the rights for the changes of one owner.
 #[derive(Clone)]
 pub(super) struct Subject {
     /// Connection that sends the dry-runs.
@@ -48,8 +56,9 @@ type Review = OnceCell<Result<bool, Failure>>;
 /// The subjects of a cluster, and what is known of their rights.
 pub(super) struct Actors {
     cluster: Cluster,
+    /// Name of the controller.
+    name: &'static str,
     controller: ControllerUser,
-    flags: ControllerFlags,
     /// User name of the connection.
     own_name: OnceCell<Option<String>>,
     subjects: BTreeMap<NamespacedName, Subject>,
@@ -63,11 +72,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Actors {
-    pub(super) fn new(cluster: Cluster, controller: ControllerUser, flags: ControllerFlags) -> Self {
+    /// Returns the subjects of a controller with this name.
+    pub(super) fn new(cluster: Cluster, name: &'static str, controller: ControllerUser) -> Self {
         Self {
             cluster,
+            name,
             controller,
-            flags,
             own_name: OnceCell::new(),
             subjects: BTreeMap::new(),
             rights: Mutex::default(),
@@ -76,16 +86,16 @@ impl Actors {
     }
 
     /// Finds out for each service account whether the user may impersonate it.
-    pub(super) async fn prepare(&mut self, specs: impl Iterator<Item = (&NamespacedName, &KustomizationSpec)>) {
+    pub(super) async fn prepare(&mut self, appliers: impl Iterator<Item = Applier<'_>>) {
         let mut acts_as_controller = false;
         let mut accounts = BTreeSet::new();
-        for (owner, spec) in specs {
-            let account = self.account(owner, spec);
+        for applier in appliers {
+            let account = self.account(applier);
             acts_as_controller |= account.is_none();
             accounts.extend(account);
         }
         if let (true, ControllerUser::Unreadable(failure)) = (acts_as_controller, &self.controller) {
-            lock(&self.failures).insert("the service account of kustomize-controller".to_owned(), failure.clone());
+            lock(&self.failures).insert(format!("the service account of {}", self.name), failure.clone());
         }
         for account in accounts {
             if !self.subjects.contains_key(&account) {
@@ -95,18 +105,18 @@ impl Actors {
         }
     }
 
-    /// Returns the subject of a Kustomization with this spec.
-    pub(super) fn subject(&self, owner: &NamespacedName, spec: &KustomizationSpec) -> Subject {
-        let account = self.account(owner, spec);
+    /// Returns the subject of an owner.
+    pub(super) fn subject(&self, applier: Applier<'_>) -> Subject {
+        let account = self.account(applier);
         match account.as_ref().and_then(|account| self.subjects.get(account)) {
             Some(subject) => subject.clone(),
             None => Subject { cluster: self.cluster.clone(), account, is_account: false },
         }
     }
 
-    fn account(&self, owner: &NamespacedName, spec: &KustomizationSpec) -> Option<NamespacedName> {
-        match (self.flags.service_account(spec), &self.controller) {
-            (Some(name), _) => Some(NamespacedName { namespace: owner.namespace.clone(), name: name.to_owned() }),
+    fn account(&self, applier: Applier<'_>) -> Option<NamespacedName> {
+        match (applier.service_account, &self.controller) {
+            (Some(name), _) => Some(NamespacedName { namespace: applier.namespace.to_owned(), name: name.to_owned() }),
             (None, ControllerUser::Account(account)) => Some(account.clone()),
             (None, ControllerUser::NotInCluster | ControllerUser::Unreadable(_)) => None,
         }

@@ -7,15 +7,19 @@ use serde_json::{Value, json};
 use super::Rehearsal;
 use super::actors::Subject;
 use super::answers::NAMED_OBJECTS;
-use crate::cluster::{Failure, FailureKind};
+use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{
     DryRunResult, NEW_NAMESPACE, UnknownFieldRetries, foreign_finalizer, rename_for_creation,
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
+use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::text::join_limited;
+
+/// How kustomize-controller applies.
+const APPLYING: Applying = Applying { manager: kustomize_controller::NAME, is_strict: false };
 
 /// Returns a warning that names the objects that are not compared because the keys to their content are not here.
 pub(super) fn encrypted_warning(objects: &[AppliedObject]) -> Option<String> {
@@ -40,7 +44,7 @@ impl Rehearsal<'_> {
         let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else { return Ok(DryRunResult::Unchanged) };
         // The controller sends, and compares in, the version of the manifest.
         let kind = ResourceType { version: applied.built.version.as_str().into(), ..kind.clone() };
-        let subject = self.actors.subject(&applied.owner, &applied.spec);
+        let subject = self.actors.subject(self.applier(&applied.owner, &applied.spec));
         let exists = self.snapshot.object(id).is_some();
         let verbs: &[&'static str] = if exists { &["patch"] } else { &["patch", "create"] };
         if let Some(missing) = self.actors.missing_right(&subject, verbs, &kind, id).await {
@@ -85,7 +89,7 @@ impl Rehearsal<'_> {
     ) -> Result<Value, Failure> {
         let mut retries = UnknownFieldRetries::new(kind, self.snapshot);
         loop {
-            match self.request(subject.cluster.apply_dry_run(kind, id, manifest)).await {
+            match self.request(subject.cluster.apply_dry_run(kind, id, manifest, APPLYING)).await {
                 Err(failure) if retries.should_retry(manifest, self.error(subject, &failure)) => {}
                 answer => return answer,
             }

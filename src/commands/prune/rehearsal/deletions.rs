@@ -1,9 +1,11 @@
-//! Dry-runs of deletions, as kustomize-controller sends them when it prunes and in its finalizer.
+//! Dry-runs of deletions, as kustomize-controller sends them when it prunes and in its finalizer, and Helm in an upgrade.
 
 use super::Rehearsal;
+use super::actors::{Actors, Subject};
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::flux::apply::dry_run::DryRunResult;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
+use gitops_core::kubernetes::object::ObjectMetadata;
 
 /// Number of dry-runs of a deletion whose object changes each time.
 const ATTEMPTS: usize = 5;
@@ -11,14 +13,24 @@ const ATTEMPTS: usize = 5;
 impl Rehearsal<'_> {
     /// Returns the refusal of a deletion, or `None` if the server accepts it or the object is gone.
     pub(super) async fn delete(&self, deletion: &PlannedDeletion<'_>) -> Result<Option<DryRunResult>, Failure> {
-        let id = &deletion.object.id;
+        let subject = self.actors.subject(self.applier(&deletion.owner, &deletion.spec));
+        self.delete_as(&self.actors, &subject, deletion.object).await
+    }
+
+    /// As [`Self::delete`], by the subject of a controller.
+    pub(super) async fn delete_as(
+        &self,
+        actors: &Actors,
+        subject: &Subject,
+        object: &ObjectMetadata,
+    ) -> Result<Option<DryRunResult>, Failure> {
+        let id = &object.id;
         let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else { return Ok(None) };
-        let subject = self.actors.subject(&deletion.owner, &deletion.spec);
-        if let Some(missing) = self.actors.missing_right(&subject, &["get", "delete"], kind, id).await {
+        if let Some(missing) = actors.missing_right(subject, &["get", "delete"], kind, id).await {
             return Ok(Some(DryRunResult::Refused(missing)));
         }
         let sent = async || match subject.cluster.fetch_metadata(kind, id).await? {
-            Some(live) if live.uid == deletion.object.uid => subject.cluster.delete(kind, &live, true).await,
+            Some(live) if live.uid == object.uid => subject.cluster.delete(kind, &live, true).await,
             _ => Ok(()),
         };
         let mut attempts = 1;
@@ -32,6 +44,6 @@ impl Rehearsal<'_> {
                 Err(failure) => break failure,
             }
         };
-        self.error(&subject, &failure).result().map(Some).ok_or(failure)
+        self.error(subject, &failure).result().map(Some).ok_or(failure)
     }
 }

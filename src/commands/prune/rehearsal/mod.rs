@@ -7,18 +7,21 @@ mod actors;
 mod answers;
 mod applies;
 mod deletions;
+mod releases;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use serde_json::Value;
 
 pub(super) use actors::ControllerUser;
-use actors::{Actors, Subject};
+use actors::{Actors, Applier, Subject};
 use answers::Answers;
 pub(super) use answers::Rehearsed;
 use applies::encrypted_warning;
+use releases::HelmController;
 
 use super::tree::BuildRunner;
 use crate::cluster::{Cluster, Failure, FailureKind};
@@ -26,9 +29,11 @@ use crate::error::Result;
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::ApplyError;
 use gitops_core::flux::controller_flags::ControllerFlags;
+use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::simulation::Preview;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
-use gitops_core::flux::spec::NamespacedName;
+use gitops_core::flux::simulation::release_dry_runs::ReleaseDryRuns;
+use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
@@ -48,6 +53,9 @@ pub(super) struct Rehearsal<'a> {
     snapshot: &'a Snapshot,
     flags: ControllerFlags,
     actors: Actors,
+    /// Set once an upgrade is asked about.
+    helm_controller: Option<HelmController>,
+    releases: ReleaseDryRuns,
     /// Every applied object is sent, so that differences of unchanged manifests are found too.
     sends_everything: bool,
     asked: BTreeSet<(NamespacedName, ObjectId, String)>,
@@ -68,7 +76,9 @@ impl<'a> Rehearsal<'a> {
     ) -> Self {
         let cluster = cluster.with_request_timeout(REQUEST_LIMIT);
         Self {
-            actors: Actors::new(cluster.clone(), controller, flags.clone()),
+            actors: Actors::new(cluster.clone(), kustomize_controller::NAME, controller),
+            helm_controller: None,
+            releases: ReleaseDryRuns::default(),
             cluster,
             snapshot,
             flags,
@@ -99,12 +109,19 @@ impl<'a> Rehearsal<'a> {
             deletions
                 .retain(|deletion| !secrets.hides(&deletion.object.id) || self.answers.leave_open(&deletion.object.id));
             deletions.retain(|deletion| self.is_new(&deletion.owner, &deletion.object.id, String::new()));
-            if objects.is_empty() && deletions.is_empty() {
+            let mut releases = preview.release_questions();
+            releases.retain(|question| {
+                let owner = NamespacedName::of(&question.release);
+                self.is_new(&owner, &question.id, question.manifest.as_ref().map_or_else(String::new, Value::to_string))
+            });
+            if objects.is_empty() && deletions.is_empty() && releases.is_empty() {
                 return Ok(self.answers.add_to(plan, self.snapshot, preview, encrypted_warning(&self.encrypted)));
             }
             self.encrypted.extend(objects.iter().filter(|object| object.built.undecrypted.is_some()).cloned());
             self.send(objects, deletions).await;
+            self.send_releases(releases).await;
             preview.set_refusals(self.answers.refusals(), self.answers.refused_deletions());
+            preview.set_release_dry_runs(self.releases.clone());
             plan = runner.plan(preview).await?;
         }
         self.answers.add_endless();
@@ -117,9 +134,11 @@ impl<'a> Rehearsal<'a> {
     }
 
     async fn send(&mut self, objects: Vec<AppliedObject>, deletions: Vec<PlannedDeletion<'_>>) {
+        let flags = self.flags.clone();
         let applying = objects.iter().map(|object| (&object.owner, &object.spec));
         let deleting = deletions.iter().map(|deletion| (&deletion.owner, &deletion.spec));
-        self.actors.prepare(applying.chain(deleting)).await;
+        let appliers = applying.chain(deleting).map(|(owner, spec)| applier(&flags, owner, spec));
+        self.actors.prepare(appliers).await;
         let this = &*self;
         // In order: of several refusals, a plan always names the same one.
         let applies = objects.into_iter().map(|object| async move { (this.apply(&object).await, object) });
@@ -154,8 +173,17 @@ impl<'a> Rehearsal<'a> {
         result
     }
 
+    /// Returns what decides as whom kustomize-controller applies for a Kustomization.
+    fn applier<'b>(&'b self, owner: &'b NamespacedName, spec: &'b KustomizationSpec) -> Applier<'b> {
+        applier(&self.flags, owner, spec)
+    }
+
     /// Reads a failed request as an answer to the controller.
     fn error<'f>(&self, subject: &Subject, failure: &'f Failure) -> ApplyError<'f> {
         ApplyError { code: failure.code, message: &failure.message, has_controllers_rights: subject.is_account }
     }
+}
+
+fn applier<'a>(flags: &'a ControllerFlags, owner: &'a NamespacedName, spec: &'a KustomizationSpec) -> Applier<'a> {
+    Applier { namespace: &owner.namespace, service_account: flags.service_account(spec) }
 }

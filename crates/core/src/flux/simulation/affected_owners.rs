@@ -73,7 +73,8 @@ impl Comparison<'_, '_, '_> {
                 Ok(None) => return None,
                 Ok(Some(upgrade)) => {
                     let detail = format!("{what}; objects that the upgrade creates are not in this plan");
-                    let reason = Reason::new(ReasonCode::ReleaseUpgraded, detail);
+                    let mut reason = Reason::new(ReasonCode::ReleaseUpgraded, detail);
+                    upgrade.remediation.into_iter().for_each(|remediation| reason.add_detail(remediation));
                     return Some(Effect::Upgrades(upgrade, reason));
                 }
                 Err(unknown) => why = format!("{why}, because {unknown}"),

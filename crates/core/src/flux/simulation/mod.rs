@@ -30,6 +30,7 @@ mod protection;
 mod references;
 pub mod rehearsal;
 mod release_charts;
+pub mod release_dry_runs;
 mod replaced_releases;
 mod rows;
 mod schedule;
@@ -67,6 +68,7 @@ use finalizers::Finalized;
 use model::{Node, NodeId, Pass, SimulationEvent};
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
+use release_dry_runs::ReleaseDryRuns;
 use unfollowed::{Effect, Unfollowed};
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
@@ -113,6 +115,7 @@ pub struct Preview<'a> {
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
     deletion_refusals: Vec<DeletionRefusal>,
+    release_dry_runs: ReleaseDryRuns,
     /// Live Kustomizations that depend on themselves, by source.
     cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Affected owners other than Kustomizations.
@@ -205,6 +208,7 @@ impl<'a> Preview<'a> {
             nodes: Vec::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            release_dry_runs: ReleaseDryRuns::default(),
             unfollowed: vec![],
         }
     }

@@ -27,8 +27,9 @@ use crate::plan::{Action, Change, Reason, ReasonCode};
 /// Annotation that keeps an object in an upgrade, with exactly the value `keep`.
 const POLICY: &str = "helm.sh/resource-policy";
 
-/// Condition of an upgrade that creates or changes objects, or begins with a hook: no dry-run is made of either.
-const CAN_FAIL: &str = "it stays if the upgrade fails, because the API server refuses an object or a hook fails";
+/// Condition of an upgrade that begins with a hook, or that creates or changes objects without a dry-run.
+pub(super) const CAN_FAIL: &str =
+    "it stays if the upgrade fails, because the API server refuses an object or a hook fails";
 
 /// Values of a release, each overriding those before it.
 struct Values {
@@ -115,6 +116,7 @@ impl Comparison<'_, '_, '_> {
         let mut upgrade = Upgrade {
             removed: old.objects.difference(&new.objects).cloned().collect(),
             hooks: if runs_hooks { new.upgrade_hooks.clone() } else { BTreeSet::new() },
+            remediation: remediation(&new_spec),
             assumption,
             ..Upgrade::default()
         };
@@ -133,12 +135,16 @@ impl Comparison<'_, '_, '_> {
             }
         }
         upgrade.condition = self.preview().condition(live, &new_spec, false);
-        let has_hook_before = new.has_hook_before && runs_hooks;
-        if upgrade.condition.is_none() && (new.can_be_refused(&old) || has_hook_before) {
+        if upgrade.condition.is_none() && new.has_hook_before && runs_hooks {
             upgrade.condition = Some(CAN_FAIL.to_owned());
         }
         if upgrade.condition.is_none() && has_post_renderers(&new_spec) {
             upgrade.condition = Some("it stays if the upgrade fails, because a post-renderer fails".to_owned());
+        }
+        if upgrade.condition.is_none() {
+            let changed = new.changed_from(&old, |id| self.preview().live_object(id).is_some());
+            let is_private = old_values.is_private || new_values.is_private;
+            self.preview().rehearse_upgrade(&mut upgrade, live, &new_spec, (&old, changed), is_private);
         }
         Ok(Some(upgrade))
     }
@@ -254,7 +260,11 @@ impl<'a> Preview<'a> {
             row.action = Action::Recreate;
             conditions.push("it stays if the new values come before the new chart, or after it");
         }
-        conditions.into_iter().for_each(|condition| row.make_race(condition));
+        let refused = upgrade
+            .refused_deletions
+            .get(id)
+            .map(|message| format!("it stays while the API server refuses: {message}"));
+        conditions.into_iter().chain(refused.as_deref()).for_each(|condition| row.make_race(condition));
     }
 
     /// Returns the rows of objects that upgrades leave behind.
@@ -286,6 +296,19 @@ fn check_spec(spec: &Value) -> Result<(), String> {
 /// Returns true if post-renderers run, which can fail, for example at a patch that matches nothing.
 fn has_post_renderers(spec: &Value) -> bool {
     spec.get("postRenderers").and_then(Value::as_array).is_some_and(|renderers| !renderers.is_empty())
+}
+
+/// Returns what helm-controller does if an upgrade fails after its deletions, for example because an object does not become
+/// ready. Source: helm-controller v1.6.3 `api/v2`, `UpgradeRemediation`.
+fn remediation(spec: &Value) -> Option<&'static str> {
+    let retries = spec.pointer("/upgrade/remediation/retries").and_then(Value::as_i64).unwrap_or_default();
+    let remediates_last = spec.pointer("/upgrade/remediation/remediateLastFailure").and_then(Value::as_bool);
+    let remediates = remediates_last.unwrap_or_default() || retries != 0;
+    match text_at(spec, "/upgrade/remediation/strategy") {
+        _ if !remediates => None,
+        "uninstall" => Some("if the upgrade fails, all objects of the release are deleted (upgrade.remediation)"),
+        _ => Some("if the upgrade fails later, deleted objects are created again (upgrade.remediation)"),
+    }
 }
 
 /// Fields of a spec whose change has no other effect than an upgrade.

@@ -12,9 +12,11 @@ use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, BuildFailure, Run};
 use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::simulation::release_dry_runs::ReleaseDryRuns;
 use crate::flux::simulation::*;
 use crate::flux::source::options::SourceOptions;
 use crate::flux::spec::KustomizationSpec;
+use crate::helm::upgrade::ReleaseQuestion;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
@@ -110,6 +112,8 @@ pub(crate) struct TestCluster {
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    /// What the API server refuses in upgrades, by name, with its message; `None` if it is not asked.
+    pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
     /// Packed charts of `--charts`, by `NAME-VERSION`.
@@ -130,6 +134,7 @@ impl TestCluster {
             data: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            upgrades: None,
             history: None,
             stored: BTreeMap::new(),
             charts: None,
@@ -269,10 +274,17 @@ impl TestCluster {
             charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
         };
         let (mut preview, mut answers) = (Preview::new(input), Answers::default());
+        let mut asked = ReleaseDryRuns::default();
         preview.set_refusals(self.refusals.clone(), self.deletion_refusals.clone());
         for _ in 0..50 {
             match preview.step(&answers) {
-                Progress::Done(plan) => return *plan,
+                Progress::Done(plan) => match self.release_dry_runs(&preview.release_questions()) {
+                    answered if answered == asked => return *plan,
+                    answered => {
+                        asked = answered.clone();
+                        preview.set_release_dry_runs(answered);
+                    }
+                },
                 Progress::Needs(needs) => {
                     self.answer_data(&needs, &mut answers);
                     needs.charts.values().for_each(|run| answers.record_chart(run.key.clone(), rendered(run)));
@@ -290,6 +302,16 @@ impl TestCluster {
             }
         }
         panic!("the preview does not end");
+    }
+
+    /// Answers the questions about upgrades, unless [`Self::upgrades`] is `None`.
+    fn release_dry_runs(&self, questions: &[ReleaseQuestion]) -> ReleaseDryRuns {
+        let mut answers = ReleaseDryRuns::default();
+        for question in self.upgrades.iter().flat_map(|_| questions) {
+            let refusal = self.upgrades.as_ref().and_then(|refused| refused.get(&*question.id.name));
+            answers.add(question.clone(), refusal.map_or(Ok(()), |message| Err((*message).to_owned())));
+        }
+        answers
     }
 
     /// Returns the rows of a plan as `ACTION NAME`, with `?` for a race; without creates and updates.

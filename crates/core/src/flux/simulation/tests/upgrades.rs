@@ -1,9 +1,12 @@
 //! Upgrades of releases whose chart is in the tree; joining templates stands for helm.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::{cluster, release};
+use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::plan::{Outcome, Plan};
 
 /// A template, its object, and the annotations of the object.
@@ -138,6 +141,46 @@ fn an_upgrade_that_can_fail_is_a_race() {
     let mut hook = without("extra");
     hook.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-upgrade"})));
     assert_eq!(cluster.rows(&tree("2", &hook, spec(json!({})))), set(&["delete? extra"]));
+}
+
+#[test]
+fn an_upgrade_that_the_server_accepts_is_certain() {
+    let mut cluster = deployed(spec(json!({})));
+    let mut changed = without("extra");
+    changed.push(("charts/app/templates/new.yaml", "new", json!({})));
+    let after = tree("2", &changed, spec(json!({})));
+    cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&after), set(&["delete? extra"]), "Helm may have applied it in another way");
+    for name in ["web", "kept", "extra"] {
+        let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+        cluster.object(name).managed_fields = vec![entry];
+    }
+    assert_eq!(cluster.rows(&after), set(&["delete extra"]));
+    cluster.upgrades = Some([("new", "denied")].into());
+    assert_eq!(cluster.rows(&after), set(&["delete? extra"]));
+    let plan = cluster.plan(&after);
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "extra").unwrap();
+    assert!(row.reason.detail.ends_with("as it does now: configmap/new -n flux-system: denied"), "{}", row.reason);
+    cluster.upgrades = Some([("extra", "held by a webhook")].into());
+    assert_eq!(cluster.rows(&after), set(&["delete? extra"]), "Helm applies the upgrade and cannot delete the object");
+    let mut client_side = spec(json!({}));
+    client_side["upgrade"] = json!({"serverSideApply": "disabled"});
+    cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&tree("2", &changed, client_side)), set(&["delete? extra"]));
+}
+
+#[test]
+fn the_remediation_of_an_upgrade_is_named() {
+    let cluster = deployed(spec(json!({})));
+    let reason_with = |remediation: Value| {
+        let mut spec = spec(json!({}));
+        spec["upgrade"] = json!({"remediation": remediation});
+        reason(&cluster.plan(&tree("2", &without("extra"), spec))).1
+    };
+    assert!(!reason_with(json!({"retries": 0})).contains("remediation"));
+    assert!(reason_with(json!({"retries": 3})).ends_with("deleted objects are created again (upgrade.remediation)"));
+    let uninstalls = reason_with(json!({"remediateLastFailure": true, "strategy": "uninstall"}));
+    assert!(uninstalls.ends_with("all objects of the release are deleted (upgrade.remediation)"), "{uninstalls}");
 }
 
 #[test]

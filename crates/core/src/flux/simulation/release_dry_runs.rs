@@ -1,0 +1,156 @@
+//! Upgrades of releases that the API server is asked about: Helm applies everything first, and deletes nothing if the server
+//! refuses one object.
+//!
+//! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Only releases
+//! that helm-controller applies on the server are asked about: the result of a patch that Helm computes is not known here.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::Preview;
+use super::unfollowed::Effect;
+use crate::helm::target::ReleaseTarget;
+use crate::helm::upgrade::{ReleaseQuestion, Rendered, Upgrade};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
+
+/// Field manager of helm-controller.
+pub const FIELD_MANAGER: &str = "helm-controller";
+
+/// Answer of the API server to a dry-run: accepted, or the message of a refusal.
+pub type ReleaseAnswer = Result<(), String>;
+
+/// Answers of the API server about the upgrades of releases.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReleaseDryRuns(Vec<(ReleaseQuestion, ReleaseAnswer)>);
+
+impl ReleaseDryRuns {
+    /// Adds an answer. A question without one stays open.
+    pub fn add(&mut self, question: ReleaseQuestion, answer: ReleaseAnswer) {
+        self.0.push((question, answer));
+    }
+
+    fn answer(&self, question: &ReleaseQuestion) -> Option<&ReleaseAnswer> {
+        self.0.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer)
+    }
+}
+
+impl Preview<'_> {
+    /// Sets the answers about upgrades; the next [`Preview::step`] recomputes the plan with them.
+    pub fn set_release_dry_runs(&mut self, answers: ReleaseDryRuns) {
+        self.release_dry_runs = answers;
+    }
+
+    /// Returns the changes of upgrades that the API server is asked about. Call it when the preview is complete.
+    pub fn release_questions(&self) -> Vec<ReleaseQuestion> {
+        let upgrades = self.unfollowed.iter().filter_map(|found| match &found.effect {
+            Effect::Upgrades(upgrade, _) => Some(upgrade),
+            _ => None,
+        });
+        upgrades.flat_map(|upgrade| upgrade.questions.clone()).collect()
+    }
+
+    /// Adds what the API server says about an upgrade to it. `changed` are the manifests that it creates or changes.
+    pub(super) fn rehearse_upgrade(
+        &self,
+        upgrade: &mut Upgrade,
+        live: &Resource,
+        spec: &Value,
+        (old, changed): (&Rendered, BTreeMap<ObjectId, Value>),
+        is_private: bool,
+    ) {
+        let question = |id: &ObjectId, manifest: Option<Value>| ReleaseQuestion {
+            release: live.object.id.clone(),
+            service_account: Some(text_at(spec, "/serviceAccountName"))
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned),
+            id: id.clone(),
+            manifest,
+            is_private,
+        };
+        let (mut is_proven, mut refusal) = (self.can_ask(spec, old, &changed, is_private), None);
+        let target = ReleaseTarget::recorded(&live.content).filter(|_| is_proven);
+        for (id, manifest) in changed.iter().filter(|_| is_proven) {
+            let Some(target) = &target else { break };
+            let manifest = manifest_to_apply(manifest, id, target, &live.object.id, spec);
+            upgrade.questions.push(question(id, Some(manifest)));
+        }
+        for question in &upgrade.questions {
+            match self.release_dry_runs.answer(question) {
+                Some(Ok(())) => {}
+                Some(Err(message)) => refusal = refusal.or(Some(format!("{}: {message}", question.id))),
+                None => is_proven = false,
+            }
+        }
+        for object in upgrade.removed.iter().filter_map(|id| self.live_object(id)) {
+            let question = question(&object.id, None);
+            if let Some(Err(message)) = self.release_dry_runs.answer(&question) {
+                upgrade.refused_deletions.insert(object.id.clone(), message.clone());
+            }
+            upgrade.questions.push(question);
+        }
+        upgrade.condition = match refusal {
+            Some(refusal) => {
+                Some(format!("it stays while the API server refuses the upgrade, as it does now: {refusal}"))
+            }
+            None if is_proven || changed.is_empty() => None,
+            None => Some(super::upgrades::CAN_FAIL.to_owned()),
+        };
+    }
+
+    /// Returns true if a dry-run shows what the API server says to each of these changes.
+    fn can_ask(&self, spec: &Value, old: &Rendered, changed: &BTreeMap<ObjectId, Value>, is_private: bool) -> bool {
+        let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
+        let is_own = |object: &&ObjectMetadata| is_applied(object);
+        let is_applied_on_server = text_at(spec, "/upgrade/serverSideApply") != "disabled"
+            && old.objects.iter().filter_map(|id| self.live_object(id)).any(|object| is_own(&object));
+        let is_askable = |id: &ObjectId| match self.live_object(id) {
+            Some(live) if old.objects.contains(id) => is_own(&live),
+            Some(_) => !flag_at(spec, "/upgrade/disableTakeOwnership"),
+            // Its name would be in the URL of the request, and so in logs.
+            None => !is_private,
+        };
+        !replaces_definitions && is_applied_on_server && changed.keys().all(is_askable)
+    }
+}
+
+/// Returns true if helm-controller applied an object on the server.
+fn is_applied(object: &ObjectMetadata) -> bool {
+    object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == FIELD_MANAGER)
+}
+
+/// Returns a manifest with what Helm and helm-controller add to it.
+fn manifest_to_apply(
+    rendered: &Value,
+    id: &ObjectId,
+    target: &ReleaseTarget,
+    release: &ObjectId,
+    spec: &Value,
+) -> Value {
+    let mut manifest = rendered.clone();
+    let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return manifest };
+    match &*id.namespace {
+        "" => metadata.remove("namespace"),
+        namespace => metadata.insert("namespace".to_owned(), json!(namespace)),
+    };
+    let pairs = |field: &str| spec.pointer(&format!("/commonMetadata/{field}")).and_then(Value::as_object);
+    let labels = entry(metadata, "labels");
+    labels.extend(pairs("labels").cloned().unwrap_or_default());
+    labels.insert("helm.toolkit.fluxcd.io/name".to_owned(), json!(release.name));
+    labels.insert("helm.toolkit.fluxcd.io/namespace".to_owned(), json!(release.namespace));
+    labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("Helm"));
+    let annotations = entry(metadata, "annotations");
+    annotations.extend(pairs("annotations").cloned().unwrap_or_default());
+    annotations.insert("meta.helm.sh/release-name".to_owned(), json!(target.name));
+    annotations.insert("meta.helm.sh/release-namespace".to_owned(), json!(target.namespace));
+    manifest
+}
+
+/// Returns the labels or annotations of a manifest.
+fn entry<'m>(metadata: &'m mut Map<String, Value>, key: &str) -> &'m mut Map<String, Value> {
+    let value = metadata.entry(key).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it is a map")
+}
