@@ -5,6 +5,7 @@ mod finalizers;
 mod helm_release;
 mod mistyped_path;
 mod owner_references;
+mod random_charts;
 mod rehearsal;
 mod releases;
 mod secrets;

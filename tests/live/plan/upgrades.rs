@@ -164,7 +164,7 @@ pub(super) fn commit(tree: &Path) {
 }
 
 /// Gives the HelmChart of the release the chart of the tree, as source-controller does.
-fn publish_chart(cluster: &Cluster, namespace: &str, tree: &Path) {
+pub(super) fn publish_chart(cluster: &Cluster, namespace: &str, tree: &Path) {
     let about = fs::read_to_string(tree.join("chart/Chart.yaml")).unwrap();
     let version = about.split_once("version: ").unwrap().1.trim().to_owned();
     let archive = folder(&format!("archive-{namespace}")).join(format!("app-{version}.tgz"));
