@@ -21,6 +21,10 @@ pub struct Rendered {
     manifests: BTreeMap<ObjectId, Value>,
     /// Hooks of an upgrade that delete an older object of the same identity.
     pub upgrade_hooks: BTreeSet<ObjectId>,
+    /// An object that is rendered twice, hooks included. helm-controller then fails in its post-renderer.
+    pub duplicate: Option<ObjectId>,
+    /// API version, kind, namespace and name of everything that is rendered, as written.
+    written: BTreeSet<[String; 4]>,
     /// True if a hook runs before the upgrade: if it fails, nothing is upgraded.
     pub has_hook_before: bool,
     /// Tests that delete an older object of the same identity.
@@ -36,12 +40,16 @@ pub struct Upgrade {
     pub interrupted: BTreeSet<ObjectId>,
     /// Hooks that are deleted and created again.
     pub hooks: BTreeSet<ObjectId>,
+    /// Hooks that only an intermediate upgrade deletes and creates again.
+    pub interrupted_hooks: BTreeSet<ObjectId>,
     /// Changes that the API server is asked about: an upgrade that it refuses deletes nothing.
     pub questions: Vec<ReleaseQuestion>,
     /// Messages of the server about deletions that it refuses.
     pub refused_deletions: BTreeMap<ObjectId, String>,
     /// Condition of the upgrade, for people; `None` if it is certain.
     pub condition: Option<String>,
+    /// Helm creates a hook without waiting until the old one is gone.
+    pub does_not_wait: bool,
     /// What follows if the upgrade fails after the deletions, for people; `None` if nothing does.
     pub remediation: Option<&'static str>,
     /// Assumption about the chart, for people; `None` if the chart is known.
@@ -100,6 +108,10 @@ impl Rendered {
         let written = text_at(manifest, "/metadata/namespace");
         let namespace = if written.is_empty() { namespace } else { written };
         let id = in_scope(ObjectId::new(group, kind, namespace, name), types);
+        let key = [text_at(manifest, "/apiVersion"), kind, written, name].map(str::to_owned);
+        if !self.written.insert(key) {
+            self.duplicate = Some(id.clone());
+        }
         let annotation = |key: &str| manifest.pointer("/metadata/annotations")?.get(key)?.as_str();
         let Some(events) = annotation(HOOK) else {
             self.manifests.insert(id.clone(), manifest.clone());
@@ -109,7 +121,8 @@ impl Rendered {
         let has = |values: &str, wanted: &[&str]| values.split(',').any(|value| wanted.contains(&value.trim()));
         self.has_hook_before |= has(events, &["pre-upgrade"]);
         let policy = annotation(HOOK_POLICY).unwrap_or(BEFORE_CREATION);
-        if !has(policy, &[BEFORE_CREATION]) {
+        // Helm never deletes a definition that is a hook (`pkg/action/hooks.go`).
+        if !has(policy, &[BEFORE_CREATION]) || kind == "CustomResourceDefinition" {
             return;
         }
         if has(events, &["test", "test-success"]) {
@@ -184,6 +197,15 @@ mod tests {
         assert_eq!(hooks, ["job.batch/migrate -n shop"]);
         assert_eq!(rendered.tests.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pod/test -n shop"]);
         assert!(Rendered::read("a: [", "shop", &types()).is_err());
+    }
+
+    #[test]
+    fn an_object_that_is_rendered_twice_is_named() {
+        let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: post-upgrade}}\n";
+        let twice = |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types()).unwrap().duplicate;
+        let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+        assert_eq!(twice(&named("a")).map(|id| id.to_string()).as_deref(), Some("configmap/a -n shop"));
+        assert_eq!(twice(&named("b")), None);
     }
 
     #[test]

@@ -226,7 +226,9 @@ impl Preview<'_> {
             }
             CascadeKind::Upgrade => self.qualify_upgrade(&mut row, &cascaded.cause),
             // A recreated Deployment with the same template creates a ReplicaSet with the old name.
-            CascadeKind::Dependent { .. } if consequences.may_be_recreated(&cascaded.cause) => {
+            CascadeKind::Dependent { .. }
+                if consequences.may_be_recreated(&cascaded.cause) || self.is_recreated_in_upgrade(&cascaded.cause) =>
+            {
                 row.certainty = Certainty::Race;
                 row.reason = Reason::new(ReasonCode::Dependent, "its owner is recreated and may create it again");
             }

@@ -116,6 +116,7 @@ impl Comparison<'_, '_, '_> {
         let mut upgrade = Upgrade {
             removed: old.objects.difference(&new.objects).cloned().collect(),
             hooks: if runs_hooks { new.upgrade_hooks.clone() } else { BTreeSet::new() },
+            does_not_wait: flag_at(&new_spec, "/upgrade/disableWait"),
             remediation: remediation(&new_spec),
             assumption,
             ..Upgrade::default()
@@ -132,9 +133,15 @@ impl Comparison<'_, '_, '_> {
                 let intermediate = self.render(live, chart, values, revision + 1)?;
                 let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
                 upgrade.interrupted.extend(gone.cloned());
+                let hooks = intermediate.upgrade_hooks.difference(&upgrade.hooks).filter(|_| runs_hooks);
+                upgrade.interrupted_hooks.extend(hooks.cloned());
             }
         }
         upgrade.condition = self.preview().condition(live, &new_spec, false);
+        if let (None, Some(id)) = (&upgrade.condition, &new.duplicate) {
+            let twice = format!("it stays while the upgrade fails: the chart renders {id} twice");
+            upgrade.condition = Some(twice);
+        }
         if upgrade.condition.is_none() && new.has_hook_before && runs_hooks {
             upgrade.condition = Some(CAN_FAIL.to_owned());
         }
@@ -238,8 +245,19 @@ impl<'a> Preview<'a> {
     pub(super) fn upgraded_objects(&self, release: &Resource) -> Option<(Vec<&'a ObjectMetadata>, bool)> {
         let upgrade = self.upgrade_of(&release.object.id)?;
         let all = upgrade.removed.iter().chain(&upgrade.interrupted).filter(|id| !self.is_kept_in_upgrade(id));
-        let objects = all.chain(&upgrade.hooks).filter_map(|id| self.live_object(id)).collect();
+        let hooks = upgrade.hooks.iter().chain(&upgrade.interrupted_hooks);
+        let objects = all.chain(hooks).filter_map(|id| self.live_object(id)).collect();
         Some((objects, upgrade.condition.is_none() && upgrade.assumption.is_none()))
+    }
+
+    /// Returns true if an upgrade deletes an object and creates it again.
+    pub(super) fn is_recreated_in_upgrade(&self, id: &ObjectId) -> bool {
+        self.unfollowed.iter().any(|found| match &found.effect {
+            Effect::Upgrades(Upgrade { hooks, interrupted, interrupted_hooks, .. }, _) => {
+                [hooks, interrupted, interrupted_hooks].iter().any(|recreated| recreated.contains(id))
+            }
+            _ => false,
+        })
     }
 
     fn is_kept_in_upgrade(&self, id: &ObjectId) -> bool {
@@ -256,9 +274,14 @@ impl<'a> Preview<'a> {
         if upgrade.hooks.contains(id) {
             row.action = Action::Recreate;
             row.reason.add_detail("it is a hook, which each upgrade deletes and creates again");
-        } else if upgrade.interrupted.contains(id) {
+        } else if upgrade.interrupted.contains(id) || upgrade.interrupted_hooks.contains(id) {
             row.action = Action::Recreate;
             conditions.push("it stays if the new values come before the new chart, or after it");
+        }
+        let is_hook = upgrade.hooks.contains(id) || upgrade.interrupted_hooks.contains(id);
+        if is_hook && upgrade.does_not_wait && self.live_object(id).is_some_and(is_gone_later) {
+            conditions
+                .push("nothing replaces it if it is still terminating when Helm creates it (upgrade.disableWait)");
         }
         let refused = upgrade
             .refused_deletions
@@ -296,6 +319,11 @@ fn check_spec(spec: &Value) -> Result<(), String> {
 /// Returns true if post-renderers run, which can fail, for example at a patch that matches nothing.
 fn has_post_renderers(spec: &Value) -> bool {
     spec.get("postRenderers").and_then(Value::as_array).is_some_and(|renderers| !renderers.is_empty())
+}
+
+/// Returns true if a deleted object is terminating for a while.
+fn is_gone_later(object: &ObjectMetadata) -> bool {
+    !object.finalizers.is_empty() || object.id.is("", "Namespace")
 }
 
 /// Returns what helm-controller does if an upgrade fails after its deletions, for example because an object does not become

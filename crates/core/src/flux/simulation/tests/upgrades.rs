@@ -170,6 +170,30 @@ fn an_upgrade_that_the_server_accepts_is_certain() {
 }
 
 #[test]
+fn a_hook_is_created_again_unless_it_terminates_too_slowly_or_is_a_definition() {
+    let hooked = || {
+        let mut templates = templates();
+        templates[2].2 = json!({"helm.sh/hook": "post-upgrade"});
+        templates
+    };
+    let rows = |finalizers: &[&str], wait: bool| {
+        let mut cluster = deployed(spec(json!({})));
+        // The hook of the old chart is no object of the release.
+        let old = tree("1", &hooked(), spec(json!({})));
+        cluster.history = Some(old);
+        let status = &mut cluster.kustomization("app").content["status"];
+        status["inventory"]["entries"].as_array_mut().unwrap().pop();
+        cluster.object("extra").finalizers = finalizers.iter().map(|name| (*name).into()).collect();
+        let mut spec = spec(json!({}));
+        spec["upgrade"] = json!({"disableWait": !wait});
+        cluster.rows(&tree("2", &hooked(), spec))
+    };
+    assert_eq!(rows(&[], false), set(&["recreate extra"]));
+    assert_eq!(rows(&["kubernetes.io/pvc-protection"], false), set(&["recreate? extra"]));
+    assert_eq!(rows(&["kubernetes.io/pvc-protection"], true), set(&["recreate extra"]));
+}
+
+#[test]
 fn the_remediation_of_an_upgrade_is_named() {
     let cluster = deployed(spec(json!({})));
     let reason_with = |remediation: Value| {
