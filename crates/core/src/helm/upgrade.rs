@@ -27,6 +27,8 @@ pub struct Rendered {
     written: BTreeSet<[String; 4]>,
     /// True if a hook runs before the upgrade: if it fails, nothing is upgraded.
     pub has_hook_before: bool,
+    /// Hooks that run after an upgrade, whatever their policy.
+    pub hooks_after: BTreeSet<ObjectId>,
     /// Tests that delete an older object of the same identity.
     pub tests: BTreeSet<ObjectId>,
 }
@@ -120,6 +122,9 @@ impl Rendered {
         };
         let has = |values: &str, wanted: &[&str]| values.split(',').any(|value| wanted.contains(&value.trim()));
         self.has_hook_before |= has(events, &["pre-upgrade"]);
+        if has(events, &["post-upgrade"]) {
+            self.hooks_after.insert(id.clone());
+        }
         let policy = annotation(HOOK_POLICY).unwrap_or(BEFORE_CREATION);
         // Helm never deletes a definition that is a hook (`pkg/action/hooks.go`).
         if !has(policy, &[BEFORE_CREATION]) || kind == "CustomResourceDefinition" {
@@ -142,6 +147,14 @@ impl Rendered {
         };
         let changed = self.manifests.iter().filter(|(id, manifest)| !is_unchanged(id, manifest));
         changed.map(|(id, manifest)| (id.clone(), manifest.clone())).collect()
+    }
+
+    /// Returns the hooks of an upgrade from `old` that are deleted and created again. An object that becomes a hook after the
+    /// upgrade is deleted by the upgrade; one that becomes a hook before it is created before it is deleted, and so is none.
+    pub fn recreated_hooks(&self, old: &Self) -> BTreeSet<ObjectId> {
+        let is_after = |id: &&ObjectId| !old.objects.contains(id) || self.hooks_after.contains(id);
+        let becoming = self.hooks_after.intersection(&old.objects);
+        self.upgrade_hooks.iter().filter(is_after).chain(becoming).cloned().collect()
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
@@ -197,6 +210,21 @@ mod tests {
         assert_eq!(hooks, ["job.batch/migrate -n shop"]);
         assert_eq!(rendered.tests.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pod/test -n shop"]);
         assert!(Rendered::read("a: [", "shop", &types()).is_err());
+    }
+
+    #[test]
+    fn an_object_that_becomes_a_hook_is_created_after_the_upgrade_or_deleted_by_it() {
+        let read = |text: &str| Rendered::read(text, "shop", &types()).unwrap();
+        let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+        let hooks = |annotations: &str| {
+            let text =
+                format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {{{annotations}}}}}\n");
+            read(&text).recreated_hooks(&old).len()
+        };
+        assert_eq!(hooks("helm.sh/hook: post-upgrade"), 1);
+        assert_eq!(hooks("helm.sh/hook: post-upgrade, helm.sh/hook-delete-policy: hook-failed"), 1);
+        assert_eq!(hooks("helm.sh/hook: pre-upgrade"), 0);
+        assert_eq!(hooks("helm.sh/hook: post-install"), 0);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Comparison<'_, '_, '_> {
         let runs_hooks = !flag_at(&new_spec, "/upgrade/disableHooks");
         let mut upgrade = Upgrade {
             removed: old.objects.difference(&new.objects).cloned().collect(),
-            hooks: if runs_hooks { new.upgrade_hooks.clone() } else { BTreeSet::new() },
+            hooks: if runs_hooks { new.recreated_hooks(&old) } else { BTreeSet::new() },
             does_not_wait: flag_at(&new_spec, "/upgrade/disableWait"),
             remediation: remediation(&new_spec),
             assumption,
@@ -124,9 +124,10 @@ impl Comparison<'_, '_, '_> {
         if flag_at(&new_spec, "/test/enable") {
             upgrade.hooks.extend(new.tests.iter().cloned());
         }
-        if let Some(hook) = upgrade.hooks.intersection(&old.objects).next() {
-            return Err(format!("{hook} becomes a hook").into());
-        }
+        // Helm leaves a kept object, and applies it again as a hook.
+        let is_kept = |id: &ObjectId| !new.upgrade_hooks.contains(id) && self.preview().is_kept_in_upgrade(id);
+        upgrade.hooks.retain(|id| !is_kept(id));
+        upgrade.removed.retain(|id| !upgrade.hooks.contains(id));
         // Chart and values do not change at the same time: either can come first.
         if !is_same_chart && !is_same_values {
             for (chart, values) in [(&new_chart, &old_values), (&old_chart, &new_values)] {
