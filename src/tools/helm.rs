@@ -1,7 +1,8 @@
-//! Runs `helm template` as a child process on a private copy of a chart.
+//! Runs helm as a child process: `helm template` on a private copy of a chart, and `helm pull`.
 //!
 //! A chart is written by whoever can change the tree. helm reads the copy and the values only, and has no network, no
-//! plugins and no configuration of the user.
+//! plugins and no configuration of the user. A pull has the network, the certificates and the user's configuration of
+//! registries, and reads nothing of the tree.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,11 @@ use super::program::Program;
 use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
 use super::{files, limits};
 use crate::error::Result;
+use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::chart_templates::LOOKUP_FAILURE;
 use gitops_core::flux::build::charts::ChartRun;
+use gitops_core::flux::build::remote_chart::RemoteChart;
+use gitops_core::kubernetes::redact::redact_urls;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
@@ -26,7 +30,10 @@ const MESSAGE_LINES: usize = 3;
 /// Output of a run, or the reason why it has none.
 pub type RenderOutput = std::result::Result<String, String>;
 
-/// Renders charts with the `helm` of this machine, inside the sandbox.
+/// Archive of a chart, or the reason why there is none.
+pub type PulledChart = std::result::Result<Vec<u8>, String>;
+
+/// Renders and fetches charts with the `helm` of this machine, inside the sandbox.
 #[derive(Debug)]
 pub struct Helm {
     program: PathBuf,
@@ -78,6 +85,71 @@ impl Helm {
             answers.push(done?);
         }
         Ok(answers)
+    }
+
+    /// Fetches charts, `parallel` at a time. Returns the archive or the failure of each.
+    ///
+    /// Fails when no temporary directory can be created.
+    pub async fn pull_all(
+        &self,
+        charts: impl IntoIterator<Item = RemoteChart>,
+        parallel: usize,
+    ) -> Result<Vec<(RemoteChart, PulledChart)>> {
+        let mut pulls = futures::stream::iter(charts)
+            .map(|chart| async move { self.pull(&chart).await.map(|archive| (chart, archive)) })
+            .buffer_unordered(parallel);
+        let mut answers = vec![];
+        while let Some(done) = pulls.next().await {
+            answers.push(done?);
+        }
+        Ok(answers)
+    }
+
+    async fn pull(&self, chart: &RemoteChart) -> Result<PulledChart> {
+        let program = match self.found.get_or_init(|| self.find()).await {
+            Ok(program) => program,
+            Err(why) => return Ok(Err(why.clone())),
+        };
+        let directories = PrivateDirectories::new()?;
+        let mut arguments: Vec<OsString> = vec!["pull".into(), "--destination".into(), directories.tmp().into()];
+        if !chart.range.is_empty() {
+            arguments.push(format!("--version={}", chart.range).into());
+        }
+        if chart.is_plain_http {
+            arguments.push("--plain-http".into());
+        }
+        match &*chart.name {
+            "" => arguments.extend(["--".into(), (&chart.url).into()]),
+            name => arguments.extend([format!("--repo={}", chart.url).into(), "--".into(), name.into()]),
+        }
+        let rules = match Rules::for_program(program) {
+            Ok(rules) => rules.fetching().reading(&directories.home()).writing(&directories.home()),
+            Err(error) => return Ok(Err(format!("helm cannot be read: {error}"))),
+        };
+        let mut rules = rules.writing(&directories.tmp());
+        let trees: Vec<&Path> = self.trees.iter().map(PathBuf::as_path).collect();
+        // Its own files stay in the private directory, and only the credentials are those of the user.
+        let mut environment = environment(&directories).fetching(&trees);
+        for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            environment = environment.with(variable, directories.home());
+        }
+        for (variable, file) in credentials() {
+            rules = rules.reading(&file);
+            let value = if variable == "DOCKER_CONFIG" { file.parent().unwrap_or(&file).to_owned() } else { file };
+            environment = environment.with(variable, value);
+        }
+        let job =
+            Job { program, arguments, environment: &environment, rules: &rules, limits: &Limits::of_build(self.limit) };
+        let output = match self.sandbox.run(job).await {
+            Ok(output) => output,
+            Err(failure) => return Ok(Err(describe(&failure))),
+        };
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr);
+            let message = message.trim().trim_start_matches("Error: ").lines().take(MESSAGE_LINES).collect::<Vec<_>>();
+            return Ok(Err(redact_urls(&message.join(" "))));
+        }
+        Ok(archive_in(&directories.tmp()).map_err(|error| format!("its archive cannot be read: {error}")))
     }
 
     async fn run(&self, run: &ChartRun) -> Result<RenderOutput> {
@@ -154,6 +226,31 @@ impl Helm {
             false => Err(format!("{name} is not helm 4, which helm-controller links: name one with --helm")),
         }
     }
+}
+
+/// Returns the files of the user with credentials for repositories and registries, and the variables that name them.
+fn credentials() -> Vec<(&'static str, PathBuf)> {
+    let home = super::home_directory();
+    let below = |path: &str| home.as_ref().map(|home| home.join(path));
+    let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
+    let docker = named("DOCKER_CONFIG").map(|directory| directory.join("config.json"));
+    let files = [
+        ("HELM_REGISTRY_CONFIG", named("HELM_REGISTRY_CONFIG").or_else(|| below(".config/helm/registry/config.json"))),
+        ("DOCKER_CONFIG", docker.or_else(|| below(".docker/config.json"))),
+    ];
+    let files = files.into_iter().filter_map(|(variable, file)| Some((variable, file?)));
+    files.filter(|(_, file)| file.is_absolute() && file.is_file()).collect()
+}
+
+/// Returns the one archive in a directory.
+fn archive_in(directory: &Path) -> std::io::Result<Vec<u8>> {
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|ending| ending == "tgz") {
+            return files::read_regular(&path, CHART_ARCHIVE_SIZE.limit as u64);
+        }
+    }
+    Err(std::io::Error::other("helm wrote none"))
 }
 
 fn environment(directories: &PrivateDirectories) -> Environment {

@@ -70,6 +70,9 @@ pub struct TreeArgs {
     /// Folder with charts, as NAME-VERSION.tgz or unpacked
     #[arg(long, value_name = "DIR", requires = "plan", hide_short_help = true)]
     pub charts: Option<PathBuf>,
+    /// Let charts be fetched from the repositories of the cluster
+    #[arg(long, requires = "plan", conflicts_with = "snapshot", hide_short_help = true)]
+    pub allow_network: bool,
     /// Version of kustomize-controller, if it cannot be read
     #[arg(long, value_name = "VERSION", requires = "plan", hide_short_help = true)]
     pub controller_version: Option<String>,
@@ -146,6 +149,7 @@ pub async fn plan(
         last_applied,
         deployed,
         charts: folder_charts,
+        fetches_charts: args.allow_network,
     };
     let mut preview = Preview::new(input);
     let mut plan = runner.plan(&mut preview).await?;
@@ -205,6 +209,9 @@ impl BuildRunner {
                 None => None,
             };
             self.answers.record_kube_version(version);
+        }
+        for (chart, archive) in self.helm.pull_all(needs.remote_charts, parallel).await? {
+            self.answers.record_remote_chart(chart, archive);
         }
         for stem in needs.folder_charts {
             let absent = || Err("--charts is not given".to_owned());

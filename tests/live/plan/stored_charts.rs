@@ -250,6 +250,9 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
         let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
         let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
         assert_eq!(found, expected, "{}: {}", case.name, run.stdout);
+        if ["sc-bump", "sc-bump-range", "sc-absent"].contains(&case.name) {
+            fetched(cluster, case, tree, &helm, &expected);
+        }
         if case.name == REFUSED {
             assert!(run.stdout.contains("refuses the upgrade, as it does now: configmap/frozen"), "{}", run.stdout);
             continue;
@@ -276,6 +279,22 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Without a folder of charts, they are fetched from the repository.
+fn fetched(cluster: &Cluster, case: &Case, tree: &Path, helm: &str, expected: &BTreeSet<String>) {
+    let run = plan(cluster, case.name, tree, &[helm, "--allow-network"]);
+    let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
+    assert_eq!(&found, expected, "{}: {}", case.name, run.stdout);
+    let document = document(&run);
+    assert_eq!(document["complete"], case.name == "sc-bump", "{}: {}", case.name, document["gaps"]);
+    if case.name == "sc-absent" {
+        assert!(
+            run.stdout.contains("cannot be fetched: chart \\\"app\\\" version \\\"3.0.0\\\" not found"),
+            "{}",
+            run.stdout
+        );
+    }
 }
 
 /// A user without the right to the proxy gets a row that names it.

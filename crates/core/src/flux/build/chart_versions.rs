@@ -37,9 +37,7 @@ pub(crate) fn select<'a>(range: &str, versions: impl Iterator<Item = &'a str>) -
         return Ok(Selected { version: range.to_owned(), is_exact: true });
     }
     let alternatives = parse(range).ok_or_else(|| format!("the version {range:?} of its chart cannot be read"))?;
-    let is_exact =
-        alternatives.iter().all(|all| matches!(&all[..], [Comparator { operator: "" | "=", written: 3, .. }]))
-            && alternatives.len() == 1;
+    let is_exact = are_exact(&alternatives);
     let mut matching: Vec<(Version, &str)> = versions
         .into_iter()
         .filter_map(|text| Some((Version::parse(text)?.0, text)))
@@ -54,6 +52,15 @@ pub(crate) fn select<'a>(range: &str, versions: impl Iterator<Item = &'a str>) -
         Some((_, text)) => Ok(Selected { version: text.to_owned(), is_exact }),
         None => Err(format!("no version matches {range}")),
     }
+}
+
+/// Returns true if a range permits one version only. Fails if it cannot be read.
+pub(crate) fn is_exact(range: &str) -> Result<bool, String> {
+    parse(range).map(|all| are_exact(&all)).ok_or_else(|| format!("the version {range:?} of its chart cannot be read"))
+}
+
+fn are_exact(alternatives: &[Vec<Comparator<'_>>]) -> bool {
+    matches!(alternatives, [one] if matches!(&one[..], [Comparator { operator: "" | "=", written: 3, .. }]))
 }
 
 /// Returns the alternatives of a range, each a list of comparisons that all must hold.

@@ -20,6 +20,7 @@ mod needs;
 pub mod objects;
 pub mod references;
 pub(crate) mod release_values;
+pub mod remote_chart;
 pub(crate) mod resolve_names;
 mod run;
 pub(crate) mod sops;

@@ -9,6 +9,7 @@ use super::data::{DataRef, Lookup};
 use super::failure::BuildFailure;
 use super::generator::GeneratedFile;
 use super::references::Inputs;
+use super::remote_chart::RemoteChart;
 use super::stored_artifact::StoredArtifact;
 use super::yaml;
 use super::yaml::YamlDocument;
@@ -43,15 +44,17 @@ pub struct Needs {
     pub artifacts: BTreeMap<String, StoredArtifact>,
     /// Charts to read from the folder of `--charts`, as `NAME-VERSION`.
     pub folder_charts: BTreeSet<String>,
+    /// Charts to fetch from repositories.
+    pub remote_charts: BTreeSet<RemoteChart>,
     /// The version of the API server must be read.
     pub kube_version: bool,
 }
 
 impl Needs {
     pub fn is_empty(&self) -> bool {
-        let Self { runs, data, charts, artifacts, folder_charts, kube_version } = self;
-        let has_charts = !(charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty());
-        runs.is_empty() && data.is_empty() && !has_charts && !kube_version
+        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_version } = self;
+        let is_offline = charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty();
+        runs.is_empty() && data.is_empty() && is_offline && remote_charts.is_empty() && !kube_version
     }
 }
 
@@ -66,6 +69,7 @@ pub struct Answers {
     charts: HashMap<String, Result<String, String>>,
     artifacts: HashMap<String, ChartResult>,
     folder_charts: HashMap<String, ChartResult>,
+    remote_charts: HashMap<RemoteChart, ChartResult>,
     kube_version: Option<Option<String>>,
 }
 
@@ -106,6 +110,16 @@ impl Answers {
     /// Returns the files of a chart in the folder of `--charts`; `None` if they were not recorded.
     pub(crate) fn folder_chart(&self, stem: &str) -> Option<&ChartResult> {
         self.folder_charts.get(stem)
+    }
+
+    /// Records the files of a fetched chart, or the reason why it cannot be fetched.
+    pub fn record_remote_chart(&mut self, chart: RemoteChart, archive: Result<Vec<u8>, String>) {
+        self.remote_charts.insert(chart, archive.and_then(|archive| unpack(&archive).map(Arc::new)));
+    }
+
+    /// Returns the files of a fetched chart; `None` if they were not recorded.
+    pub(crate) fn remote_chart(&self, chart: &RemoteChart) -> Option<&ChartResult> {
+        self.remote_charts.get(chart)
     }
 
     /// Records the version of the API server, such as `v1.33.1`; `None` if it cannot be read.

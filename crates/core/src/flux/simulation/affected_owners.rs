@@ -75,7 +75,7 @@ impl Comparison<'_, '_, '_> {
                     let detail = format!("{what}; objects that the upgrade creates are not in this plan");
                     let mut reason = Reason::new(ReasonCode::ReleaseUpgraded, detail);
                     upgrade.remediation.into_iter().for_each(|remediation| reason.add_detail(remediation));
-                    return Some(Effect::Upgrades(upgrade, reason));
+                    return Some(Effect::Upgrades(Box::new(upgrade), reason));
                 }
                 Err(unknown) => why = format!("{why}, because {unknown}"),
             }

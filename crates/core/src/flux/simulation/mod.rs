@@ -95,6 +95,8 @@ pub struct PreviewInput<'a> {
     pub deployed: BTreeMap<SourceId, Arc<Artifact>>,
     /// Charts in the folder of `--charts`, as `NAME-VERSION`; `None` without the flag.
     pub charts: Option<BTreeSet<String>>,
+    /// Charts may be fetched from their repositories.
+    pub fetches_charts: bool,
 }
 
 /// Result of a step.

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::comparison::Comparison;
 use super::upgrades::Missing;
-use crate::flux::build::chart_versions::select;
+use crate::flux::build::chart_versions::{is_exact, select};
 use crate::flux::build::charts::{Chart, follows_revision, values_files};
+use crate::flux::build::remote_chart::RemoteChart;
 use crate::flux::build::stored_artifact::StoredArtifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
@@ -83,7 +84,7 @@ impl Comparison<'_, '_, '_> {
         let (is_same_source, old_chart, new_chart) = (old_source == new_source, old_chart?, new_chart?);
         let old = self.deployed_chart(live, &old_source, &old_chart.spec)?;
         if !is_same_source || old_chart.origin != new_chart.origin {
-            let (new, assumption) = self.folder_chart(&new_chart)?;
+            let (new, assumption) = self.other_chart(live, &new_source, &new_chart)?;
             return Ok(ReleaseCharts { old, new, assumption });
         }
         let references = self.chart_references(&live.object.id.namespace, new_spec);
@@ -111,16 +112,31 @@ impl Comparison<'_, '_, '_> {
     }
 
     /// Returns the chart that a release will have, and what is assumed of it.
-    fn folder_chart(&mut self, wanted: &Requested) -> Result<(Chart, Option<String>), Missing> {
-        let Requested { origin: Origin { name, range, .. }, is_in_repository, .. } = wanted;
-        if !is_in_repository {
+    fn other_chart(
+        &mut self,
+        live: &Resource,
+        source: &ObjectId,
+        wanted: &Requested,
+    ) -> Result<(Chart, Option<String>), Missing> {
+        if !wanted.is_in_repository {
             return Err("its chart changes, and it is neither in the tree nor in a repository of charts"
                 .to_owned()
                 .into());
         }
+        match (self.folder_chart(wanted), self.preview().input.fetches_charts) {
+            (Err(Missing::Reason(_)), true) => self.fetched_chart(live, source, wanted),
+            (found, _) => found,
+        }
+    }
+
+    /// Returns the chart from the folder of `--charts`.
+    fn folder_chart(&mut self, wanted: &Requested) -> Result<(Chart, Option<String>), Missing> {
+        let Origin { name, range, .. } = &wanted.origin;
         let Some(charts) = &self.preview().input.charts else {
-            let why =
-                format!("another version of its chart is not in the tree; --charts can name a folder that has {name}");
+            let why = format!(
+                "another version of its chart is not in the tree; --charts can name a folder that has {name}, and \
+                 --allow-network fetches it"
+            );
             return Err(why.into());
         };
         let versions = charts.iter().filter_map(|stem| stem.strip_prefix(&**name)?.strip_prefix('-'));
@@ -131,6 +147,46 @@ impl Comparison<'_, '_, '_> {
             format!("it is assumed that no version of {name} after {version} matches {range:?}: --charts has no other")
         });
         Ok((chart.with_values_files(&wanted.spec)?, assumption))
+    }
+
+    /// Returns the chart from its repository. Only the repositories of the cluster are asked: the tree must not choose where
+    /// requests go.
+    fn fetched_chart(
+        &mut self,
+        live: &Resource,
+        source: &ObjectId,
+        wanted: &Requested,
+    ) -> Result<(Chart, Option<String>), Missing> {
+        let Origin { name, range, .. } = &wanted.origin;
+        let is_registry = &*source.kind == "OCIRepository";
+        let repository = match is_registry {
+            true => source.clone(),
+            false => SourceId::of_chart(&wanted.spec, &live.object.id.namespace).object(),
+        };
+        let Some(known) = self.preview().input.snapshot.resource(&repository).map(Resource::spec) else {
+            return Err(format!("{repository} of its chart is not in the cluster").into());
+        };
+        let place = |spec: &Value| ["url", "type", "insecure"].map(|field| spec.get(field).cloned());
+        if self.specs_after(&repository).iter().any(|spec| place(spec) != place(known)) {
+            return Err(format!("the address of {repository} changes, so that nothing is fetched from it").into());
+        }
+        let chart = match is_registry {
+            true => RemoteChart::of_registry(&wanted.spec, range),
+            false => RemoteChart::of_repository(known, name, range),
+        };
+        let is_exact = chart.range.is_empty() || is_exact(range)?;
+        let Some(files) = self.derivation.answers.remote_chart(&chart).cloned() else {
+            self.derivation.needs.remote_charts.insert(chart);
+            return Err(Missing::Answer);
+        };
+        let found = files.and_then(Chart::packed).map_err(|why| format!("{chart} cannot be fetched: {why}"))?;
+        let assumption = (!is_exact).then(|| {
+            let version = &found.version;
+            format!(
+                "it is assumed that {version} is the version of {name} that source-controller selects for {range:?}"
+            )
+        });
+        Ok((found.with_values_files(&wanted.spec)?, assumption))
     }
 
     /// Reads a chart in the folder of `--charts`.

@@ -6,7 +6,6 @@ use super::Preview;
 use super::owners::owner_id;
 use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::spec::NamespacedName;
-use crate::helm::upgrade::Upgrade;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux::inventory_members;
@@ -46,7 +45,9 @@ impl Preview<'_> {
                     }
                 }),
                 Effect::Suspended(reason) | Effect::Replaces(reason) | Effect::Upgrades(_, reason) => {
-                    if let Effect::Upgrades(Upgrade { assumption: Some(message), .. }, _) = &unfollowed.effect {
+                    if let Effect::Upgrades(upgrade, _) = &unfollowed.effect
+                        && let Some(message) = &upgrade.assumption
+                    {
                         let (subject, message) = (format!("effect of the change on {owner}"), message.clone());
                         plan.add_gaps([Gap { kind: GapKind::Failed, subject, namespace: None, message }]);
                     }

@@ -254,7 +254,8 @@ impl<'a> Preview<'a> {
     /// Returns true if an upgrade deletes an object and creates it again.
     pub(super) fn is_recreated_in_upgrade(&self, id: &ObjectId) -> bool {
         self.unfollowed.iter().any(|found| match &found.effect {
-            Effect::Upgrades(Upgrade { hooks, interrupted, interrupted_hooks, .. }, _) => {
+            Effect::Upgrades(upgrade, _) => {
+                let Upgrade { hooks, interrupted, interrupted_hooks, .. } = &**upgrade;
                 [hooks, interrupted, interrupted_hooks].iter().any(|recreated| recreated.contains(id))
             }
             _ => false,

@@ -118,6 +118,8 @@ pub(crate) struct TestCluster {
     pub(crate) history: Option<Files>,
     /// Packed charts of `--charts`, by `NAME-VERSION`.
     pub(crate) charts: Option<BTreeMap<String, Vec<u8>>>,
+    /// Charts that can be fetched, by their description; `None` without `--allow-network`.
+    pub(crate) remote: Option<BTreeMap<String, Vec<u8>>>,
     /// Archives in the storage of source-controller, by their path in the API server.
     pub(crate) stored: BTreeMap<String, Vec<u8>>,
 }
@@ -138,6 +140,7 @@ impl TestCluster {
             history: None,
             stored: BTreeMap::new(),
             charts: None,
+            remote: None,
         };
         let types = [
             ("", "Namespace", "namespaces", false),
@@ -271,6 +274,7 @@ impl TestCluster {
             fidelity: BTreeMap::new(),
             last_applied,
             deployed,
+            fetches_charts: self.remote.is_some(),
             charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
         };
         let (mut preview, mut answers) = (Preview::new(input), Answers::default());
@@ -293,6 +297,10 @@ impl TestCluster {
                     for stem in needs.folder_charts {
                         let archive = &self.charts.as_ref().unwrap()[&stem];
                         answers.record_folder_chart(stem, chart_archive::unpack(archive).map(Arc::new));
+                    }
+                    for chart in needs.remote_charts {
+                        let archive = self.remote.as_ref().unwrap().get(&chart.to_string()).cloned();
+                        answers.record_remote_chart(chart, archive.ok_or("not found".to_owned()));
                     }
                     for artifact in needs.artifacts.values() {
                         let stored = self.stored.get(&artifact.proxy_path);

@@ -232,3 +232,30 @@ fn a_tag_of_an_image_selects_a_version() {
     assert_eq!(cluster.rows(&with("2.0.0")), set(&["delete extra"]));
     assert!(reason(&cluster.plan(&with("latest"))).1.contains("cannot be read"));
 }
+
+#[test]
+fn a_version_is_fetched_from_a_repository_of_the_cluster_only() {
+    let mut cluster = deployed(&tree(spec(json!({}))), &[ABOUT, WEB, EXTRA]);
+    let about = ("Chart.yaml", "apiVersion: v2\nname: app\nversion: 2.0.0\n");
+    let fetched = |range: &str| {
+        let chart = format!("app {range} of https://charts.example.com");
+        Some([(chart, packed_chart(&[about, WEB]))].into())
+    };
+    cluster.remote = fetched("2.0.0");
+    let exact = cluster.plan(&tree(version("2.0.0")));
+    assert!(exact.is_complete(), "{:?}", exact.gaps());
+    assert_eq!(cluster.rows(&tree(version("2.0.0"))), set(&["delete extra"]));
+    assert!(why(&cluster, version("3.0.0")).contains("app 3.0.0 of https://charts.example.com cannot be fetched"));
+    cluster.remote = fetched("2.x");
+    assert_eq!(cluster.rows(&tree(version("2.x"))), set(&["delete? extra"]));
+    assert_eq!(cluster.plan(&tree(version("2.x"))).gaps().len(), 1, "the range is an assumption");
+    cluster.remote = fetched("2.0.0");
+    let mut moved = tree(version("2.0.0"));
+    moved[1].1[1]["spec"]["url"] = "https://elsewhere.example.com".into();
+    let found = reason(&cluster.plan(&moved)).1;
+    assert!(found.contains("the address of helmrepository.source.toolkit.fluxcd.io/charts"), "{found}");
+    let mut elsewhere = version("2.0.0");
+    elsewhere["chart"]["spec"]["sourceRef"]["name"] = "other".into();
+    let found = why(&cluster, elsewhere);
+    assert!(found.contains("/other -n flux-system of its chart is not in the cluster"), "{found}");
+}

@@ -26,7 +26,7 @@ pub(crate) enum Effect {
     /// The release of a HelmRelease is uninstalled and another one installed; the plan lists what the uninstall deletes.
     Replaces(Reason),
     /// The release of a HelmRelease is upgraded, for this reason; the plan lists what the upgrade deletes.
-    Upgrades(Upgrade, Reason),
+    Upgrades(Box<Upgrade>, Reason),
     /// The owner is suspended, so that nothing happens for now.
     Suspended(Reason),
     /// The owner is new and creates objects that are not in the plan; the remark for its row.
