@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use futures::{StreamExt, stream};
 use serde_json::Value;
 
 use super::rehearsal::{ControllerUser, Rehearsal};
@@ -32,6 +33,9 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::{Fidelity, Plan};
+
+/// Number of stored charts that are read at once.
+const CHARTS_AT_ONCE: usize = 8;
 
 /// Flags of a working tree.
 #[derive(Clone, Debug, Default, Args)]
@@ -218,11 +222,16 @@ impl BuildRunner {
             let files = self.charts.as_ref().map_or_else(absent, |charts| charts.read(&stem));
             self.answers.record_folder_chart(stem, files);
         }
-        for (_, artifact) in needs.artifacts {
-            let answer = match &self.cluster {
+        let cluster = self.cluster.as_ref();
+        let fetches = needs.artifacts.into_values().map(|artifact| async move {
+            let answer = match cluster {
                 Some(cluster) => cluster.fetch_artifact(&artifact).await.map_err(|failure| failure.to_string()),
                 None => Err("a snapshot holds no charts".to_owned()),
             };
+            (artifact, answer)
+        });
+        let fetched: Vec<_> = stream::iter(fetches).buffered(CHARTS_AT_ONCE).collect().await;
+        for (artifact, answer) in fetched {
             self.answers.record_artifact(&artifact, answer.as_ref().map(|answer| &*answer.body).map_err(Clone::clone));
         }
         for reference in needs.data {

@@ -114,13 +114,18 @@ fn cases() -> Vec<Case> {
             &[("values.yaml", Some(VALUES_AFTER))],
             &[HOOK, "delete PersistentVolumeClaim/data"],
         ),
+        case(
+            "up-target-path",
+            [TARGET_PATH, TARGET_PATH],
+            &[("values.yaml", Some(VALUES_AFTER))],
+            &[HOOK, "delete PersistentVolumeClaim/data"],
+        ),
     ]
 }
 
-const VALUES_BEFORE: &str =
-    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: true'\n";
-const VALUES_AFTER: &str =
-    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: false'\n";
+const TARGET_PATH: &str = "  valuesFrom: [{kind: ConfigMap, name: values, valuesKey: switch, targetPath: extra}]\n";
+const VALUES_BEFORE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: true'\n  switch: 'true'\n";
+const VALUES_AFTER: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: false'\n  switch: 'false'\n";
 
 fn write_release(tree: &Path, case: &Case, spec: &str) {
     let text = format!(
@@ -254,7 +259,9 @@ fn upgrades_delete_what_was_planned() {
     }
     // helm-controller reads a changed ConfigMap at its next interval, or when it is asked.
     let requested = "reconcile.fluxcd.io/requestedAt=now";
-    cluster.kubectl(&["annotate", "helmrelease", "app", "-n", "up-values-from", requested]).unwrap();
+    for namespace in ["up-values-from", "up-target-path"] {
+        cluster.kubectl(&["annotate", "helmrelease", "app", "-n", namespace, requested]).unwrap();
+    }
     cases.iter().for_each(|case| ready(cluster, case.name, if case.deletes.is_empty() { "1" } else { "2" }));
     std::thread::sleep(Duration::from_secs(8));
     let after = objects(cluster);

@@ -162,10 +162,9 @@ impl Comparison<'_, '_, '_> {
         let id = &live.object.id;
         let mut is_private = self.applied(id).iter().any(|(_, built)| built.masked.is_some());
         let mut texts = vec![];
-        for ValuesSource { reference, key, target_path, optional } in values_sources(&id.namespace, spec) {
-            if !target_path.is_empty() {
-                return Err("a targetPath in its valuesFrom is not read here".to_owned().into());
-            }
+        for source in values_sources(&id.namespace, spec) {
+            source.names()?;
+            let ValuesSource { reference, key, optional, .. } = source.clone();
             let data_id = reference.id();
             if self.applied(&data_id).iter().any(|(_, built)| built.undecrypted.is_some()) {
                 return Err(format!("{data_id} in its valuesFrom is encrypted").into());
@@ -179,7 +178,7 @@ impl Comparison<'_, '_, '_> {
                 Lookup::Found(data) => {
                     is_private |= data.is_secret || reference.is_secret();
                     match data.values.get(key) {
-                        Some(values) => texts.push(values.clone()),
+                        Some(values) => texts.push(source.values(values)?),
                         None if optional => {}
                         None => return Err(format!("{data_id} in its valuesFrom has no key {key}").into()),
                     }

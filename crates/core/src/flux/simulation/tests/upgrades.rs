@@ -272,7 +272,7 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     let fields = [
         ("postRenderers", json!([{"kustomize": {"patches": [{"patch": "$patch: delete"}]}}]), "postRenderers"),
         ("driftDetection", json!({"mode": "enabled"}), "spec.driftDetection"),
-        ("valuesFrom", json!([{"kind": "ConfigMap", "name": "a", "targetPath": "b"}]), "targetPath"),
+        ("valuesFrom", json!([{"kind": "ConfigMap", "name": "a", "targetPath": "b[0]"}]), "targetPath"),
     ];
     for (field, value, expected) in fields {
         let mut changed = spec(json!({}));
