@@ -3,6 +3,7 @@
 //! Source: docs/reference/kustomize-controller.md 3.4 and 3.7. The controller refuses references that leave the artifact's
 //! root, while `kubectl kustomize` without load restriction reads any file: references are checked before it runs.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -123,7 +124,8 @@ impl Kustomize {
         })
     }
 
-    /// Runs the builds, `parallel` at a time. Returns the output or the failure of each, by key.
+    /// Runs the builds, `parallel` at a time. Returns the output or the failure of each, by key. `on_build` is called after
+    /// each one that was not in the cache, with the number of these builds that are done, and of all of them.
     ///
     /// Fails when the artifact cannot be written to the temporary directory.
     pub async fn run_all(
@@ -131,6 +133,7 @@ impl Kustomize {
         versions: &KustomizeVersions,
         runs: impl IntoIterator<Item = Run>,
         parallel: usize,
+        on_build: impl Fn(usize, usize),
     ) -> Result<Vec<(String, BuildOutput)>> {
         let mut answers = Vec::new();
         let mut groups: BTreeMap<String, Vec<Run>> = BTreeMap::new();
@@ -140,6 +143,11 @@ impl Kustomize {
                 None => groups.entry(run.artifact.digest().to_owned()).or_default().push(run),
             }
         }
+        let (total, done) = (groups.values().map(Vec::len).sum(), Cell::new(0));
+        let count = || {
+            done.set(done.get() + 1);
+            on_build(done.get(), total);
+        };
         for group in groups.into_values() {
             // Each worker has one copy of the artifact: a run overwrites one file in it and restores it.
             let artifact = group[0].artifact.clone();
@@ -147,7 +155,7 @@ impl Kustomize {
             let queue = Arc::new(std::sync::Mutex::new(group));
             let mut tasks = futures::stream::FuturesUnordered::new();
             for _ in 0..workers {
-                tasks.push(self.work(versions, &artifact, queue.clone()));
+                tasks.push(self.work(versions, &artifact, queue.clone(), &count));
             }
             while let Some(done) = tasks.next().await {
                 answers.extend(done?);
@@ -184,6 +192,7 @@ impl Kustomize {
         versions: &KustomizeVersions,
         artifact: &Artifact,
         queue: Arc<std::sync::Mutex<Vec<Run>>>,
+        count: &impl Fn(),
     ) -> Result<Vec<(String, BuildOutput)>> {
         let copy = self.copy(artifact)?;
         let mut answers = Vec::new();
@@ -203,6 +212,7 @@ impl Kustomize {
                 self.store(&versions.program, &run.key, output);
             }
             answers.push((run.key, output));
+            count();
         }
     }
 

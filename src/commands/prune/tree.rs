@@ -13,6 +13,7 @@ use super::sources;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::commands::Session;
 use crate::error::{Error, Result};
+use crate::output::progress::BuildProgress;
 use crate::output::sanitize;
 use crate::tools::chart_folder::ChartFolder;
 use crate::tools::git::WorktreeState;
@@ -135,7 +136,8 @@ pub async fn plan(
     let charts = args.charts.as_deref().map(ChartFolder::open).transpose()?;
     let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
     let (secrets, answers) = (secrets_in_use(snapshot), Answers::default());
-    let mut runner = BuildRunner { versions, kustomize, helm, charts, cluster, secrets, answers };
+    let progress = BuildProgress::new(session.terminal.can_ask());
+    let mut runner = BuildRunner { versions, kustomize, helm, charts, cluster, secrets, progress, answers };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -185,6 +187,7 @@ pub(super) struct BuildRunner {
     cluster: Option<Cluster>,
     /// Secrets that may be read.
     secrets: BTreeSet<DataRef>,
+    progress: BuildProgress,
     pub(super) answers: Answers,
 }
 
@@ -201,7 +204,11 @@ impl BuildRunner {
 
     async fn answer(&mut self, needs: Needs) -> Result<()> {
         let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        for (key, output) in self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel).await? {
+        let built = self
+            .kustomize
+            .run_all(&self.versions, needs.runs.into_values(), parallel, |done, all| self.progress.show(done, all))
+            .await?;
+        for (key, output) in built {
             self.answers.record_run(key, output);
         }
         for (key, output) in self.helm.run_all(needs.charts.into_values(), parallel).await? {

@@ -322,7 +322,7 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let run = Run { key: "k".to_owned(), artifact, generated, inputs, is_private: false };
     let versions = KustomizeVersions { program: "v5.8.1".to_owned(), linked: Some("5.8") };
     let start = Instant::now();
-    let answers = kustomize.run_all(&versions, [run], 1).await.unwrap();
+    let answers = kustomize.run_all(&versions, [run], 1, |_, _| {}).await.unwrap();
     let said = answers[0].1.clone().unwrap_err();
     let expected = "kustomize did not finish within 1 s, fetching https://REDACTED@example.invalid/base.yaml";
     assert_eq!(said, BuildFailure::unknown(ReasonCode::BuildTimeout, expected));

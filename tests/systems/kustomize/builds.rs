@@ -62,7 +62,7 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
         if let Some(built) = build::build_text(artifact, &owner, &spec, &mut context) {
             return built.unwrap();
         }
-        for (key, output) in kustomize.run_all(&versions, needs.runs.into_values(), 2).await.unwrap() {
+        for (key, output) in kustomize.run_all(&versions, needs.runs.into_values(), 2, |_, _| {}).await.unwrap() {
             answers.record_run(key, output);
         }
     }

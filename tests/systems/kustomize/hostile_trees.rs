@@ -77,7 +77,7 @@ async fn build_all(cases: &[Case], sandbox: Sandbox) -> Vec<Result<String, Build
     let mut answers = Answers::default();
     let first = cases.iter().map(|case| step(case, &answers));
     let runs: Vec<Run> = first.filter_map(|step| if let Step::Run(run) = step { Some(*run) } else { None }).collect();
-    for (key, output) in kustomize.run_all(&versions, runs, 2).await.unwrap() {
+    for (key, output) in kustomize.run_all(&versions, runs, 2, |_, _| {}).await.unwrap() {
         answers.record_run(key, output);
     }
     let results = cases.iter().map(|case| match step(case, &answers) {
