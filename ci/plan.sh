@@ -274,8 +274,7 @@ text() {
   [ -z "${GITOPS_NAME-}" ] || printf '**%s**\n\n' "$GITOPS_NAME"
   case $1 in
     5) printf '⚠️ **This plan is incomplete** (exit code 5): something could not be read, so a deletion may be missing.\n\n' ;;
-    6) printf '🛑 **This plan is refused** (exit code 6): it exceeds a limit or breaks a policy.\n\n' ;;
-    0 | 3) ;;
+    0 | 3 | 6) ;;
     *) printf '🛑 **There is no plan**: kubectl gitops ended with exit code %s. The log of the job has the reason.\n' "$1" ;;
   esac
   case $1 in
