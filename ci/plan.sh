@@ -165,7 +165,12 @@ INPUT
   if [ -n "${GITOPS_SNAPSHOT-}" ] && [ -n "${GITOPS_KUBECONFIG-}" ]; then fail "pass snapshot or kubeconfig, not both"; fi
   if [ -n "${GITOPS_SNAPSHOT-}" ]; then
     if [ -L "$GITOPS_SNAPSHOT" ] || [ ! -f "$GITOPS_SNAPSHOT" ]; then fail "snapshot $GITOPS_SNAPSHOT is no file"; fi
-    set -- "$@" "--snapshot=$(absolute "$GITOPS_SNAPSHOT")"
+    snapshot=$(absolute "$GITOPS_SNAPSHOT")
+    if git -C "$path" ls-files --error-unmatch -- "$snapshot" > /dev/null 2>&1; then
+      fail "snapshot $GITOPS_SNAPSHOT is a file of the repository, which a pull request can change" \
+        "take the snapshot from an artifact of another job"
+    fi
+    set -- "$@" "--snapshot=$snapshot"
   elif [ -n "${GITOPS_KUBECONFIG-}" ]; then
     [ -f "$GITOPS_KUBECONFIG" ] || fail "kubeconfig is no file"
     set -- "$@" "--kubeconfig=$(absolute "$GITOPS_KUBECONFIG")"

@@ -9,4 +9,5 @@ mod fluxd;
 mod helm;
 mod krew;
 mod kustomize;
+mod pull_requests;
 mod qbec;

@@ -1,5 +1,6 @@
 //! Tasks of the project. A library, because the tests start the same control plane as `cargo xtask`.
 //!
+//! * [`actions`] runs the action for GitHub and the component for GitLab.
 //! * [`bench`] measures how long the commands take.
 //! * [`controlplane`] builds the programs of a test cluster.
 //! * [`cluster`] runs these programs.
@@ -9,6 +10,7 @@
 //! * [`git`] runs git in the repositories of tests.
 //! * [`oracle`] compares plans with the real kustomize-controller.
 
+pub mod actions;
 pub mod bench;
 pub mod browser;
 mod child;

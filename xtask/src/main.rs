@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use xtask::{
-    bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle, record, say, schemas,
-    shells, test,
+    actions, bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle, record, say,
+    schemas, shells, test,
 };
 
 const USAGE: &str = "\
@@ -34,6 +34,7 @@ usage: cargo xtask TASK
   browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
+  actions [template]                         run action/ and ci/ by act and gitlab-ci-local, or copy ci/plan.sh to ci/templates
   shells                                     complete in bash, zsh and fish, and lint the man pages; needs Debian
   record                                     run the story of the demo on a real cluster, and record it again";
 
@@ -69,6 +70,7 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["man"] => Some(man::run()),
         ["schemas"] => Some(schemas::run()),
         ["mutants", files @ ..] => Some(mutants::command(files)),
+        ["actions", words @ ..] => Some(actions::command(words)),
         ["shells"] => Some(shells::run()),
         ["record"] => Some(record::run()),
         _ => None,

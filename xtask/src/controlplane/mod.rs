@@ -73,7 +73,10 @@ const BINARIES: &[Binary] = &[
     binary("text-judge", "text-judge", "."),
 ];
 
-/// Returns the names of all programs in build order.
+/// Programs that only one task needs. They are built if they are named.
+const ON_REQUEST: &[Binary] = &[binary("act", "act", "github.com/nektos/act")];
+
+/// Returns the names of all programs of the tests in build order.
 pub fn names() -> Vec<&'static str> {
     BINARIES.iter().map(|binary| binary.name).collect()
 }
@@ -111,7 +114,7 @@ pub fn ensure(names: &[&str]) -> Result<()> {
 }
 
 fn find(name: &str) -> Result<&'static Binary> {
-    let found = BINARIES.iter().find(|binary| binary.name == name);
+    let found = BINARIES.iter().chain(ON_REQUEST).find(|binary| binary.name == name);
     found.with_context(|| format!("no program is called {name}; known are {}", names().join(", ")))
 }
 
