@@ -585,15 +585,14 @@ fn errors_of_the_forge_are_failures_with_a_message() {
     assert_eq!(forge.writes(), 0);
 }
 
-/// The pipeline of the page with the files of a job in place of a release and a recording.
-fn pipeline(job: &Job, part: &str, indent: &str) -> String {
+/// Returns the pipeline of the page with the files of a job in place of a release and a recording.
+fn pipeline(job: &Job, part: &str) -> String {
     let (archive, sum) = job.pack(&gitops::binary());
-    let mut text = snippet(part).replace("c0ffee…", &sum).replace("cluster.json.gz", &job.path("shop.json.gz"));
-    text = text.trim_end().to_owned();
-    for (name, value) in [("archive", archive.as_str()), ("source", "GitRepository/flux-system/shop")] {
-        text += &format!("\n{indent}{name}: {value}");
-    }
-    text + "\n"
+    let (snapshot, source) = (job.path("shop.json.gz"), "GitRepository/flux-system/shop");
+    let more = format!("snapshot: {snapshot}, archive: {archive}, source: {source}}}");
+    let text = snippet(part).replace("c0ffee…", &sum).replace("snapshot: cluster.json.gz}", &more);
+    assert!(text.contains(&more), "{text}");
+    text
 }
 
 fn commit(tree: &Path) {
@@ -611,7 +610,7 @@ fn commit(tree: &Path) {
 fn check_runner(forge: &Forge, run: impl Fn() -> Output) {
     for count in [0, 1] {
         let output = run();
-        assert!(!output.status.success(), "the plan exceeds a limit");
+        assert!(!output.status.success(), "the plan exceeds a limit: {}", text(&output));
         assert!(text(&output).contains("error: the plan exceeds a limit"), "{}", text(&output));
         let [posted, updated] = forge.written();
         assert_eq!((posted.len(), updated.len()), (1, count), "{}", text(&output));
@@ -627,9 +626,10 @@ fn act_runs_the_action() {
     let (forge, job) = (Forge::github(), Job::new("ci-act"));
     job.mistype_the_path_of_web();
     let tree = job.folder.path().join("tree");
-    job.folder.write("tree/.github/workflows/plan.yaml", pipeline(&job, "jobs:", "          "));
+    job.folder.write("tree/.github/workflows/plan.yaml", pipeline(&job, "jobs:"));
     xtask::git::run(&tree, &["remote", "add", "origin", "https://github.com/o/r"]).unwrap();
     commit(&tree);
+    fs::create_dir_all(job.path("self")).unwrap();
     for folder in ["action", "ci"] {
         copy(&workspace_root().join(folder), &job.folder.path().join("self").join(folder));
     }
@@ -647,7 +647,7 @@ fn act_runs_the_action() {
     let upload = action.split_once("uses: actions/upload-artifact@").unwrap().1[..40].to_owned();
     check_runner(&forge, || {
         let mut act = actions::act();
-        act.args(["pull_request", "-P", "ubuntu-latest=-self-hosted", "-e"]).arg(&event).current_dir(&tree);
+        act.args(["pull_request", "-P", "ubuntu-24.04=-self-hosted", "-e"]).arg(&event).current_dir(&tree);
         act.arg(format!("--local-repository=kubectl-gitops/kubectl-gitops@v0.1.0={}", job.path("self")));
         act.arg(format!("--local-repository=actions/upload-artifact@{upload}={}", job.path("upload")));
         act.arg(format!("--env=GITHUB_API_URL={}", forge.api.url())).args(["-s", &format!("GITHUB_TOKEN={TOKEN}")]);
@@ -667,7 +667,7 @@ fn gitlab_ci_local_runs_the_component() {
     fs::copy(actions::COMPONENT, tree.join("component.yml")).unwrap();
     let address =
         "remote: https://raw.githubusercontent.com/kubectl-gitops/kubectl-gitops/v0.1.0/ci/templates/plan.yml";
-    let text = pipeline(&job, "include:", "      ");
+    let text = pipeline(&job, "include:");
     assert!(text.contains(address), "{text}");
     job.folder.write("tree/.gitlab-ci.yml", text.replace(address, "local: component.yml"));
     xtask::git::run(&tree, &["remote", "add", "origin", "git@gitlab.com:o/r.git"]).unwrap();
