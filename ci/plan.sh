@@ -298,6 +298,7 @@ text() {
 # GITOPS_FORGE, GITOPS_API, GITOPS_PROJECT, GITOPS_NUMBER, GITOPS_COMMIT, GITOPS_TOKEN, GITOPS_AUTHOR (GitHub), and
 # optionally GITOPS_NAME and GITOPS_LINK.
 comment() {
+  mkdir -p "$work"
   code=$(read_code)
   case ${GITOPS_NUMBER-} in
     '' | *[!0-9]*) fail "this run belongs to no pull request or merge request" "set comment: false for other events" ;;

@@ -518,8 +518,9 @@ fn the_plan_of_a_mistyped_path_is_posted_once_and_then_updated() {
         assert_eq!((posted.len(), updated.len()), (1, 1));
         assert!(updated[0].starts_with(&start));
 
-        // A plan of another name has a comment of its own.
-        let named = forge.post(&job, &[("GITOPS_NAME", "eu")]);
+        // A plan of another name has a comment of its own, and may be posted by a job that has only its files.
+        let (other, planned) = (job.path("other/job"), job.path("work/plan"));
+        let named = forge.post(&job, &[("GITOPS_NAME", "eu"), ("GITOPS_DIR", &other), ("GITOPS_PLAN", &planned)]);
         assert!(named.status.success(), "{}", text(&named));
         assert!(forge.written()[0][1].starts_with("<!-- kubectl gitops: plan eu -->\n**eu**\n"));
 
