@@ -49,7 +49,7 @@ impl Job {
         copy(&workspace_root().join("examples/shop"), &folder.path().join("tree"));
         fs::copy(workspace_root().join("examples/shop.json.gz"), folder.path().join("shop.json.gz")).unwrap();
         fs::create_dir_all(folder.path().join("work")).unwrap();
-        xtask::git::run(&folder.path().join("tree"), &["init", "--quiet"]).unwrap();
+        xtask::git::run(folder.path().join("tree"), &["init", "--quiet"]).unwrap();
         Self { folder, kubectl: controlplane::bin("kubectl").parent().unwrap().to_path_buf() }
     }
 
@@ -437,7 +437,7 @@ fn the_plan_has_no_variable_of_the_job_and_keeps_its_exit_code() {
 fn a_checkout_with_credentials_is_not_planned() {
     let job = Job::new("ci-credentials");
     job.install(None);
-    let git = |args: &[&str]| xtask::git::run(&job.folder.path().join("tree"), args).unwrap();
+    let git = |args: &[&str]| xtask::git::run(job.folder.path().join("tree"), args).unwrap();
     for (key, value) in [
         ("http.https://github.com/.extraheader", "AUTHORIZATION: basic eA=="),
         ("remote.origin.url", "https://gitlab-ci-token:x@git.example.com/o/r.git"),
