@@ -433,6 +433,26 @@ fn the_plan_has_no_variable_of_the_job_and_keeps_its_exit_code() {
     assert!(!unknown.status.success() && text(&unknown).contains("fail-on has an unknown word"), "{}", text(&unknown));
 }
 
+/// Each format is a plan of its own.
+#[test]
+fn plans_that_differ_are_no_plan() {
+    let job = Job::new("ci-differ");
+    job.install(Some("case \"$*\" in *html) echo '::error::x' >&2; exit 5 ;; esac\necho '{}'"));
+    let output = job.plan(&[("GITHUB_ACTIONS", "true")]);
+    assert!(output.status.success() && text(&output).contains("exit code 5 of the second plan"), "{}", text(&output));
+    assert_eq!(job.planned("exit-code"), "1\n");
+    for file in ["plan.json", "plan.markdown", "plan.md", "plan.html"] {
+        assert!(!job.folder.path().join("work/plan").join(file).exists(), "{file}");
+    }
+
+    // GitHub reads no command between these lines.
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = stdout.lines().collect();
+    let pause = lines[0].strip_prefix("::stop-commands::").unwrap();
+    assert_eq!(pause.len(), 32);
+    assert_eq!(*lines.last().unwrap(), format!("::{pause}::"));
+}
+
 #[test]
 fn a_checkout_with_credentials_is_not_planned() {
     let job = Job::new("ci-credentials");
