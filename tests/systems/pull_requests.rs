@@ -6,11 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use flate2::Compression;
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops;
-use xtask::dist::platforms::Platform;
+use xtask::dist::archive::{self, Entries};
+use xtask::dist::{self, platforms::Platform};
 use xtask::{actions, controlplane, python, workspace_root};
 
 const VERSION: &str = "v0.1.0";
@@ -69,16 +71,17 @@ impl Job {
         command.envs(variables.iter().copied()).output().unwrap()
     }
 
-    /// Packs a program and returns the archive and its sum.
+    /// Packs a program as a release does, and returns the archive and its sum.
     fn pack(&self, program: &Path) -> (String, String) {
-        let archive = self.path("archive.tar.gz");
-        let folder = self.folder.path().join("pack");
-        fs::create_dir_all(&folder).unwrap();
-        fs::copy(program, folder.join("kubectl-gitops")).unwrap();
-        let tar = Command::new("tar").args(["-czf", &archive, "-C"]).arg(&folder).arg("kubectl-gitops").status();
-        assert!(tar.unwrap().success());
-        let sum = Command::new("sha256sum").arg(&archive).output().unwrap();
-        (archive, text(&sum)[..64].to_owned())
+        let entries = if program == gitops::binary() {
+            dist::entries(Platform::host().unwrap(), program, &|| Ok(Command::new(program))).unwrap()
+        } else {
+            Entries::from([("kubectl-gitops".to_owned(), archive::executable(fs::read(program).unwrap()))])
+        };
+        let path = self.path("archive.tar.gz");
+        archive::write(Path::new(&path), &entries, Compression::fast()).unwrap();
+        let sum = Command::new("sha256sum").arg(&path).output().unwrap();
+        (path, text(&sum)[..64].to_owned())
     }
 
     /// Installs the program, the real one or a script.
