@@ -93,3 +93,14 @@ impl Alarm {
         Some(Self::new(AlarmCode::OwnerShrinks, Some(owner), detail, remedy))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_shown_as_in_the_document() {
+        assert_eq!(AlarmCode::OwnerShrinks.to_string(), "owner-shrinks");
+        assert_eq!(serde_json::to_value(AlarmCode::OwnerShrinks).unwrap(), "owner-shrinks");
+    }
+}

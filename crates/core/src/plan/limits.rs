@@ -354,6 +354,17 @@ mod tests {
     /// Returns the alarms of a plan in which the Kustomization `root` manages `children`, each with `objects` ConfigMaps. The
     /// plan deletes the first `deleted` children with their objects, and perhaps the root.
     fn alarms_of_family(children: usize, objects: usize, deleted: usize, root_is_deleted: bool) -> Vec<String> {
+        alarms_of_thinned_family(children, objects, deleted, root_is_deleted, 0)
+    }
+
+    /// As [`alarms_of_family`]; the children that stay lose `thinned` objects each.
+    fn alarms_of_thinned_family(
+        children: usize,
+        objects: usize,
+        deleted: usize,
+        root_is_deleted: bool,
+        thinned: usize,
+    ) -> Vec<String> {
         let named = |name: &str| OwnerId { name: name.to_owned(), ..owner() };
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let mut add = |name: &str, ids: Vec<String>| {
@@ -382,6 +393,9 @@ mod tests {
             delete("kustomize.toolkit.fluxcd.io", "Kustomization", name, Some(named("root")));
             (0..objects).for_each(|at| delete("", "ConfigMap", &format!("{name}-{at}"), Some(named(name))));
         }
+        for name in &names[deleted..] {
+            (0..thinned).for_each(|at| delete("", "ConfigMap", &format!("{name}-{at}"), Some(named(name))));
+        }
         if root_is_deleted {
             delete("kustomize.toolkit.fluxcd.io", "Kustomization", "root", None);
         }
@@ -404,6 +418,7 @@ mod tests {
     #[test]
     fn the_share_of_a_parent_counts_the_objects_of_its_children() {
         assert_eq!(alarms_of_family(4, 20, 2, false), [""; 0], "exactly half");
+        assert_eq!(alarms_of_thinned_family(4, 10, 2, false, 4), [""; 0], "a child that stays answers for itself");
         let shrinks = "this deletes 66 % of kustomization/root -n n with the owners that it manages: 42 of 63 objects";
         assert_eq!(alarms_of_family(3, 20, 2, false), [format!("{shrinks}, more than 50 %")]);
     }
