@@ -345,6 +345,20 @@ mod tests {
     }
 
     #[test]
+    fn the_cause_is_the_first_reason_with_a_detail() {
+        let mut plan = Plan::new(ClusterIdentity::default());
+        let row = |name: &str, detail: &str| {
+            let object = PinnedObject::absent(ObjectId::new("", "ConfigMap", "n", name));
+            let reason = Reason::new(ReasonCode::NotInBuild, detail);
+            Change::new(Action::Delete, object, Some(owner()), Actor::KustomizeController, reason)
+        };
+        plan.add_changes([row("a", "")]);
+        assert_eq!(cause(&plan, &owner()), "");
+        plan.add_changes([row("b", "its path is empty")]);
+        assert_eq!(cause(&plan, &owner()), ": its path is empty");
+    }
+
+    #[test]
     fn one_deleted_owner_is_an_ordinary_change() {
         assert_eq!(messages_of(10, 10, true, Limits::default()), [""; 0]);
         let limits = Limits { max_delete: 10, ..Limits::default() };

@@ -129,3 +129,42 @@ pub(super) fn reason_to_stay(
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
+    use crate::testing::{Build, object, snapshot};
+
+    fn applied(object: ObjectMetadata, owner: &str) -> ObjectMetadata {
+        object.label(NAME, owner).label(NAMESPACE, "flux-system").writer("kustomize-controller", NAME)
+    }
+
+    #[test]
+    fn a_cascade_stops_at_objects_of_one_owner_of_two_and_of_a_missing_one() {
+        let root = object("", "ConfigMap", "shop", "root");
+        let below = |name: &str| object("", "ConfigMap", "shop", name).referring_to(&root.uid);
+        let both = applied(below("both"), "apps")
+            .label("kapp.k14s.io/app", "1")
+            .annotation("kapp.k14s.io/identity", "v1;shop//ConfigMap/both;v1");
+        let objects = vec![both, applied(below("orphan"), "gone"), below("plain"), root.clone()];
+        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
+        let content = json!({"spec": {}, "status": {"inventory": {"entries": []}, "conditions": ready}});
+        let kustomization = object(GROUP, KIND, "flux-system", "apps").with_content(content);
+        let app = json!({"data": {"spec": r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#}});
+        let app = object("", "ConfigMap", "kapp", "web").label("kapp.k14s.io/is-app", "").with_content(app);
+        let snapshot = snapshot(objects, vec![kustomization, app]);
+        let index = Index::build(&snapshot);
+        let found = |name: &str| snapshot.objects.iter().find(|object| &*object.id.name == name).unwrap();
+        let stays = |name: &str| reason_to_stay(&index, found(name), &|_| false).unwrap();
+        assert_eq!(stays("both"), "which 2 owners claim");
+        assert_eq!(stays("orphan"), "which claims kustomization/gone -n flux-system");
+        assert_eq!(stays("plain"), "which no owner in this plan manages");
+        let cascade = Cascade::new(&snapshot);
+        let rows = cascade.closure([found("root")]);
+        let orphan = rows.iter().find(|row| &*row.object.id.name == "orphan").unwrap();
+        assert_eq!(cascaded_row(&index, orphan).owner.unwrap().name, "gone");
+    }
+}
