@@ -173,3 +173,17 @@ fn terminating_detail(object: &ObjectMetadata) -> String {
     }
     format!("waiting for {}", object.finalizers.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::object;
+
+    #[test]
+    fn the_finalizers_of_a_terminating_object_are_named() {
+        let mut object = object("", "ConfigMap", "n", "a");
+        assert_eq!(terminating_detail(&object), "");
+        object.finalizers = vec!["example.com/a".into(), "example.com/b".into()];
+        assert_eq!(terminating_detail(&object), "waiting for example.com/a, example.com/b");
+    }
+}

@@ -178,6 +178,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::gap::GapKind;
     use crate::kubernetes::snapshot::ClusterIdentity;
+    use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
     use crate::plan::{Action, Actor};
     use crate::testing::{Build, object, resource_type, snapshot};
 
@@ -234,6 +235,38 @@ mod tests {
         let message = "forbidden".to_owned();
         newer.gaps = vec![Gap { kind: GapKind::Forbidden, subject: "nodes".to_owned(), namespace: None, message }];
         assert_eq!(reason(&newer, "parent", "", &[]), "not-read: nodes: forbidden");
+    }
+
+    #[test]
+    fn the_reason_to_keep_an_object_says_what_became_of_its_claim() {
+        let mut object = object("", "ConfigMap", "n", "a");
+        let reason = |object: &ObjectMetadata, gaps: Vec<Gap>| {
+            let mut read = snapshot(vec![object.clone()], vec![]);
+            read.gaps = gaps;
+            no_longer_claimed(&Index::build(&read), &object.id).code
+        };
+        assert_eq!(reason(&object, vec![]), ReasonCode::Unclaimed);
+        object = object.label(NAME, "apps").label(NAMESPACE, "flux-system").writer("kustomize-controller", NAME);
+        let subject = "kustomizations.kustomize.toolkit.fluxcd.io".to_owned();
+        let hidden = Gap { kind: GapKind::Forbidden, subject, namespace: None, message: "forbidden".to_owned() };
+        assert_eq!(reason(&object, vec![hidden]), ReasonCode::OwnerUntrusted);
+    }
+
+    #[test]
+    fn a_gap_that_the_plan_showed_is_not_new() {
+        let gap = |namespace: &str| {
+            let (subject, message) = ("pods".to_owned(), "forbidden".to_owned());
+            Gap { kind: GapKind::Forbidden, subject, namespace: Some(namespace.to_owned()), message }
+        };
+        let mut planned = plan(&cluster());
+        planned.add_gaps([gap("a")]);
+        let evaluate = |_: &Index<'_>, changes: &[&Change]| vec![None; changes.len()];
+        let judge = Reevaluation::new(&planned, &evaluate);
+        let mut newer = cluster();
+        newer.gaps = vec![gap("a")];
+        assert_eq!(judge.new_gap(&newer), None);
+        newer.gaps.push(gap("b"));
+        assert_eq!(judge.new_gap(&newer).and_then(|gap| gap.namespace.as_deref()), Some("b"));
     }
 
     #[test]
