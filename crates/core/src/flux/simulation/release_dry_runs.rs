@@ -68,12 +68,12 @@ impl Preview<'_> {
             manifest,
             is_private,
         };
-        let (mut is_proven, mut refusal) = (self.can_ask(spec, old, &changed, is_private), None);
-        let target = ReleaseTarget::recorded(&live.content).filter(|_| is_proven);
-        for (id, manifest) in changed.iter().filter(|_| is_proven) {
-            let Some(target) = &target else { break };
-            let manifest = manifest_to_apply(manifest, id, target, &live.object.id, spec);
-            upgrade.questions.push(question(id, Some(manifest)));
+        let target = ReleaseTarget::recorded(&live.content).filter(|_| self.can_ask(spec, old, &changed, is_private));
+        let (mut is_proven, mut refusal) = (target.is_some(), None);
+        if let Some(target) = &target {
+            upgrade.questions.extend(changed.iter().map(|(id, manifest)| {
+                question(id, Some(manifest_to_apply(manifest, id, target, &live.object.id, spec)))
+            }));
         }
         for question in &upgrade.questions {
             match self.release_dry_runs.answer(question) {
@@ -82,7 +82,8 @@ impl Preview<'_> {
                 None => is_proven = false,
             }
         }
-        for object in upgrade.removed.iter().filter_map(|id| self.live_object(id)) {
+        let removed = upgrade.removed.iter().filter(|id| !self.is_kept_in_upgrade(id));
+        for object in removed.filter_map(|id| self.live_object(id)) {
             let question = question(&object.id, None);
             if let Some(Err(message)) = self.release_dry_runs.answer(&question) {
                 upgrade.refused_deletions.insert(object.id.clone(), message.clone());
@@ -101,11 +102,10 @@ impl Preview<'_> {
     /// Returns true if a dry-run shows what the API server says to each of these changes.
     fn can_ask(&self, spec: &Value, old: &Rendered, changed: &BTreeMap<ObjectId, Value>, is_private: bool) -> bool {
         let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
-        let is_own = |object: &&ObjectMetadata| is_applied(object);
         let is_applied_on_server = text_at(spec, "/upgrade/serverSideApply") != "disabled"
-            && old.objects.iter().filter_map(|id| self.live_object(id)).any(|object| is_own(&object));
+            && old.objects.iter().filter_map(|id| self.live_object(id)).any(is_applied);
         let is_askable = |id: &ObjectId| match self.live_object(id) {
-            Some(live) if old.objects.contains(id) => is_own(&live),
+            Some(live) if old.objects.contains(id) => is_applied(live),
             Some(_) => !flag_at(spec, "/upgrade/disableTakeOwnership"),
             // Its name would be in the URL of the request, and so in logs.
             None => !is_private,

@@ -261,7 +261,8 @@ impl<'a> Preview<'a> {
         })
     }
 
-    fn is_kept_in_upgrade(&self, id: &ObjectId) -> bool {
+    /// Returns true if the live object tells Helm to keep it in an upgrade.
+    pub(super) fn is_kept_in_upgrade(&self, id: &ObjectId) -> bool {
         self.live_object(id).is_some_and(|object| object.annotations.get(POLICY) == Some("keep"))
     }
 
