@@ -251,6 +251,7 @@ pub fn remedy(alarm: &Alarm) -> String {
             "correct what blocks them; until then their controller applies and prunes nothing of them".to_owned()
         }
         Some(Remedy::AllowIncomplete) => "get the missing permissions, or pass --allow-incomplete".to_owned(),
+        Some(Remedy::FollowPolicy(file)) => format!("the rules are in {file}"),
         Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".to_owned(),
     }
 }

@@ -38,6 +38,16 @@ fn a_rule_that_denies_the_plan_is_exit_code_6() {
     assert_eq!(plan_with(&rule("plan.summary.delete > 1000"), &["--detailed-exitcode"]).code, 3);
 }
 
+#[test]
+fn a_denial_is_an_alarm_in_every_format() {
+    let folder = Folder::new("policy-formats");
+    let file = folder.write("policy.yaml", rule("plan.summary.delete > 0"));
+    for format in ["table", "json", "yaml", "markdown", "html", "sarif", "junit", "gitlab"] {
+        let run = Run::of(command(&SHOP).args(["-o", format, "--policy"]).arg(&file));
+        assert!(run.code == 6 && run.stdout.contains("denied by rule"), "{format}: {run}");
+    }
+}
+
 /// The tree is empty, so that the plan has an alarm too.
 #[test]
 fn a_denied_preview_is_not_written_and_its_alarm_is_named_too() {
@@ -49,7 +59,7 @@ fn a_denied_preview_is_not_written_and_its_alarm_is_named_too() {
         format!("--out={}", out.display()),
     ];
     for (deny, expected) in [
-        ("plan.summary.delete == 0", "error: denied by rule \"test\": not now\n"),
+        ("plan.summary.delete == 0", "\n       denied by rule \"test\": not now\n"),
         ("plan.nothing", "error: policy FILE: rule \"test\" cannot be evaluated for the plan: "),
     ] {
         let run = plan_with(&rule(deny), &arguments.each_ref().map(String::as_str));

@@ -1,7 +1,7 @@
 //! The way of every plan: show it, check the limits, send dry-runs, ask, and delete.
 
 use super::args::ExecutionArgs;
-use super::policy::PolicyFile;
+use super::policy::{PolicyFile, ensure_not_denied};
 use super::preflight;
 use super::recorder::{Recorder, Records};
 use super::review::{self, Recording, ReviewedPlan};
@@ -104,15 +104,15 @@ pub(super) async fn run(
         PlanSource::Manifests(_) => Base::Staying(retained),
     };
     plan.set_alarms(limits::check_plan(&plan, base, &args.limits()));
+    let judged = policy.map_or(Ok(()), |policy| policy.judge(&mut plan, &snapshot));
     let is_executable = change.is_none() && args.snapshot.is_none();
     match change {
         Some(change) => show_source_change(&plan, &change, args, session)?,
         None => show(&plan, args, session)?,
     }
     let exit = finish_plan(&plan, args, session);
-    if let Some(policy) = &policy {
-        policy.enforce(&plan, &snapshot)?;
-    }
+    judged?;
+    ensure_not_denied(&plan)?;
     let recording = Recording { command, selection: source.selection(), waves: &waves, index: &index };
     review::write(&plan, is_executable.then_some(recording), args, session).await?;
     if args.plan {

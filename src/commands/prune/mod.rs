@@ -129,14 +129,14 @@ async fn preview(
     plan = execution::add_consequences(plan, execution, snapshot);
     plan.set_alarms(limits::check_preview(&plan, &index, &execution.limits()));
     plan.mask_secrets(&secrets);
+    let judged = policy.map_or(Ok(()), |policy| policy.judge(&mut plan, snapshot));
     execution::show(&plan, execution, session)?;
-    let denied = policy.map_or(Ok(()), |policy| policy.enforce(&plan, snapshot));
-    if denied.is_ok() {
+    if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
     let exit = execution::finish_plan(&plan, execution, session);
-    let Some(first) = plan.alarms().first() else { return denied.map(|()| exit) };
-    if let Err(error) = denied {
+    let Some(first) = plan.alarms().first() else { return judged.map(|()| exit) };
+    if let Err(error) = judged {
         session.terminal.error(&sanitize::escape(&error.message));
     }
     let messages: Vec<_> = plan.alarms().iter().map(|alarm| sanitize::one_line(&alarm.detail).into_owned()).collect();

@@ -6,10 +6,12 @@ use chrono::Utc;
 
 use super::args::ExecutionArgs;
 use crate::error::{Error, Result};
+use crate::output::plan::remedy;
 use crate::output::sanitize;
 use crate::tools::{files, limits};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
+use gitops_core::plan::alarm::{Alarm, AlarmCode};
 use gitops_core::plan::policy::{Denial, Policy};
 use gitops_core::text::join_limited;
 
@@ -38,22 +40,28 @@ impl<'a> PolicyFile<'a> {
         Ok(Some(Self { path, policy }))
     }
 
-    /// Evaluates the rules. The variable `now` is the time of the evaluation, also for a recorded cluster.
+    /// Evaluates the rules, and adds those that deny the plan to its alarms. The variable `now` is the time of the
+    /// evaluation, also for a recorded cluster.
     ///
     /// # Errors
-    /// If a rule denies the plan (exit 6), or cannot be evaluated (exit 1).
-    pub(super) fn enforce(&self, plan: &Plan, snapshot: &Snapshot) -> Result<()> {
+    /// If a rule cannot be evaluated (exit 1).
+    pub(super) fn judge(&self, plan: &mut Plan, snapshot: &Snapshot) -> Result<()> {
         let path = self.path.display();
         let denials = self.policy.check(plan, snapshot, Utc::now()).map_err(|why| {
             Error::failed(format!("policy {path}: {}", sanitize::one_line(&why)))
                 .hint("test for a field that can be absent or null, as in `change.owner != null`")
         })?;
-        if denials.is_empty() {
-            return Ok(());
-        }
-        let lines: Vec<String> = denials.iter().map(describe).collect();
-        Err(Error::refused(lines.join("\n       ")).hint(format!("the rules are in {path}")))
+        plan.add_alarms(denials.iter().map(|denial| Alarm::denied(describe(denial), path.to_string())));
+        Ok(())
     }
+}
+
+/// Refuses a plan that a rule denies (exit 6).
+pub(super) fn ensure_not_denied(plan: &Plan) -> Result<()> {
+    let denials: Vec<&Alarm> = plan.alarms().iter().filter(|alarm| alarm.code == AlarmCode::Denied).collect();
+    let Some(first) = denials.first() else { return Ok(()) };
+    let lines: Vec<_> = denials.iter().map(|alarm| sanitize::one_line(&alarm.detail)).collect();
+    Err(Error::refused(lines.join("\n       ")).hint(remedy(first)))
 }
 
 fn describe(denial: &Denial) -> String {
@@ -62,5 +70,5 @@ fn describe(denial: &Denial) -> String {
     if !denial.subjects.is_empty() {
         text = format!("{text}: {}", join_limited(&denial.subjects, NAMED_SUBJECTS));
     }
-    sanitize::one_line(&text).into_owned()
+    text
 }

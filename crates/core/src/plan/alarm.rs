@@ -44,6 +44,8 @@ pub enum AlarmCode {
     OwnersBlocked,
     /// The plan is incomplete.
     Incomplete,
+    /// A rule of `--policy` denies the plan.
+    Denied,
 }
 
 impl fmt::Display for AlarmCode {
@@ -69,11 +71,18 @@ pub enum Remedy {
     AllowIncomplete,
     /// Look at an owner whose inventory is empty.
     InspectOwner,
+    /// Follow the rules in this file.
+    FollowPolicy(String),
 }
 
 impl Alarm {
     pub(super) fn new(code: AlarmCode, owner: Option<&OwnerId>, detail: String, remedy: Remedy) -> Self {
         Self { code, owner: owner.cloned(), detail, remedy: Some(remedy) }
+    }
+
+    /// Returns the alarm of a rule in a file that denies the plan.
+    pub fn denied(detail: String, file: String) -> Self {
+        Self::new(AlarmCode::Denied, None, detail, Remedy::FollowPolicy(file))
     }
 
     pub(super) fn emptied(owner: &OwnerId, lost: usize, remedy: Remedy) -> Self {

@@ -225,6 +225,11 @@ impl Plan {
         self.alarms = alarms;
     }
 
+    /// Adds alarms that are less severe than those so far.
+    pub fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
+        self.alarms.extend(alarms);
+    }
+
     /// Changes every row of an object.
     pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
         self.changes.iter_mut().for_each(update);
