@@ -177,7 +177,62 @@ fn terminating_detail(object: &ObjectMetadata) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::object;
+    use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
+    use crate::plan::Action;
+    use crate::testing::{Build, object, snapshot};
+    use serde_json::json;
+
+    #[test]
+    fn a_selection_restricts_the_plan() {
+        let options = PruneOptions::default();
+        assert!(!options.is_restricted());
+        let namespace = PruneOptions { namespace: Some("n".to_owned()), ..options.clone() };
+        let system = PruneOptions { system: Some("flux".to_owned()), ..options.clone() };
+        let owners = PruneOptions { owners: vec![OwnerId::new("flux", KIND, "n", "a")], ..options };
+        assert!(namespace.is_restricted() && system.is_restricted() && owners.is_restricted());
+    }
+
+    /// A ConfigMap that a missing Kustomization applied, with or without another Kustomization in the cluster.
+    fn orphan(has_other_owner: bool) -> Snapshot {
+        let orphan = object("", "ConfigMap", "n", "a").label(NAME, "gone").label(NAMESPACE, "flux-system");
+        let content = json!({"spec": {}, "status": {"inventory": {"entries": []}}});
+        let other = object(GROUP, KIND, "flux-system", "apps").with_content(content);
+        let owners = if has_other_owner { vec![other] } else { vec![] };
+        snapshot(vec![orphan.writer("kustomize-controller", NAME)], owners)
+    }
+
+    #[test]
+    fn an_orphaned_object_is_deleted_on_request_if_its_owner_cannot_be_in_another_cluster() {
+        let decide = |has_other_owner: bool, include_orphaned: bool, assume_no_hub: bool| {
+            let snapshot = orphan(has_other_owner);
+            let (index, object) = (Index::build(&snapshot), &snapshot.objects[0]);
+            let options = PruneOptions { include_orphaned, assume_no_hub, ..PruneOptions::default() };
+            match evaluate(&index, object, &index.status(object), &options).unwrap().1 {
+                LeakDecision::Delete(reason) => format!("delete {}", reason.code),
+                LeakDecision::Keep(reason) => format!("keep {}", reason.code),
+            }
+        };
+        assert_eq!(decide(true, false, false), "keep orphaned");
+        assert_eq!(decide(true, true, false), "delete orphaned");
+        assert_eq!(decide(false, true, false), "keep owner-elsewhere");
+        assert_eq!(decide(false, true, true), "delete orphaned");
+    }
+
+    #[test]
+    fn a_planned_object_must_have_the_owner_and_the_reason_of_the_plan() {
+        let snapshot = orphan(true);
+        let index = Index::build(&snapshot);
+        let options = PruneOptions { include_orphaned: true, ..PruneOptions::default() };
+        let reason = |owner: &str, code: ReasonCode| {
+            let owner = OwnerId::new("flux", KIND, "flux-system", owner);
+            let row =
+                Change::new(Action::Delete, &snapshot.objects[0], Some(owner), crate::plan::Actor::KubectlGitops, code);
+            reevaluate(&index, &row, &options).map(|reason| reason.code)
+        };
+        assert_eq!(reason("gone", ReasonCode::Orphaned), None);
+        assert_eq!(reason("other", ReasonCode::Orphaned), Some(ReasonCode::OwnerChanged));
+        assert_eq!(reason("gone", ReasonCode::Leaked), Some(ReasonCode::OwnerChanged));
+    }
 
     #[test]
     fn the_finalizers_of_a_terminating_object_are_named() {

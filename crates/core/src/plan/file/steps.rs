@@ -91,3 +91,26 @@ impl CascadePin {
         Self { objects: objects.len(), digest: canonical::digest(&objects.into()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
+    use crate::plan::{Action, Actor, ReasonCode};
+    use crate::testing::{Build, object, snapshot};
+
+    #[test]
+    fn the_evidence_is_the_claim_or_else_the_reason() {
+        let plain = object("", "ConfigMap", "n", "plain");
+        let claimed = object("", "ConfigMap", "n", "claimed").label(NAME, "gone").label(NAMESPACE, "n");
+        let snapshot = snapshot(vec![claimed, plain], vec![]);
+        let index = Index::build(&snapshot);
+        let found = |at: usize| {
+            let object = &snapshot.objects[at];
+            let row = Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked);
+            evidence(&index, object, &row)
+        };
+        assert!(found(0).starts_with("bare: ") && found(0).contains("gone"), "{}", found(0));
+        assert_eq!(found(1), "unmanaged: leaked");
+    }
+}

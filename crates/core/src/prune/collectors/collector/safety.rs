@@ -54,3 +54,53 @@ pub(crate) fn unproven_claim(claim: Option<Claim>) -> Option<CollectorReason> {
         None => Some(CollectorReason::BareClaim(String::new())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ownership::{ClaimEvidence, OwnerId};
+    use crate::plan::grave::GraveKind;
+    use crate::testing::{Build, noon, object, snapshot};
+
+    #[test]
+    fn what_belongs_to_somebody_else_or_needs_a_permission_is_kept() {
+        let own = |kind: &str, name: &str| object("", kind, "n", name);
+        let plain = own("ConfigMap", "plain");
+        let mut terminating = own("ConfigMap", "terminating");
+        terminating.deletion_timestamp = Some(noon());
+        let system = object("", "Namespace", "", "kube-system");
+        let grave = object("", "Namespace", "", "shop");
+        let controlled = own("ConfigMap", "controlled").controlled_by("1");
+        let protected = own("ConfigMap", "protected").annotation("helm.sh/resource-policy", "keep");
+        let entries = json!([{"id": "n_recorded__ConfigMap", "v": "v1"}]);
+        let content = json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
+        let lister = object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps").with_content(content);
+        let recorded = own("ConfigMap", "recorded");
+        let all = [plain, terminating, system, grave, controlled, protected, recorded];
+        let snapshot = snapshot(all.to_vec(), vec![lister]);
+        let index = Index::build(&snapshot);
+        let codes: Vec<Option<String>> = all
+            .iter()
+            .map(|object| Some(reason_to_keep(object, &index, Allow::default())?.code().to_string()))
+            .collect();
+        let codes: Vec<&str> = codes.iter().map(|code| code.as_deref().unwrap_or("")).collect();
+        let expected = ["", "terminating", "protected-namespace", "not-allowed", "referenced", "protected", "recorded"];
+        assert_eq!(codes, expected);
+        let allow = Allow { kinds: [GraveKind::Namespaces].into_iter().collect(), ..Allow::default() };
+        assert_eq!(reason_to_keep(&all[3], &index, allow), None);
+    }
+
+    #[test]
+    fn a_claim_needs_a_witness() {
+        let reason = |strength: Strength| {
+            let (owner, evidence) = (OwnerId::new("qbec", "App", "", "a"), ClaimEvidence::label("a", "b"));
+            unproven_claim(Some(Claim { owner, strength, evidence }))
+        };
+        assert_eq!((reason(Strength::Bound), reason(Strength::Corroborated)), (None, None));
+        assert_eq!(reason(Strength::Bare), Some(CollectorReason::BareClaim("label a=b".to_owned())));
+        assert_eq!(reason(Strength::Contradicted), Some(CollectorReason::CopiedClaim("label a=b".to_owned())));
+        assert_eq!(unproven_claim(None), Some(CollectorReason::BareClaim(String::new())));
+    }
+}
