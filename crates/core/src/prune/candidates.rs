@@ -149,7 +149,10 @@ mod tests {
         let both = applied(below("both"), "apps")
             .label("kapp.k14s.io/app", "1")
             .annotation("kapp.k14s.io/identity", "v1;shop//ConfigMap/both;v1");
-        let objects = vec![both, applied(below("orphan"), "gone"), below("plain"), root.clone()];
+        let managed = below("managed")
+            .label("kapp.k14s.io/app", "1")
+            .annotation("kapp.k14s.io/identity", "v1;shop//ConfigMap/managed;v1");
+        let objects = vec![both, managed, applied(below("orphan"), "gone"), below("plain"), root.clone()];
         let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
         let content = json!({"spec": {}, "status": {"inventory": {"entries": []}, "conditions": ready}});
         let kustomization = object(GROUP, KIND, "flux-system", "apps").with_content(content);
@@ -161,10 +164,13 @@ mod tests {
         let stays = |name: &str| reason_to_stay(&index, found(name), &|_| false).unwrap();
         assert_eq!(stays("both"), "which 2 owners claim");
         assert_eq!(stays("orphan"), "which claims kustomization/gone -n flux-system");
+        assert_eq!(stays("managed"), "which app/web -n kapp manages");
         assert_eq!(stays("plain"), "which no owner in this plan manages");
         let cascade = Cascade::new(&snapshot);
         let rows = cascade.closure([found("root")]);
-        let orphan = rows.iter().find(|row| &*row.object.id.name == "orphan").unwrap();
-        assert_eq!(cascaded_row(&index, orphan).owner.unwrap().name, "gone");
+        for (name, owner) in [("orphan", "gone"), ("managed", "web")] {
+            let row = rows.iter().find(|row| &*row.object.id.name == name).unwrap();
+            assert_eq!(cascaded_row(&index, row).owner.unwrap().name, owner);
+        }
     }
 }

@@ -250,6 +250,14 @@ mod tests {
         let subject = "kustomizations.kustomize.toolkit.fluxcd.io".to_owned();
         let hidden = Gap { kind: GapKind::Forbidden, subject, namespace: None, message: "forbidden".to_owned() };
         assert_eq!(reason(&object, vec![hidden]), ReasonCode::OwnerUntrusted);
+        let app = serde_json::json!({"data": {"spec": r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#}});
+        let app =
+            crate::testing::object("", "ConfigMap", "kapp", "web").label("kapp.k14s.io/is-app", "").with_content(app);
+        let managed = crate::testing::object("", "ConfigMap", "n", "b")
+            .label("kapp.k14s.io/app", "1")
+            .annotation("kapp.k14s.io/identity", "v1;n//ConfigMap/b;v1");
+        let read = snapshot(vec![managed.clone()], vec![app]);
+        assert_eq!(no_longer_claimed(&Index::build(&read), &managed.id).code, ReasonCode::OwnerChanged);
     }
 
     #[test]
