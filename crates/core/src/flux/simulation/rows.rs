@@ -241,6 +241,9 @@ impl Preview<'_> {
             }
             _ => {}
         }
+        if self.may_stay_in_upgrade(cascaded, &consequences.cascaded) {
+            row.make_race("it stays with its owner, whose deletion by the upgrade is not certain");
+        }
         row
     }
 

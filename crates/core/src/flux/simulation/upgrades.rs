@@ -2,7 +2,7 @@
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ use crate::flux::build::release_values::{ValuesSource, values_sources};
 use crate::helm::post_renderers;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};
+use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::schemes::flux::{inventory_members, status};
 use crate::ownership::{Members, OwnerStatus};
@@ -259,6 +260,30 @@ impl<'a> Preview<'a> {
             }
             _ => false,
         })
+    }
+
+    /// Returns true if an object, or an owner of it, is deleted only in one order of upgrades, or if the API server refuses
+    /// the deletion.
+    pub(super) fn may_stay_in_upgrade(
+        &self,
+        dependent: &CascadedObject<'_>,
+        cascaded: &BTreeMap<ObjectId, CascadedObject<'_>>,
+    ) -> bool {
+        let upgrades = || self.unfollowed.iter().filter_map(|found| self.upgrade_of(&found.id));
+        let may_stay = |id: &ObjectId| {
+            upgrades().any(|Upgrade { interrupted, interrupted_hooks, refused_deletions, .. }| {
+                interrupted.contains(id) || interrupted_hooks.contains(id) || refused_deletions.contains_key(id)
+            })
+        };
+        let mut next = Some(dependent);
+        for _ in 0..=cascaded.len() {
+            let Some(CascadedObject { cause, kind: CascadeKind::Dependent { .. }, .. }) = next else { return false };
+            if may_stay(cause) {
+                return true;
+            }
+            next = cascaded.get(cause);
+        }
+        false
     }
 
     /// Returns true if the live object tells Helm to keep it in an upgrade.

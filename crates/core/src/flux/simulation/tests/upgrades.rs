@@ -8,6 +8,7 @@ use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::{cluster, release};
 use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::plan::{Outcome, Plan};
+use crate::testing::Build;
 
 /// A template, its object, and the annotations of the object.
 type Template = (&'static str, &'static str, Value);
@@ -191,6 +192,26 @@ fn a_hook_is_created_again_unless_it_terminates_too_slowly_or_is_a_definition() 
     assert_eq!(rows(&[], false), set(&["recreate extra"]));
     assert_eq!(rows(&["kubernetes.io/pvc-protection"], false), set(&["recreate? extra"]));
     assert_eq!(rows(&["kubernetes.io/pvc-protection"], true), set(&["recreate extra"]));
+}
+
+#[test]
+fn dependents_of_what_may_stay_in_an_upgrade_may_stay() {
+    let mut cluster = deployed(spec(json!({})));
+    let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+    cluster.object("extra").managed_fields = vec![entry];
+    for (name, owner) in [("set", "extra"), ("pod", "set")] {
+        let uid = cluster.object(owner).uid.to_string();
+        cluster.add(&cm(name), None);
+        cluster.snapshot.normalise();
+        let dependent = cluster.object(name);
+        *dependent = dependent.clone().referring_to(&uid);
+        dependent.owner_references[0].group = "".into();
+        dependent.owner_references[0].kind = "ConfigMap".into();
+    }
+    let after = tree("2", &without("extra"), spec(json!({})));
+    assert_eq!(cluster.rows(&after), set(&["delete extra", "delete pod", "delete set"]));
+    cluster.upgrades = Some([("extra", "held by a webhook")].into());
+    assert_eq!(cluster.rows(&after), set(&["delete? extra", "delete? pod", "delete? set"]));
 }
 
 #[test]
