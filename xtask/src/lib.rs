@@ -20,7 +20,7 @@ pub mod debian;
 pub mod demo;
 pub mod dependencies;
 pub mod dist;
-mod files;
+pub mod files;
 pub mod fuzz;
 pub mod git;
 mod lock;

@@ -6,14 +6,20 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"github.com/fluxcd/pkg/envsubst"
 	"github.com/fluxcd/pkg/sourceignore"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 )
 
 // question has one of its fields set.
@@ -36,6 +42,12 @@ type question struct {
 		Pattern []byte `json:"pattern"`
 		Text    []byte `json:"text"`
 	} `json:"glob"`
+	Exclusion *struct {
+		Pattern []byte `json:"pattern"`
+		Text    []byte `json:"text"`
+	} `json:"exclusion"`
+	// Merge has the files of a merge, the lower one first.
+	Merge [][]byte `json:"merge"`
 }
 
 type answer struct {
@@ -76,8 +88,58 @@ func judge(asked question) (given answer) {
 	case asked.Glob != nil:
 		matches, err := filepath.Match(string(asked.Glob.Pattern), string(asked.Glob.Text))
 		return answer{Matches: matches, Error: text(err)}
+	case asked.Exclusion != nil:
+		return exclude(string(asked.Exclusion.Pattern), string(asked.Exclusion.Text))
+	case asked.Merge != nil:
+		return merge(asked.Merge)
 	}
 	return answer{Error: "no question"}
+}
+
+// exclude matches as source-watcher does: it checks a pattern once, and not again when it matches.
+func exclude(pattern, path string) answer {
+	if _, err := doublestar.Match(pattern, "."); err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Matches: doublestar.MatchUnvalidated(pattern, path)}
+}
+
+// merge reads the documents of each file into one value, merges these values, and writes the result.
+func merge(files [][]byte) answer {
+	merged := map[string]any{}
+	for _, file := range files {
+		loaded := map[string]any{}
+		reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file)))
+		for {
+			document, err := reader.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return answer{Error: err.Error()}
+			}
+			values := map[string]any{}
+			if err := yaml.Unmarshal(document, &values); err != nil {
+				return answer{Error: err.Error()}
+			}
+			overlay(loaded, values)
+		}
+		overlay(merged, loaded)
+	}
+	written, err := yaml.Marshal(merged)
+	return answer{Text: written, Error: text(err)}
+}
+
+func overlay(lower, upper map[string]any) {
+	for key, value := range upper {
+		inner, isMap := value.(map[string]any)
+		below, hasMap := lower[key].(map[string]any)
+		if isMap && hasMap {
+			overlay(below, inner)
+			continue
+		}
+		lower[key] = value
+	}
 }
 
 func substitute(asked question) answer {

@@ -16,7 +16,7 @@ mod up;
 pub mod wait;
 mod watchdog;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ use self::process::Spec;
 use self::state::State;
 use self::watchdog::Watchdog;
 use crate::controlplane::bin;
-use crate::{say, target_dir};
+use crate::{lock, say, target_dir};
 
 /// Parts of Flux in a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +106,8 @@ impl Cluster {
         let dir = std::path::absolute(dir.as_ref())?;
         let Some(state) = State::read(&dir)? else { return Ok(()) };
         let cluster = Self { dir, state: Mutex::new(state), owned: false, watchdog: None };
+        // A process that was forked and has not executed its program yet has inherited the lock.
+        drop(cluster.launch_lock()?);
         cluster.stop_all(Duration::from_secs(5))
     }
 
@@ -196,7 +198,7 @@ impl Cluster {
         self.start("kustomize-controller")
     }
 
-    /// Starts a stopped process or a Flux controller, and returns when it is ready.
+    /// Starts a stopped process or a Flux controller, such as source-watcher, and returns when it is ready.
     pub fn start(&self, name: &str) -> Result<()> {
         up::start_one(self, name)
     }
@@ -237,8 +239,14 @@ impl Cluster {
 
     /// Starts a process and records it in `pids.json`.
     fn launch(&self, spec: Spec) -> Result<()> {
+        let _lock = self.launch_lock()?;
         let running = spec.spawn(&self.dir)?;
         self.update(|state| state.set(spec, Some(running)))
+    }
+
+    /// Locks the start of processes in this cluster.
+    fn launch_lock(&self) -> Result<File> {
+        lock::exclusive(&self.dir.join("launch.lock"), "a process of the cluster to start")
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

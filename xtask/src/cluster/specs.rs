@@ -158,6 +158,27 @@ pub(crate) fn artifacts_url(port: u16) -> String {
     format!("http://127.0.0.1:{port}{ARTIFACTS}")
 }
 
+/// Returns the command line of the controller of flux-operator, with its own TMPDIR. It refuses to run without FIPS 140-3.
+pub(crate) fn flux_operator(dir: &Path, name: &str) -> Result<Spec> {
+    let temporary = dir.join("tmp").join(name);
+    fs::create_dir_all(&temporary)?;
+    let args = strings(&[
+        "--enable-leader-election=false",
+        "--metrics-addr=127.0.0.1:0",
+        "--health-addr=127.0.0.1:0",
+        "--web-server-port=0",
+        "--requeue-dependency=1s",
+    ]);
+    let mut spec = spec(name, args, Some("Starting workers"));
+    let kubeconfig = access::kubeconfig(dir, access::ADMIN);
+    for (variable, value) in [("TMPDIR", &temporary), ("HOME", &temporary), ("KUBECONFIG", &kubeconfig)] {
+        spec.env.insert(variable.to_owned(), value.display().to_string());
+    }
+    spec.env.insert("RUNTIME_NAMESPACE".to_owned(), FLUX_NAMESPACE.to_owned());
+    spec.env.insert("GODEBUG".to_owned(), "fips140=on".to_owned());
+    Ok(spec)
+}
+
 /// Returns the command line of a Flux controller with its own TMPDIR, because kustomize-controller deletes
 /// `kustomization-*` there when it starts.
 /// `storage` is the address of source-controller if it is reachable as a Service.
@@ -170,14 +191,17 @@ pub(crate) fn flux_controller(dir: &Path, name: &str, storage: Option<SocketAddr
         "--metrics-addr=127.0.0.1:0",
         "--health-addr=127.0.0.1:0",
     ]);
-    if name == "source-controller" {
-        let address = match storage {
+    let storage_of = storage.filter(|_| name == "source-controller");
+    if ["source-controller", "source-watcher"].contains(&name) {
+        let address = match storage_of {
             Some(address) => address.to_string(),
             None => format!("127.0.0.1:{}", free_port()?),
         };
         args.push(format!("--storage-path={}", temporary.join("storage").display()));
         args.push(format!("--storage-addr={address}"));
-        args.push(format!("--storage-adv-addr={}", if storage.is_some() { SOURCE_HOST } else { &address }));
+        args.push(format!("--storage-adv-addr={}", if storage_of.is_some() { SOURCE_HOST } else { &address }));
+    }
+    if name == "source-controller" {
         args.push(format!("--watch-label-selector=!{PUBLISHED_LABEL}"));
     }
     args.extend_from_slice(extra);

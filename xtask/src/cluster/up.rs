@@ -10,6 +10,9 @@ use super::specs::{self, FLUX_NAMESPACE, free_port};
 use super::{Cluster, Flux, Options, access, audit, keys, wait};
 use crate::controlplane::{self, crds};
 
+/// Program of the controller of flux-operator.
+const FLUX_OPERATOR: &str = "flux-operator-controller";
+
 const CORE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
 
 /// Time limit of the API server. It creates roles and priority classes first, which is slow on a busy machine.
@@ -96,7 +99,11 @@ pub(crate) fn start_one(cluster: &Cluster, name: &str) -> Result<()> {
     let spec = match known {
         Some((_, Some(_))) => return Ok(()),
         Some((spec, None)) => spec,
-        None if Flux::All.controllers().contains(&name) => {
+        None if name == FLUX_OPERATOR => {
+            controlplane::ensure(&[name])?;
+            specs::flux_operator(&cluster.dir, name)?
+        }
+        None if Flux::All.controllers().contains(&name) || name == "source-watcher" => {
             controlplane::ensure(&[name])?;
             flux_controller(cluster, &Options::default(), name)?
         }

@@ -27,6 +27,7 @@ const SETS: &[CrdSet] = &[
     set("kustomize-controller", "github.com/fluxcd/kustomize-controller", "v1.9.5"),
     set("source-controller", "github.com/fluxcd/source-controller", "v1.9.3"),
     set("helm-controller", "github.com/fluxcd/helm-controller", "v1.6.3"),
+    set("source-watcher", "github.com/fluxcd/source-watcher/v2", "v2.2.2"),
     set("notification-controller", "github.com/fluxcd/notification-controller", "v1.9.3"),
     set("image-reflector-controller", "github.com/fluxcd/image-reflector-controller", "v1.1.1"),
     set("image-automation-controller", "github.com/fluxcd/image-automation-controller", "v1.1.2"),

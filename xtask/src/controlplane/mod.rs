@@ -26,6 +26,8 @@ struct Binary {
     package: &'static str,
     /// Linker flags in addition to those of every program.
     ldflags: &'static str,
+    /// Build tags.
+    tags: &'static str,
     /// Set if the program is built in a copy of its module.
     source: Option<Source>,
 }
@@ -34,21 +36,39 @@ struct Binary {
 const KUBERNETES_VERSION: &str = "-X k8s.io/component-base/version.gitVersion=v1.36.3";
 
 const fn binary(name: &'static str, module: &'static str, package: &'static str) -> Binary {
-    Binary { name, module, package, ldflags: "", source: None }
+    Binary { name, module, package, ldflags: "", tags: "", source: None }
 }
 
 const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
-    Binary { name, module: "kubernetes", package, ldflags: KUBERNETES_VERSION, source: None }
+    Binary { ldflags: KUBERNETES_VERSION, ..binary(name, "kubernetes", package) }
 }
 
 /// The command line of Flux. It embeds the manifests of a release, which are not in its module.
 const FLUX: Binary = Binary {
-    name: "flux",
-    module: "flux",
-    package: "./cmd/flux",
     ldflags: "-X main.VERSION=2.9.4",
-    source: Some(Source { module: "github.com/fluxcd/flux2/v2", placeholder: "cmd/flux/manifests/placeholder.yaml" }),
+    source: Some(Source {
+        module: "github.com/fluxcd/flux2/v2",
+        placeholder: "cmd/flux/manifests/placeholder.yaml",
+        replaced: None,
+    }),
+    ..binary("flux", "flux", "./cmd/flux")
 };
+
+/// A program of flux-operator. Both embed a web page, which is not in their module.
+const fn flux_operator(name: &'static str, package: &'static str) -> Binary {
+    Binary {
+        source: Some(Source {
+            module: "github.com/controlplaneio-fluxcd/flux-operator",
+            placeholder: "web/dist/placeholder.txt",
+            replaced: Some("github.com/google/go-containerregistry/pkg/authn/kubernetes"),
+        }),
+        ..binary(name, "flux-operator", package)
+    }
+}
+
+/// Tests alert rules, for which it needs none of the service discoveries of Prometheus.
+const PROMTOOL: Binary =
+    Binary { tags: "remove_all_sd", ..binary("promtool", "promtool", "github.com/prometheus/prometheus/cmd/promtool") };
 
 /// All programs in build order: those that every cluster needs come first.
 const BINARIES: &[Binary] = &[
@@ -59,16 +79,21 @@ const BINARIES: &[Binary] = &[
     binary("kustomize-controller", "kustomize-controller", "github.com/fluxcd/kustomize-controller"),
     binary("source-controller", "source-controller", "github.com/fluxcd/source-controller"),
     binary("helm-controller", "helm-controller", "github.com/fluxcd/helm-controller"),
+    binary("source-watcher", "source-watcher", "github.com/fluxcd/source-watcher/v2/cmd"),
     binary("kustomize", "kustomize", "sigs.k8s.io/kustomize/kustomize/v5"),
     binary("actionlint", "actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),
     binary("krew", "krew", "sigs.k8s.io/krew/cmd/krew"),
     binary("validate-krew-manifest", "krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest"),
     FLUX,
+    flux_operator("flux-operator", "./cmd/cli"),
+    flux_operator("flux-operator-controller", "./cmd/operator"),
     binary("qbec", "qbec", "github.com/splunk/qbec"),
     binary("fluxd", "fluxd", "github.com/fluxcd/flux/cmd/fluxd"),
     binary("kapp", "kapp", "carvel.dev/kapp/cmd/kapp"),
     binary("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
     binary("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2"),
+    PROMTOOL,
+    binary("opa", "opa", "github.com/open-policy-agent/opa"),
     binary("kustomize-judge", "kustomize-judge", "."),
     binary("text-judge", "text-judge", "."),
 ];
@@ -133,10 +158,13 @@ fn missing<'a>(wanted: &[&'a Binary]) -> Result<Vec<(&'a Binary, String)>> {
     Ok(missing)
 }
 
-/// Returns a hash of all inputs of a build: pins, package, linker flags, and the source of a program of this project.
+/// Returns a hash of all inputs of a build: pins, package, linker flags, tags, and the source of a program of this project.
 fn stamp(binary: &Binary) -> Result<String> {
     let folder = module_dir(binary);
     let mut input = format!("{}\n{}\n", binary.package, ldflags(binary));
+    if !binary.tags.is_empty() {
+        input += &format!("{}\n", binary.tags);
+    }
     let own: &[&str] = if binary.package == "." { &["main.go"] } else { &[] };
     for file in ["go.mod", "go.sum"].iter().chain(own) {
         let path = folder.join(file);
@@ -154,7 +182,7 @@ fn build(binary: &Binary, stamp: &str) -> Result<()> {
         None => module_dir(binary),
     };
     go(&folder)
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &ldflags(binary), "-o"])
+        .args(["build", "-trimpath", "-buildvcs=false", "-tags", binary.tags, "-ldflags", &ldflags(binary), "-o"])
         .arg(&temporary)
         .arg(binary.package)
         .env("CGO_ENABLED", "0")
