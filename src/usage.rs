@@ -102,7 +102,7 @@ impl<'a> UsageContext<'a> {
                 let argument = argument?;
                 let what = if argument.starts_with('-') { "unknown flag" } else { "unexpected argument" };
                 let near = || text(ContextKind::SuggestedArg).map(|near| format!("did you mean {near}?"));
-                let hint = self.mistyped_command().or_else(near).or_else(|| self.commands_with(&argument));
+                let hint = self.mistyped_command().or_else(|| self.commands_with(&argument)).or_else(near);
                 (format!("{what} {argument} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidSubcommand => {

@@ -9,7 +9,7 @@ use super::select::{SelectedObjects, Selection, is_suspendable, not_found};
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use crate::output::format::{self, Format, Part, Render};
+use crate::output::format::{self, Format, Look, Part, Render};
 use crate::output::{document, sanitize};
 use gitops_core::flux::suspension::Suspension;
 use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
@@ -160,7 +160,7 @@ impl ChangeArgs {
         selected: &SelectedObjects,
     ) -> Result<ExitCode> {
         let document = self.document(verb, results, selected);
-        session.terminal.data(&self.output.render(&document, true)?)?;
+        session.terminal.data(&self.output.render(&document, session.terminal.look(true))?)?;
         for result in results {
             result.print_error(session);
         }
@@ -227,7 +227,7 @@ impl Render for ResultDocument<'_> {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names];
 
     /// Returns one line per object, as kubectl writes it.
-    fn text(&self, _wide: bool, _header: bool) -> String {
+    fn text(&self, _wide: bool, _look: Look) -> String {
         let suffix = match self.dry_run {
             "client" => " (dry run)",
             "server" => " (server dry run)",

@@ -4,21 +4,34 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use futures::{StreamExt, stream};
+
 use super::Session;
+use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::exit::ExitCode;
+use crate::output::sanitize;
 use crate::tools::snapshot_file;
+use gitops_core::flux::build::stored_artifact::charts_of_releases;
+use gitops_core::kubernetes::snapshot::Snapshot;
+
+/// Number of charts that are read at once.
+const CHARTS_AT_ONCE: usize = 8;
 
 /// Record the cluster's metadata in a file
 ///
 /// Writes the metadata of every object, the content of owners and sources, and what could not be read. No data of
-/// Secrets and ConfigMaps and no last-applied annotation is in it. Passwords in URLs, Helm values, parameters of Argo CD
-/// and environments of containers are removed, and so are variables and patches of Kustomizations unless you pass
-/// --with-values. Every reading verb takes the file with --snapshot instead of a cluster.
+/// Secrets and ConfigMaps and no last-applied annotation is in it. Passwords in URLs, parameters of Argo CD and
+/// environments of containers are removed, and so are variables and patches of Kustomizations, values of HelmReleases and
+/// templates of ResourceSets unless you pass --with-values. Every reading verb takes the file with --snapshot instead of a
+/// cluster.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   # Record the current cluster, compressed
   kubectl gitops snapshot cluster.json.gz
+
+  # Record what plans of a working tree need too
+  kubectl gitops snapshot cluster.json.gz --with-values --with-charts
 
   # Plan a prune without a cluster
   kubectl gitops prune --plan --snapshot cluster.json.gz")]
@@ -26,12 +39,18 @@ pub struct SnapshotArgs {
     /// File to write; compressed when its name ends in .gz
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Keep variables and patches of Kustomizations, which may hold secrets
+    /// Keep variables, patches, values and templates, which may hold secrets
     ///
     /// A plan of a working tree from the snapshot needs them where a Kustomization has spec.postBuild.substitute or
-    /// spec.patches; without them its build is not known.
+    /// spec.patches, and where a HelmRelease or a ResourceSet changes; without them the effect is not known.
     #[arg(long)]
     pub with_values: bool,
+    /// Record the charts of HelmReleases, which source-controller stores
+    ///
+    /// A plan of a working tree from the snapshot needs them, and the values of HelmReleases, where an upgrade takes its
+    /// chart from a repository. They are read through the API server, which needs the right to get services/proxy.
+    #[arg(long)]
+    pub with_charts: bool,
 }
 
 /// Records a snapshot of the cluster. Fails if nothing can be read, or if the file cannot be written.
@@ -39,9 +58,31 @@ pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode>
     let cluster = session.cluster().await?;
     let mut snapshot = session.snapshot_of(&cluster).await?;
     cluster.add_suspendable(&mut snapshot).await;
+    if args.with_charts {
+        snapshot.kube_version = cluster.version().await.unwrap_or_default();
+        add_charts(&mut snapshot, &cluster, session).await;
+    }
     snapshot.redact(args.with_values);
     let bytes = snapshot_file::write(&args.file, &snapshot)?;
     let (objects, types) = (snapshot.objects.len(), snapshot.types.len());
     session.terminal.status(&format!("{objects} objects of {types} types in {} ({bytes} bytes)", args.file.display()));
     Ok(session.report_gaps(&snapshot.gaps))
+}
+
+/// Adds the charts of all HelmReleases. A chart that cannot be read is named in a warning: a plan that needs it says so.
+async fn add_charts(snapshot: &mut Snapshot, cluster: &Cluster, session: &mut Session) {
+    let fetches = charts_of_releases(snapshot).into_values().map(|artifact| async move {
+        let answer = cluster.fetch_artifact(&artifact).await.map_err(|failure| failure.to_string());
+        (answer.and_then(|answer| artifact.check(&answer.body).map(|()| answer.body)), artifact)
+    });
+    let fetched: Vec<_> = stream::iter(fetches).buffered(CHARTS_AT_ONCE).collect().await;
+    for (archive, artifact) in fetched {
+        match archive {
+            Ok(archive) => snapshot.add_chart(artifact.digest, &archive),
+            Err(why) => {
+                let message = format!("the chart {} is not recorded: {why}", artifact.digest);
+                session.terminal.warning(&sanitize::one_line(&message));
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::document;
 use super::sanitize::one_line;
-use super::table::Table;
+use super::table::{Look, Table};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
@@ -29,7 +29,7 @@ pub fn overview(plan: &Plan, facts: &[(&str, String)]) -> String {
         let name = if group.is_empty() { (*kind).to_owned() } else { format!("{kind}.{group}") };
         table.row([name, own.to_string(), cascaded.to_string()]);
     }
-    text + &table.render(true)
+    text + &table.render(Look::whole(true))
 }
 
 /// Returns one line about a deletion, as kubectl writes it.

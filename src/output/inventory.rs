@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::format::{Part, Render};
+use super::format::{Look, Part, Render};
 use super::sanitize::one_line;
 use super::table::Table;
 use super::{document, html, owner};
@@ -20,11 +20,11 @@ use gitops_core::text::pluralize;
 impl Render for InventoryDocument {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Tree, Part::Page];
 
-    fn text(&self, wide: bool, header: bool) -> String {
+    fn text(&self, wide: bool, look: Look) -> String {
         match &self.body {
-            Body::Owners(owners) => with_label_reports(owner_table(owners, wide, header), self, wide, header),
-            Body::Objects(owners) => object_table(owners, wide, header),
-            Body::Findings(findings) => finding_table(findings, wide, header),
+            Body::Owners(owners) => with_label_reports(owner_table(owners, wide, look), self, wide, look),
+            Body::Objects(owners) => object_table(owners, wide, look),
+            Body::Findings(findings) => finding_table(findings, wide, look),
             Body::Tree(nodes) => tree(nodes),
             Body::Explanation(explanation) => explain(explanation),
         }
@@ -36,7 +36,7 @@ impl Render for InventoryDocument {
 
     /// Returns the nested owners, or the table of a question that has no tree.
     fn tree(&self) -> String {
-        self.text(false, true)
+        self.text(false, Look::whole(true))
     }
 
     fn page(&self) -> String {
@@ -52,12 +52,12 @@ pub fn label_reports(answer: &InventoryDocument) -> impl Iterator<Item = (Option
 }
 
 /// Returns the table of owners with the reports on labels below it, or instead of it.
-fn with_label_reports(owners: String, answer: &InventoryDocument, wide: bool, header: bool) -> String {
+fn with_label_reports(owners: String, answer: &InventoryDocument, wide: bool, look: Look) -> String {
     let is_replaced = label_reports(answer).any(|(_, report)| report.replaces_owners);
     let mut parts = vec![if is_replaced { String::new() } else { owners }];
     for (context, report) in label_reports(answer) {
         let title = context.map(|context| format!("context {}\n", one_line(context))).unwrap_or_default();
-        parts.push(format!("{title}{}", report_table(report, wide, header)));
+        parts.push(format!("{title}{}", report_table(report, wide, look)));
     }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
@@ -65,17 +65,17 @@ fn with_label_reports(owners: String, answer: &InventoryDocument, wide: bool, he
 
 /// Returns the report on labels as lines.
 pub(super) fn label_report(report: &LabelReport) -> String {
-    report_table(report, false, true)
+    report_table(report, false, Look::whole(true))
 }
 
-fn report_table(report: &LabelReport, wide: bool, header: bool) -> String {
+fn report_table(report: &LabelReport, wide: bool, look: Look) -> String {
     let ReportTable { columns, rows } = if wide { &report.objects } else { &report.groups };
     if rows.is_empty() {
         return String::new();
     }
     let mut table = Table::new(columns.iter().copied());
     rows.iter().for_each(|row| table.row(row));
-    table.render(header)
+    table.render(look)
 }
 
 /// Returns one line with the number of all objects that were read, by status.
@@ -133,7 +133,7 @@ fn names(body: &Body) -> String {
     }
 }
 
-fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
+fn owner_table(owners: &[OwnerSummary], wide: bool, look: Look) -> String {
     if owners.is_empty() {
         return String::new();
     }
@@ -170,7 +170,7 @@ fn owner_table(owners: &[OwnerSummary], wide: bool, header: bool) -> String {
         cells.splice(..0, row.context.clone());
         table.row(cells);
     }
-    table.render(header)
+    table.render(look)
 }
 
 /// Returns a number, or `?` if it is not known.
@@ -201,7 +201,7 @@ fn state_of_record(row: &OwnerSummary) -> String {
     }
 }
 
-fn object_table(owners: &[OwnerObjects], wide: bool, header: bool) -> String {
+fn object_table(owners: &[OwnerObjects], wide: bool, look: Look) -> String {
     let rows: Vec<(&OwnerSummary, &MemberView)> =
         owners.iter().flat_map(|owner| owner.objects.iter().map(move |row| (&owner.owner, row))).collect();
     if rows.is_empty() {
@@ -232,7 +232,7 @@ fn object_table(owners: &[OwnerObjects], wide: bool, header: bool) -> String {
         cells.splice(..0, summary.context.clone());
         table.row(cells);
     }
-    table.render(header)
+    table.render(look)
 }
 
 pub(super) fn object_state(row: &MemberView) -> String {
@@ -253,7 +253,7 @@ pub(super) fn object_state(row: &MemberView) -> String {
     }
 }
 
-fn finding_table(findings: &[Finding], wide: bool, header: bool) -> String {
+fn finding_table(findings: &[Finding], wide: bool, look: Look) -> String {
     if findings.is_empty() {
         return String::new();
     }
@@ -275,7 +275,7 @@ fn finding_table(findings: &[Finding], wide: bool, header: bool) -> String {
         cells.splice(..0, row.context.clone());
         table.row(cells);
     }
-    table.render(header)
+    table.render(look)
 }
 
 /// Returns what is to be known about a finding beside its owners.

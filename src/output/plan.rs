@@ -1,12 +1,15 @@
 //! Text of plans and of their execution.
 
-use super::format::{Part, Render};
+use std::collections::{HashMap, HashSet};
+
+use super::format::{Look, Part, Render};
 use super::prose::Prose;
 use super::report::{self, ReportedFinding};
 use super::sanitize::{escape, one_line};
 use super::table::Table;
 use super::{document, html, markdown, owner};
 use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
@@ -21,16 +24,22 @@ impl Render for Plan {
     const PARTS: &'static [Part] =
         &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings];
 
-    /// Returns a table of the changes, and of all that the plan says beside them; diffs follow.
-    fn text(&self, wide: bool, header: bool) -> String {
+    /// Returns a table: alarms, then changes with deletions first, then what else the plan says; diffs follow. Only the wide
+    /// table has rows of objects that are certainly created or updated.
+    fn text(&self, wide: bool, look: Look) -> String {
         let mut columns = vec!["action", "namespace", "kind", "name", "owner", "reason"];
         if wide {
             columns.extend(["by", "cause", "uid"]);
         }
         let mut table = Table::new(columns);
-        let mut changes: Vec<&Change> = self.changes().iter().collect();
-        changes.sort_by_key(|change| change.action);
-        for change in changes {
+        let note = |table: &mut Table, mut cells: Vec<String>| {
+            if wide {
+                cells.extend([String::new(), String::new(), String::new()]);
+            }
+            table.row(cells);
+        };
+        alarms(self).into_iter().for_each(|cells| note(&mut table, cells));
+        for change in in_order_of_importance(self).into_iter().filter(|change| wide || !is_folded(change)) {
             let id = &change.object.id;
             let owner = change.owner.as_ref().map(owner).unwrap_or_default();
             let mut cells =
@@ -42,17 +51,9 @@ impl Render for Plan {
             }
             table.row(cells);
         }
-        for mut cells in notes(self) {
-            if wide {
-                cells.extend([String::new(), String::new(), String::new()]);
-            }
-            table.row(cells);
-        }
-        if table.is_empty() {
-            return String::new();
-        }
+        notes(self).into_iter().for_each(|cells| note(&mut table, cells));
         let diffs: String = self.diffs().iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
-        table.render(header) + &diffs
+        if table.is_empty() { diffs } else { table.render(look) + &diffs }
     }
 
     /// Returns the names of the objects that are deleted.
@@ -82,7 +83,74 @@ pub(super) fn owners_in_doubt(plan: &Plan) -> [(&'static str, Vec<&OwnerOutcome>
     [("blocked", plan.blocked_owners().collect()), ("unknown", plan.unknown_owners().collect())]
 }
 
-/// Returns the rows of contested objects, blocked and unknown owners, gaps and alarms.
+/// Returns true if only the wide table has a row for the change.
+pub(crate) fn is_folded(change: &Change) -> bool {
+    change.certainty == Certainty::Certain && matches!(change.action, Action::Create | Action::Update)
+}
+
+/// Returns the positions of the changes that the deletion of an object causes, by that object.
+pub(super) fn caused_changes(plan: &Plan) -> HashMap<&ObjectId, Vec<usize>> {
+    let mut caused: HashMap<&ObjectId, Vec<usize>> = HashMap::new();
+    for (at, change) in plan.changes().iter().enumerate() {
+        if let Some(cause) = &change.cause {
+            caused.entry(cause).or_default().push(at);
+        }
+    }
+    caused
+}
+
+/// Returns the changes by action. Deletions are sorted by the owner of the first one, and each is followed by the deletions
+/// that it causes.
+fn in_order_of_importance(plan: &Plan) -> Vec<&Change> {
+    let changes = plan.changes();
+    let ids: HashSet<&ObjectId> = changes.iter().map(|change| &change.object.id).collect();
+    let caused = caused_changes(plan);
+    let mut order: Vec<usize> = (0..changes.len()).collect();
+    order.sort_by_key(|at| {
+        let Change { object, owner, cause, .. } = &changes[*at];
+        match cause.as_ref() {
+            None => (false, owner.as_ref(), &object.id, &object.id),
+            // The objects of a cause without a row stand where that row would be.
+            Some(cause) => (ids.contains(cause), None, cause, &object.id),
+        }
+    });
+    let (mut ordered, mut is_shown) = (vec![], vec![false; changes.len()]);
+    for start in order {
+        let mut next = vec![start];
+        while let Some(at) = next.pop() {
+            if !std::mem::replace(&mut is_shown[at], true) {
+                ordered.push(&changes[at]);
+                let mut below = caused.get(&changes[at].object.id).cloned().unwrap_or_default();
+                below.sort_by_key(|at| &changes[*at].object.id);
+                next.extend(below.into_iter().rev());
+            }
+        }
+    }
+    ordered.sort_by_key(|change| importance(change.action));
+    ordered
+}
+
+/// Returns the place of an action in the table.
+fn importance(action: Action) -> u8 {
+    match action {
+        Action::Delete => 0,
+        Action::Recreate => 1,
+        Action::Unknown => 2,
+        Action::Keep => 3,
+        Action::Create => 4,
+        Action::Update => 5,
+    }
+}
+
+/// Returns the rows of alarms.
+fn alarms(plan: &Plan) -> Vec<Vec<String>> {
+    let row = |alarm: &Alarm| {
+        cells("alarm", [""; 3], &alarm.owner.as_ref().map(owner).unwrap_or_default(), alarm.detail.clone())
+    };
+    shown_alarms(plan).map(row).collect()
+}
+
+/// Returns the rows of contested objects, blocked and unknown owners, and gaps.
 fn notes(plan: &Plan) -> Vec<Vec<String>> {
     let mut rows = vec![];
     for Contested { object: id, owners } in plan.contested() {
@@ -103,9 +171,6 @@ fn notes(plan: &Plan) -> Vec<Vec<String>> {
     for Gap { subject, namespace, message, .. } in plan.gaps() {
         let namespace = namespace.as_deref().unwrap_or_default();
         rows.push(cells("gap", [namespace, "", subject], "", message.clone()));
-    }
-    for alarm in shown_alarms(plan) {
-        rows.push(cells("alarm", [""; 3], &alarm.owner.as_ref().map(owner).unwrap_or_default(), alarm.detail.clone()));
     }
     rows
 }
@@ -129,6 +194,13 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
     let mut text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
     text = match &change.cause {
         Some(cause) if change.action == Action::Keep => text.own("; ").foreign(cause).own(" is deleted"),
+        // The owner stays, and the row names it.
+        Some(_)
+            if [ReasonCode::NotInChart, ReasonCode::NotGenerated, ReasonCode::ReleaseReplaced]
+                .contains(&reason.code) =>
+        {
+            text
+        }
         Some(cause) => text.own(": deleted with ").foreign(cause),
         None => text,
     };

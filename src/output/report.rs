@@ -85,6 +85,7 @@ fn place(OwnerId { kind, namespace, name, .. }: &OwnerId) -> String {
 mod tests {
     use super::*;
     use crate::output::format::Format;
+    use crate::output::table::Look;
     use gitops_core::kubernetes::gap::{Gap, GapKind};
     use gitops_core::kubernetes::object::ObjectId;
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
@@ -112,7 +113,7 @@ mod tests {
     }
 
     fn document(format: Format, plan: &Plan) -> Value {
-        serde_json::from_str(&format.render(plan, true).unwrap()).unwrap()
+        serde_json::from_str(&format.render(plan, Look::whole(true)).unwrap()).unwrap()
     }
 
     #[test]
@@ -137,7 +138,7 @@ mod tests {
             gitlab.as_array().unwrap().iter().map(|row| row["fingerprint"].as_str().unwrap()).collect();
         assert_eq!(fingerprints.len(), 4);
 
-        let junit = Format::Junit.render(&plan, true).unwrap();
+        let junit = Format::Junit.render(&plan, Look::whole(true)).unwrap();
         assert!(junit.contains("prune --plan\" tests=\"4\" failures=\"1\" errors=\"1\">"), "{junit}");
         assert!(junit.contains("<failure type=\"owner-emptied\" message=\"apps\"/>"), "{junit}");
     }
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(document(Format::Gitlab, &plan), serde_json::json!([]));
         assert!(
             Format::Junit
-                .render(&plan, true)
+                .render(&plan, Look::whole(true))
                 .unwrap()
                 .ends_with("tests=\"0\" failures=\"0\" errors=\"0\">\n</testsuites>\n")
         );
@@ -158,9 +159,9 @@ mod tests {
     #[test]
     fn text_of_others_is_no_xml() {
         let hostile = plan("\"/></testcase><failure message=\"x\u{1b}\u{ffff}]]>&amp;<!--");
-        let elements = |plan: &Plan| Format::Junit.render(plan, true).unwrap().matches('<').count();
+        let elements = |plan: &Plan| Format::Junit.render(plan, Look::whole(true)).unwrap().matches('<').count();
         assert_eq!(elements(&hostile), elements(&plan("apps")));
-        let xml = Format::Junit.render(&hostile, true).unwrap();
+        let xml = Format::Junit.render(&hostile, Look::whole(true)).unwrap();
         assert!(!xml.contains(['\u{1b}', '\u{ffff}']) && xml.matches('"').count().is_multiple_of(2), "{xml}");
     }
 }

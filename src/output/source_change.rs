@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::format::{Part, Render};
+use super::format::{Look, Part, Render};
 use super::report::ReportedFinding;
 use super::table::Table;
 use gitops_core::plan::{Change, Plan, ReasonCode};
@@ -28,8 +28,8 @@ pub struct SourceChange<'a>(pub &'a Plan);
 impl Render for SourceChange<'_> {
     const PARTS: &'static [Part] = Plan::PARTS;
 
-    fn text(&self, wide: bool, header: bool) -> String {
-        if self.0.changes().is_empty() { String::new() } else { table(self.0, wide).render(header) }
+    fn text(&self, wide: bool, look: Look) -> String {
+        if self.0.changes().is_empty() { String::new() } else { table(self.0, wide).render(look) }
     }
 
     fn names(&self) -> String {

@@ -98,6 +98,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::output::table::Look;
     use gitops_core::flux::suspension::view::ObjectsById;
     use gitops_core::flux::suspension::{ANNOTATION, FIELD_MANAGER, LINK, SUSPENDED_BY, UNTIL};
     use gitops_core::testing::{flux_object, noon, owner_of};
@@ -124,14 +125,14 @@ mod tests {
             |annotations: &[(&str, &str)]| flux_object("Alert", json!({"spec": {"suspend": true}}), annotations);
         let objects = [object(&[(UNTIL, &soon), (LINK, "https://inc/1")]), object(&[(UNTIL, &over)]), object(&[])];
         let items: Vec<_> = objects.iter().map(|full| FluxObject::new(full, &ObjectsById::new(), &[])).collect();
-        let text = table(&items, noon(), true).render(true);
+        let text = table(&items, noon(), true).render(Look::whole(true));
         let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
         assert_eq!(header[header.len() - 3..], ["UNTIL", "LINK", "MESSAGE"]);
         for (line, expected) in text.lines().skip(1).zip(["in 90m", "EXPIRED 4m ago", "<none>"]) {
             assert!(line.contains(expected), "{expected}: {text}");
         }
-        assert!(!table(&items[2..], noon(), true).render(true).contains("UNTIL"));
-        assert!(!table(&items, noon(), false).render(true).contains("UNTIL"));
+        assert!(!table(&items[2..], noon(), true).render(Look::whole(true)).contains("UNTIL"));
+        assert!(!table(&items, noon(), false).render(Look::whole(true)).contains("UNTIL"));
     }
 
     #[test]
@@ -144,12 +145,12 @@ mod tests {
         let items = [FluxObject::new(&full, &ObjectsById::new(), &[])];
         let now = noon() + chrono::TimeDelta::minutes(11);
         assert_eq!(
-            table(&items, now, false).render(true),
+            table(&items, now, false).render(Look::whole(true)),
             "NAMESPACE   KIND            NAME   REVISION   SUSPENDED    READY   AGE   MESSAGE\n\
              shop        Kustomization   apps   <none>     annotation   False   11m   no…\n"
         );
         assert_eq!(
-            table(&items, now, true).render(false),
+            table(&items, now, true).render(Look::whole(false)),
             "shop   Kustomization   apps   <none>   annotation   False   11m   ada   10m   drill^[[2J   <none>   Bucket/shop/b   no…\n"
         );
     }

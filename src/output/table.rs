@@ -1,11 +1,34 @@
 //! Tables in the format of kubectl: upper-case headers, three spaces between columns, no lines, as wide as the content.
 
+use std::borrow::Cow;
+
 use comfy_table::{ContentArrangement, presets};
+use dialoguer::console::measure_text_width;
 
 use super::sanitize;
 
 /// Spaces between two columns, as in kubectl.
 const GAP: u16 = 3;
+/// Columns that identify an object, and the width to which their cells are cut at most.
+const IDENTITY: ([&str; 4], usize) = (["NAMESPACE", "KIND", "NAME", "UID"], 40);
+/// Width to which the cells of other columns are cut at most.
+const LEAST: usize = 14;
+
+/// Header line and width of a printed table.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// With a line of titles.
+    pub header: bool,
+    /// Columns of the terminal to which long cells are cut; `None` to print all of them.
+    pub width: Option<usize>,
+}
+
+impl Look {
+    /// Returns the look of a pipe or a file: every cell as long as it is.
+    pub fn whole(header: bool) -> Self {
+        Self { header, width: None }
+    }
+}
 
 /// A table. Cells may have text written by others: it is escaped.
 pub struct Table {
@@ -36,14 +59,23 @@ impl Table {
         header.then_some(&*self.header).into_iter().chain(self.rows.iter().map(Vec::as_slice))
     }
 
-    /// Returns the table as text that ends with a line break, with or without the header.
-    pub fn render(&self, header: bool) -> String {
+    /// Returns the table as text that ends with a line break. If the rows are wider than the terminal, long cells are cut in
+    /// the middle, so that a row takes as few lines as it can.
+    pub fn render(&self, look: Look) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        if header {
+        if look.header {
             table.set_header(&self.header);
         }
-        table.add_rows(&self.rows);
+        match look.width.filter(|width| *width > 0) {
+            None => drop(table.add_rows(&self.rows)),
+            Some(terminal) => {
+                let widths = self.widths(look.header, terminal);
+                for row in &self.rows {
+                    table.add_row(row.iter().zip(&widths).map(|(cell, width)| cut(cell, *width)));
+                }
+            }
+        }
         for column in table.column_iter_mut() {
             column.set_padding((0, GAP));
         }
@@ -54,6 +86,59 @@ impl Table {
         }
         text
     }
+
+    /// Returns the width of each column on a terminal with this number of columns.
+    fn widths(&self, header: bool, terminal: usize) -> Vec<usize> {
+        let mut widths = vec![0; self.header.len()];
+        for record in self.records(header) {
+            for (width, cell) in widths.iter_mut().zip(record) {
+                *width = (*width).max(measure_text_width(cell));
+            }
+        }
+        let least: Vec<usize> =
+            widths.iter().zip(&self.header).map(|(width, title)| (*width).min(least(title))).collect();
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + usize::from(GAP) * widths.len().saturating_sub(1);
+        let limit = total(&least).div_ceil(terminal) * terminal;
+        while total(&widths) > limit {
+            let spare = |at: usize| widths[at] - least[at];
+            let Some(longest) = (0..widths.len()).max_by_key(|at| spare(*at)).filter(|at| spare(*at) > 0) else {
+                break;
+            };
+            widths[longest] -= 1;
+        }
+        widths
+    }
+}
+
+/// Returns the width to which the cells of a column are cut at most.
+fn least(title: &str) -> usize {
+    let (identity, width) = IDENTITY;
+    if identity.contains(&title) { width } else { LEAST.max(title.len()) }
+}
+
+/// Cuts a text in the middle if it is wider than this. Two thirds of what stays are its beginning.
+fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    if measure_text_width(text) <= width {
+        return text.into();
+    }
+    let of = |character: char| measure_text_width(character.encode_utf8(&mut [0; 4]));
+    let end_width = width.saturating_sub(1) / 3;
+    let (mut start, mut end) = (String::new(), vec![]);
+    let (mut used, mut used_by_end) = (1, 0);
+    for character in text.chars().rev().take_while(|character| {
+        used_by_end += of(*character);
+        used_by_end <= end_width
+    }) {
+        used += of(character);
+        end.push(character);
+    }
+    for character in text.chars().take_while(|character| {
+        used += of(*character);
+        used <= width
+    }) {
+        start.push(character);
+    }
+    (start + "…" + &end.into_iter().rev().collect::<String>()).into()
 }
 
 #[cfg(test)]
@@ -72,9 +157,9 @@ mod tests {
         let expected = "NAME             READY   MESSAGE\n\
                         apps             True    Applied revision…\n\
                         infrastructure           ^[[2Jgone\n";
-        assert_eq!(table().render(true), expected);
+        assert_eq!(table().render(Look::whole(true)), expected);
         let rows = "apps             True   Applied revision…\ninfrastructure          ^[[2Jgone\n";
-        assert_eq!(table().render(false), rows, "without a header its titles take no width");
+        assert_eq!(table().render(Look::whole(false)), rows, "without a header its titles take no width");
     }
 
     #[test]
@@ -82,13 +167,51 @@ mod tests {
         let mut table = Table::new(["a", "b"]);
         table.row(["世界", "x"]);
         table.row(["abcd", "y"]);
-        assert_eq!(table.render(false), "世界   x\nabcd   y\n");
+        assert_eq!(table.render(Look::whole(false)), "世界   x\nabcd   y\n");
     }
 
     #[test]
     fn long_cells_are_not_wrapped() {
         let mut table = Table::new(["a", "b"]);
         table.row(["x".repeat(1500), "y".repeat(1500)]);
-        assert_eq!(table.render(false).lines().count(), 1);
+        assert_eq!(table.render(Look::whole(false)).lines().count(), 1);
+    }
+
+    #[test]
+    fn long_cells_are_cut_in_the_middle_on_a_terminal() {
+        let mut table = Table::new(["action", "name", "reason"]);
+        table.row([
+            "delete",
+            "banner-easter",
+            "its path ./aps/checkout contains no manifests, and nothing else lists it",
+        ]);
+        table.row(["keep", "web", "protected"]);
+        let text = table.render(Look { header: true, width: Some(60) });
+        let expected = "ACTION   NAME            REASON\n\
+                        delete   banner-easter   its path ./aps/checkout…se lists it\n\
+                        keep     web             protected\n";
+        assert_eq!(text, expected);
+        assert!(text.lines().all(|line| measure_text_width(line) <= 60));
+        assert_eq!(table.render(Look { header: true, width: Some(200) }), table.render(Look::whole(true)));
+    }
+
+    /// A row that is wider than the terminal in any case takes two lines, and uses both.
+    #[test]
+    fn names_are_cut_last_and_lines_are_used() {
+        let mut table = Table::new(["name", "message"]);
+        table.row(["n".repeat(39), "m".repeat(200)]);
+        let width = |columns| measure_text_width(table.render(Look { header: false, width: Some(columns) }).trim_end());
+        assert_eq!((width(80), width(50), width(300)), (80, 100, 242));
+        assert!(table.render(Look { header: false, width: Some(80) }).starts_with(&"n".repeat(39)));
+    }
+
+    #[test]
+    fn cut_texts_have_the_width_or_less() {
+        for text in ["世界".repeat(30), "a".repeat(60), "é世".repeat(20)] {
+            for width in 1..40 {
+                let short = cut(&text, width);
+                assert!(measure_text_width(&short) <= width && short.contains('…'), "{width}: {short}");
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use dialoguer::console::{Term, measure_text_width};
 use dialoguer::{Confirm, Input};
 
+use super::table::Look;
 use crate::error::{Error, Result};
 use crate::name;
 
@@ -15,6 +16,8 @@ pub struct Terminal {
     interactive: bool,
     /// Words that run the program, for messages.
     called: String,
+    /// Columns of the terminal that standard output is.
+    columns: Option<usize>,
 }
 
 impl Terminal {
@@ -22,12 +25,19 @@ impl Terminal {
     pub fn process() -> Self {
         let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
         let called = name::called(std::env::args_os().next().as_deref());
-        Self { out: Box::new(io::BufWriter::new(io::stdout())), err: Box::new(io::stderr()), interactive, called }
+        let columns = io::stdout().is_terminal().then(|| usize::from(Term::stdout().size().1));
+        Self {
+            out: Box::new(io::BufWriter::new(io::stdout())),
+            err: Box::new(io::stderr()),
+            interactive,
+            called,
+            columns,
+        }
     }
 
     /// Uses the given streams; never interactive.
     pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { out, err, interactive: false, called: name::called(None) }
+        Self { out, err, interactive: false, called: name::called(None), columns: None }
     }
 
     /// Writes data to stdout unchanged and flushes it.
@@ -37,6 +47,11 @@ impl Terminal {
             io::ErrorKind::BrokenPipe => Error::closed_pipe(),
             _ => Error::failed(format!("cannot write to standard output: {error}")),
         })
+    }
+
+    /// Returns how tables are printed here: fitted to a terminal, and whole in a pipe or a file.
+    pub fn look(&self, header: bool) -> Look {
+        Look { header, width: self.columns }
     }
 
     /// Writes help to stdout.

@@ -8,11 +8,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::OnceCell;
 
 use super::program::Program;
-use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
+use super::sandbox::{Environment, Job, Limits, PrivateDirectories, Rules, Sandbox};
 use super::{files, limits};
 use crate::error::Result;
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
@@ -77,14 +77,9 @@ impl Helm {
         runs: impl IntoIterator<Item = ChartRun>,
         parallel: usize,
     ) -> Result<Vec<(String, RenderOutput)>> {
-        let mut outputs = futures::stream::iter(runs)
-            .map(|run| async move { self.run(&run).await.map(|output| (run.key.clone(), output)) })
-            .buffer_unordered(parallel);
-        let mut answers = vec![];
-        while let Some(done) = outputs.next().await {
-            answers.push(done?);
-        }
-        Ok(answers)
+        let outputs =
+            runs.into_iter().map(|run| async move { self.run(&run).await.map(|output| (run.key.clone(), output)) });
+        stream::iter(outputs).buffer_unordered(parallel).try_collect().await
     }
 
     /// Fetches charts, `parallel` at a time. Returns the archive or the failure of each.
@@ -95,14 +90,9 @@ impl Helm {
         charts: impl IntoIterator<Item = RemoteChart>,
         parallel: usize,
     ) -> Result<Vec<(RemoteChart, PulledChart)>> {
-        let mut pulls = futures::stream::iter(charts)
-            .map(|chart| async move { self.pull(&chart).await.map(|archive| (chart, archive)) })
-            .buffer_unordered(parallel);
-        let mut answers = vec![];
-        while let Some(done) = pulls.next().await {
-            answers.push(done?);
-        }
-        Ok(answers)
+        let pulls =
+            charts.into_iter().map(|chart| async move { self.pull(&chart).await.map(|archive| (chart, archive)) });
+        stream::iter(pulls).buffer_unordered(parallel).try_collect().await
     }
 
     async fn pull(&self, chart: &RemoteChart) -> Result<PulledChart> {
@@ -142,7 +132,7 @@ impl Helm {
             Job { program, arguments, environment: &environment, rules: &rules, limits: &Limits::of_build(self.limit) };
         let output = match self.sandbox.run(job).await {
             Ok(output) => output,
-            Err(failure) => return Ok(Err(describe(&failure))),
+            Err(failure) => return Ok(Err(failure.describe("helm"))),
         };
         if !output.status.success() {
             let message = String::from_utf8_lossy(&output.stderr);
@@ -183,7 +173,7 @@ impl Helm {
         };
         let output = match self.sandbox.run(job).await {
             Ok(output) => output,
-            Err(failure) => return Ok(Err(describe(&failure))),
+            Err(failure) => return Ok(Err(failure.describe("helm"))),
         };
         if output.status.success() {
             return Ok(String::from_utf8(output.stdout).map_err(|_| "the output of helm is not UTF-8".to_owned()));
@@ -272,12 +262,4 @@ fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<Pat
         written.push(file);
     }
     Ok(written)
-}
-
-fn describe(failure: &Failure) -> String {
-    match failure {
-        Failure::Start(error) => format!("helm cannot be run: {error}"),
-        Failure::Sandbox(error) => format!("helm cannot be run in a sandbox: {error}"),
-        failure => format!("helm {failure}"),
-    }
 }

@@ -1,8 +1,9 @@
-//! Programs and files on this machine: git, kustomize, helm, qbec, working trees, charts, manifests, snapshot and plan files.
+//! Programs and files on this machine: git, kustomize, helm, flux-operator, qbec, working trees, charts, manifests, snapshot and plan files.
 
 pub mod backup;
 pub mod chart_folder;
 pub mod files;
+pub mod flux_operator;
 pub mod git;
 pub mod helm;
 pub mod journal;
@@ -16,7 +17,7 @@ pub mod sandbox;
 pub mod snapshot_file;
 pub mod worktree;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -55,6 +56,12 @@ fn cannot_write(what: &str, path: &Path, error: &io::Error) -> Error {
         }
         _ => message.hint("use another directory"),
     }
+}
+
+/// Writes a report atomically, with permissions for this user only.
+pub fn write_report(path: &Path, text: &str) -> Result<()> {
+    let written = write_private(path, |file| file.write_all(text.as_bytes()));
+    written.map(drop).map_err(|error| cannot_write("report", path, &error))
 }
 
 /// Returns the error of a temporary file or directory that cannot be written.

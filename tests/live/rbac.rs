@@ -12,7 +12,6 @@ use std::time::Duration;
 use chrono::Utc;
 use serde_json::{Value, json};
 use test_support::cluster::{LIMIT, SharedCluster, up};
-use test_support::flux::define_artifact_generators;
 use test_support::folder::Folder;
 use test_support::gitops::{Run, binary, gitops};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -85,7 +84,6 @@ metadata:
 
 fn start() -> Cluster {
     let cluster = up(Options { flux: Flux::Crds, ..Options::default() });
-    define_artifact_generators(&cluster);
     let apply = ["apply", "--server-side", "--field-manager=kustomize-controller", "-f", "-"];
     cluster.kubectl_stdin(&apply, OBJECTS).unwrap();
     // The status is written after the second of the objects, as by a run that did not list `leaked`.

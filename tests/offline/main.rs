@@ -1,6 +1,7 @@
 //! The command line, recorded clusters and scripted API servers: tests that need nothing but the built binary and git.
 
 mod architecture;
+mod book;
 mod cluster_faults;
 mod command_line;
 mod comments;

@@ -1,6 +1,8 @@
 //! Every top-level key of `kubectl-gitops/plan/v1`, from the command line to the document: what a planner finds must reach
 //! the JSON, the table and the comment.
 
+use std::fs;
+
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
@@ -192,13 +194,18 @@ fn alarms_come_with_exit_code_6() {
     assert_eq!(document["alarms"][0]["owner"]["name"], "one");
     let (table, comment) = (plan("table"), plan("markdown"));
     assert_eq!((table.code, comment.code), (6, 6));
-    assert!(table.stdout.lines().last().unwrap().starts_with("alarm "), "{table}");
+    assert!(table.stdout.lines().nth(1).unwrap().starts_with("alarm "), "below the header: {table}");
     assert!(comment.stdout.starts_with("🛑 **Alarm:** `this deletes 100 % of kustomization/one"), "{comment}");
 }
 
 #[test]
 fn table_of_everything() {
-    assert_snapshot!(plan("table").stdout);
+    let table = plan("table");
+    assert_snapshot!(table.stdout);
+    assert!(table.stderr.contains("1 to create; "), "{table}");
+    assert!(table.stderr.contains(" (-o wide shows what is created and updated)\n"), "{table}");
+    let wide = plan("wide");
+    assert!(wide.stdout.contains("\ncreate ") && !wide.stderr.contains("-o wide"), "{wide}");
 }
 
 #[test]
@@ -259,4 +266,33 @@ pub(crate) fn server() -> FakeApi {
     api.on("GET /api/v1/namespaces/shop/configmaps/web", [Answer::json(web("old", "1"))]);
     api.on("PATCH /api/v1/namespaces/shop/configmaps/web", [Answer::json(web("new", "1"))]);
     api
+}
+
+#[test]
+fn reports_have_the_same_plan_in_other_formats() {
+    let folder = Folder::new("reports");
+    let file = |name: &str| folder.path().join(name);
+    let shop = ["prune", "--plan", "--snapshot", "examples/shop.json.gz"];
+    let reports = ["json", "html", "markdown"].map(|format| format!("--report={format}={}", file(format).display()));
+    let run = Run::of(command(&shop).args(["-o", "name"]).args(&reports));
+    assert_eq!((run.code, run.stdout.as_str()), (0, "configmap/banner-easter\n"), "{run}");
+    for format in ["json", "html", "markdown"] {
+        let alone = Run::of(command(&shop).args(["-o", format]));
+        assert_eq!(fs::read_to_string(file(format)).unwrap(), alone.stdout, "{format}");
+    }
+
+    let missing = Run::of(command(&shop).args(["-o", "name", "--report", "html=/nonexistent/plan.html"]));
+    assert_eq!((missing.code, missing.stdout.as_str()), (1, "configmap/banner-easter\n"), "{missing}");
+    assert!(missing.stderr.contains("cannot write report /nonexistent/plan.html"), "{missing}");
+    for (arguments, expected) in [
+        (&["--report", "pdf=x"][..], "the formats are table, wide, json"),
+        (&["--report", "html"], "write FORMAT=FILE"),
+        (&["--report", "html="], "write the name of a file"),
+        (&["--report", "html=x", "--report", "json=x"], "two reports are written to x"),
+    ] {
+        let run = Run::of(command(&shop).args(arguments));
+        assert!(run.code == 2 && run.stderr.contains(expected) && run.stdout.is_empty(), "{run}");
+    }
+    let executed = Run::of(&mut command(&["prune", "--report", "html=x"]));
+    assert!(executed.code == 2 && executed.stderr.contains("--report needs --plan"), "{executed}");
 }

@@ -3,11 +3,14 @@
 mod all_systems;
 mod applyset;
 mod ci_examples;
+mod flux_operator;
 mod flux_plugin;
 mod flux_texts;
 mod fluxd;
 mod helm;
 mod krew;
 mod kustomize;
+mod policy;
+mod prometheus;
 mod pull_requests;
 mod qbec;

@@ -56,12 +56,26 @@ pub const CHART_FILE_SIZE: Bound = Bound { name: "chart-file-size", limit: 5 << 
 /// Files and directories of a packed chart. Each takes an entry in the temporary directory.
 pub const CHART_FILES: Bound = Bound { name: "chart-files", limit: 10_000, unit: "files" };
 
+/// Bytes of a pattern in `exclude` of an ArtifactGenerator. The API server accepts 1024 in `from`.
+pub const EXCLUDE_LENGTH: Bound = Bound { name: "exclude-length", limit: 1024, unit: "bytes in a pattern of exclude" };
+
+/// Alternatives in braces of one pattern in `exclude`: they multiply.
+pub const EXCLUDE_ALTERNATIVES: Bound =
+    Bound { name: "exclude-alternatives", limit: 1000, unit: "alternatives in a pattern of exclude" };
+
+/// Paths that the copy operations of one ArtifactGenerator compare and copy. Its spec can name a large tree thousands of
+/// times.
+pub const COPY_STEPS: Bound = Bound { name: "copy-steps", limit: 5_000_000, unit: "compared and copied paths" };
+
+/// Bytes of YAML that one ArtifactGenerator merges.
+pub const MERGE_SIZE: Bound = Bound { name: "merge-size", limit: 64 << 20, unit: "bytes of merged YAML" };
+
 /// Lines of an object before and after a change, together, of which a diff is computed. Its time grows with the square of
 /// the number of lines that differ.
 pub const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
-pub const ALL: [Bound; 14] = [
+pub const ALL: [Bound; 18] = [
     YAML_DEPTH,
     KUSTOMIZATION_DEPTH,
     KUSTOMIZATION_VALUES,
@@ -75,6 +89,10 @@ pub const ALL: [Bound; 14] = [
     CHART_SIZE,
     CHART_FILE_SIZE,
     CHART_FILES,
+    EXCLUDE_LENGTH,
+    EXCLUDE_ALTERNATIVES,
+    COPY_STEPS,
+    MERGE_SIZE,
     DIFF_LINES,
 ];
 

@@ -8,7 +8,7 @@ use super::read::GetData;
 use crate::commands::{Session, select};
 use crate::error::Result;
 use crate::exit::ExitCode;
-use crate::output::format::{Format, Part, Render};
+use crate::output::format::{Format, Look, Part, Render};
 use crate::output::table::Table;
 use crate::output::{document, sanitize, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
@@ -45,10 +45,10 @@ pub(crate) fn schema(generator: schemars::SchemaGenerator) -> schemars::Schema {
 impl Render for GetDocument<'_> {
     const PARTS: &'static [Part] = &[Part::Text, Part::Rows, Part::Document, Part::Names];
 
-    fn text(&self, wide: bool, header: bool) -> String {
+    fn text(&self, wide: bool, look: Look) -> String {
         match self.items {
             [] => String::new(),
-            items => suspensions::table(items, self.now, wide).render(header),
+            items => suspensions::table(items, self.now, wide).render(look),
         }
     }
 
@@ -74,8 +74,8 @@ impl Render for ObjectChange<'_> {
     const PARTS: &'static [Part] = GetDocument::PARTS;
 
     /// Returns the last row of the table of all objects, so that the columns keep their width.
-    fn text(&self, wide: bool, header: bool) -> String {
-        let text = self.table.text(wide, header);
+    fn text(&self, wide: bool, look: Look) -> String {
+        let text = self.table.text(wide, look);
         text.lines().last().map(|line| format!("{line}\n")).unwrap_or_default()
     }
 
@@ -116,7 +116,7 @@ pub(super) fn print(
     let (gaps, errors) = (&gaps[..], &errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
     let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items, now: session.now };
-    session.terminal.data(&args.output.render(&document, !args.no_headers)?)?;
+    session.terminal.data(&args.output.render(&document, session.terminal.look(!args.no_headers))?)?;
     if args.is_table() && items.is_empty() && complete {
         select::print_no_resources(session, namespace);
     }
@@ -143,7 +143,8 @@ pub(super) fn print_change<'a>(
     let Some(item) = others.last() else { return Ok(()) };
     let (gaps, errors) = (&[], &[]);
     let table = GetDocument { schema: SCHEMA, complete: true, gaps, errors, items: &others, now: session.now };
-    let text = args.output.render(&ObjectChange { item, table }, args.is_table() && !args.no_headers)?;
+    let look = session.terminal.look(args.is_table() && !args.no_headers);
+    let text = args.output.render(&ObjectChange { item, table }, look)?;
     let separator = if args.output == Format::Yaml { "---\n" } else { "" };
     session.terminal.data(&format!("{separator}{text}"))
 }

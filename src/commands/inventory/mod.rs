@@ -183,7 +183,7 @@ async fn answer(
 }
 
 fn print(args: &InventoryArgs, session: &mut Session, document: &InventoryDocument) -> Result<ExitCode> {
-    session.terminal.data(&args.output.render(document, !args.no_headers)?)?;
+    session.terminal.data(&args.output.render(document, session.terminal.look(!args.no_headers))?)?;
     session.terminal.status(&show::summary(document));
     show::hidden(document).into_iter().for_each(|line| session.terminal.status(&line));
     if let (Some(file), Some(ignored)) = (&args.ignore, &document.ignored) {

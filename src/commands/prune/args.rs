@@ -20,11 +20,9 @@ const MAX_PARALLEL: usize = 32;
 
 /// Plan and delete objects that their owner no longer prunes
 ///
-/// Finds leaked objects: a controller labelled them for a live owner, but the inventory of the owner does not list them, so
-/// the controller never prunes them. With --plan, prints the plan and changes nothing. Without --plan, shows the plan,
-/// sends every deletion as a dry-run, asks you, and then deletes the objects that still qualify.
-///
-/// Orphaned objects, whose owner does not exist, are kept unless --include orphaned is given.
+/// Finds leaked objects: labelled for a live owner whose inventory does not list them, so that its controller never prunes
+/// them. Orphaned objects, whose owner does not exist, are kept unless --include orphaned is given. Without --plan, sends
+/// every deletion as a dry-run, asks you, and then deletes what still qualifies.
 #[derive(Debug, Args)]
 #[command(
     subcommand_value_name = "SYSTEM",
@@ -146,9 +144,32 @@ pub struct ExecutionArgs {
     /// Format of the plan
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Plan::PARTS))]
     pub output: Format,
+    /// Write the plan to FILE too, such as html=plan.html
+    #[arg(long = "report", global = true, value_name = "FORMAT=FILE", value_parser = report, hide_short_help = true)]
+    pub reports: Vec<Report>,
     /// Omit the header line of tables
     #[arg(long, global = true, hide_short_help = true)]
     pub no_headers: bool,
+}
+
+/// A plan in one more format.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub format: Format,
+    pub file: PathBuf,
+}
+
+fn report(text: &str) -> std::result::Result<Report, String> {
+    let (format, file) = text.split_once('=').ok_or("write FORMAT=FILE, such as html=plan.html")?;
+    let formats = || format::of(Plan::PARTS);
+    let Some(found) = formats().find(|known| known.name() == format) else {
+        let names: Vec<&str> = formats().map(Format::name).collect();
+        return Err(format!("the formats are {}", names.join(", ")));
+    };
+    if file.is_empty() {
+        return Err("write the name of a file after =".to_owned());
+    }
+    Ok(Report { format: found, file: file.into() })
 }
 
 impl ExecutionArgs {
@@ -158,10 +179,19 @@ impl ExecutionArgs {
             (self.out.is_some(), "--out"),
             (self.detailed_exitcode, "--detailed-exitcode"),
             (self.snapshot.is_some(), "--snapshot"),
+            (!self.reports.is_empty(), "--report"),
         ];
         if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given && !self.plan) {
             return Err(Error::usage(format!("{flag} needs --plan"))
                 .hint("add --plan: only a plan is made without asking or deleting"));
+        }
+        let twice = self
+            .reports
+            .iter()
+            .enumerate()
+            .find(|(at, report)| self.reports[..*at].iter().any(|earlier| earlier.file == report.file));
+        if let Some((_, report)) = twice {
+            return Err(Error::usage(format!("two reports are written to {}", report.file.display())));
         }
         if self.max_age.is_some() && self.out.is_none() && self.apply.is_none() {
             return Err(Error::usage("--max-age is the age of a plan file").hint("add --out FILE or --apply FILE"));

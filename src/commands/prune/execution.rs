@@ -1,6 +1,6 @@
 //! The way of every plan: show it, check the limits, send dry-runs, ask, and delete.
 
-use super::args::ExecutionArgs;
+use super::args::{ExecutionArgs, Report};
 use super::policy::{PolicyFile, ensure_not_denied};
 use super::preflight;
 use super::recorder::{Recorder, Records};
@@ -9,8 +9,10 @@ use crate::cluster::Execution;
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
+use crate::output::format::{Format, Look, Render};
 use crate::output::source_change::SourceChange;
 use crate::output::{deletion, plan as output, sanitize, source_change};
+use crate::tools;
 use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
@@ -206,20 +208,30 @@ pub(super) fn add_consequences(mut plan: Plan, args: &ExecutionArgs, snapshot: &
 }
 
 pub(super) fn show(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
-    session.terminal.data(&args.output.render(plan, !args.no_headers)?)?;
-    session.terminal.status(&output::summary(plan));
+    session.terminal.data(&args.output.render(plan, session.terminal.look(!args.no_headers))?)?;
+    let folded = args.output == Format::Table && plan.changes().iter().any(output::is_folded);
+    let more = if folded { " (-o wide shows what is created and updated)" } else { "" };
+    session.terminal.status(&format!("{}{more}", output::summary(plan)));
     for warning in output::warnings(plan) {
         session.terminal.warning(&sanitize::one_line(&warning.to_string()));
+    }
+    write_reports(plan, args)
+}
+
+/// Writes the answer in the formats of `--report`. Fails when a file cannot be written.
+fn write_reports(answer: &impl Render, args: &ExecutionArgs) -> Result<()> {
+    for Report { format, file } in &args.reports {
+        tools::write_report(file, &format.render(answer, Look::whole(!args.no_headers))?)?;
     }
     Ok(())
 }
 
 fn show_source_change(plan: &Plan, change: &str, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
     session.terminal.status(&sanitize::one_line(change));
-    session.terminal.data(&args.output.render(&SourceChange(plan), !args.no_headers)?)?;
+    session.terminal.data(&args.output.render(&SourceChange(plan), session.terminal.look(!args.no_headers))?)?;
     session.terminal.status(&source_change::summary(plan));
     source_change::advice(plan).into_iter().for_each(|advice| session.terminal.hint(advice));
-    Ok(())
+    write_reports(&SourceChange(plan), args)
 }
 
 /// Reports the gaps and returns the exit code of a plan.

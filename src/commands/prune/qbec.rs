@@ -17,8 +17,7 @@ use gitops_core::prune::collectors::request::QbecRequest;
 
 /// Plan and delete objects of a qbec environment that are in no manifest
 ///
-/// Shows what `qbec apply` would delete, what it would miss, and why an object stays. Without --plan, deletes in its place
-/// and in its order.
+/// Shows what `qbec apply` would delete and miss. Without --plan, deletes in its place and order.
 ///
 /// With --qbec-root, qbec runs with your rights, and data sources of qbec.yaml may run other programs: render a tree that
 /// you have not read elsewhere, and pass its manifests with -f.

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::output::progress::BuildProgress;
 use crate::output::sanitize;
 use crate::tools::chart_folder::ChartFolder;
+use crate::tools::flux_operator::FluxOperator;
 use crate::tools::git::WorktreeState;
 use crate::tools::helm::Helm;
 use crate::tools::kustomize::Kustomize;
@@ -23,6 +24,8 @@ use crate::tools::worktree;
 use gitops_core::flux::build::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::fidelity::RecordedBuild;
 use gitops_core::flux::build::{Answers, BuildContext, Needs, secrets_in_use};
+use gitops_core::flux::generator::recorded::RecordedArtifacts;
+use gitops_core::flux::kinds::EXTERNAL_ARTIFACT;
 use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::kustomize_controller::{Features, KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
@@ -35,6 +38,8 @@ use gitops_core::ownership::schemes::flux_kustomization;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::{Fidelity, Plan};
 
+/// Name of the Deployment of source-watcher.
+const SOURCE_WATCHER: &str = "source-watcher";
 /// Number of stored charts that are read at once.
 const CHARTS_AT_ONCE: usize = 8;
 
@@ -72,6 +77,9 @@ pub struct TreeArgs {
     /// Program to render charts with, instead of the helm on PATH
     #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
     pub helm: Option<PathBuf>,
+    /// Program to generate ResourceSets with, if not on PATH
+    #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
+    pub flux_operator: Option<PathBuf>,
     /// Folder with charts, as NAME-VERSION.tgz or unpacked
     #[arg(long, value_name = "DIR", requires = "plan", hide_short_help = true)]
     pub charts: Option<PathBuf>,
@@ -133,17 +141,20 @@ pub async fn plan(
         session.terminal.warning(&sanitize::one_line(&unknown));
     }
     let helm = Helm::new(args.helm.as_deref(), folders.values().cloned());
+    let flux_operator = FluxOperator::new(args.flux_operator.as_deref(), folders.values().cloned());
     let charts = args.charts.as_deref().map(ChartFolder::open).transpose()?;
     let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
     let (secrets, answers) = (secrets_in_use(snapshot), Answers::default());
     let progress = BuildProgress::new(session.terminal.can_ask());
-    let mut runner = BuildRunner { versions, kustomize, helm, charts, cluster, secrets, progress, answers };
+    let mut runner =
+        BuildRunner { snapshot, versions, kustomize, helm, flux_operator, charts, cluster, secrets, progress, answers };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
     let KustomizeController { features, workers, flags, .. } = controller;
-    let (fidelity, last_applied, deployed) = (checked.fidelity, checked.applied, checked.deployed);
+    let generators_deny_other_namespaces = denies_other_namespaces(runner.cluster.as_ref(), snapshot).await;
+    let LastApplied { fidelity, applied: last_applied, deployed, differing: differing_artifacts, .. } = checked;
     let input = PreviewInput {
         snapshot,
         trees,
@@ -154,6 +165,8 @@ pub async fn plan(
         fidelity,
         last_applied,
         deployed,
+        differing_artifacts,
+        generators_deny_other_namespaces,
         charts: folder_charts,
         fetches_charts: args.allow_network,
     };
@@ -178,9 +191,11 @@ pub async fn plan(
 }
 
 /// Runner of the builds that a preview asks for.
-pub(super) struct BuildRunner {
+pub(super) struct BuildRunner<'s> {
+    snapshot: &'s Snapshot,
     kustomize: Kustomize,
     helm: Helm,
+    flux_operator: FluxOperator,
     /// The folder of `--charts`.
     charts: Option<ChartFolder>,
     versions: KustomizeVersions,
@@ -191,7 +206,7 @@ pub(super) struct BuildRunner {
     pub(super) answers: Answers,
 }
 
-impl BuildRunner {
+impl BuildRunner<'_> {
     /// Answers the questions of a preview until it returns its plan.
     pub(super) async fn plan(&mut self, preview: &mut Preview<'_>) -> Result<Plan> {
         loop {
@@ -214,10 +229,13 @@ impl BuildRunner {
         for (key, output) in self.helm.run_all(needs.charts.into_values(), parallel).await? {
             self.answers.record_chart(key, output);
         }
+        for (key, output) in self.flux_operator.build_all(needs.resource_sets.into_values(), parallel).await? {
+            self.answers.record_resource_set(key, output);
+        }
         if needs.kube_version {
             let version = match &self.cluster {
                 Some(cluster) => cluster.version().await.ok(),
-                None => None,
+                None => Some(self.snapshot.kube_version.clone()).filter(|version| !version.is_empty()),
             };
             self.answers.record_kube_version(version);
         }
@@ -229,17 +247,22 @@ impl BuildRunner {
             let files = self.charts.as_ref().map_or_else(absent, |charts| charts.read(&stem));
             self.answers.record_folder_chart(stem, files);
         }
-        let cluster = self.cluster.as_ref();
+        let (cluster, snapshot) = (self.cluster.as_ref(), self.snapshot);
         let fetches = needs.artifacts.into_values().map(|artifact| async move {
-            let answer = match cluster {
-                Some(cluster) => cluster.fetch_artifact(&artifact).await.map_err(|failure| failure.to_string()),
-                None => Err("a snapshot holds no charts".to_owned()),
+            let archive = match cluster {
+                Some(cluster) => {
+                    let answer = cluster.fetch_artifact(&artifact).await;
+                    answer.map(|answer| answer.body.to_vec()).map_err(|failure| failure.to_string())
+                }
+                None => snapshot
+                    .chart(&artifact.digest)
+                    .ok_or_else(|| "the snapshot lacks it: record one with --with-charts".to_owned()),
             };
-            (artifact, answer)
+            (artifact, archive)
         });
         let fetched: Vec<_> = stream::iter(fetches).buffered(CHARTS_AT_ONCE).collect().await;
-        for (artifact, answer) in fetched {
-            self.answers.record_artifact(&artifact, answer.as_ref().map(|answer| &*answer.body).map_err(Clone::clone));
+        for (artifact, archive) in fetched {
+            self.answers.record_artifact(&artifact, archive.as_deref().map_err(Clone::clone));
         }
         for reference in needs.data {
             let found = match &self.cluster {
@@ -259,8 +282,10 @@ struct LastApplied {
     fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// Artifact of each Kustomization's last applied revision.
     applied: BTreeMap<NamespacedName, Arc<Artifact>>,
-    /// Artifact of each source's present revision.
+    /// Artifact of each source's present revision, and of each ExternalArtifact that is generated of them.
     deployed: BTreeMap<SourceId, Arc<Artifact>>,
+    /// ExternalArtifacts that are generated here with another content than source-watcher stores.
+    differing: BTreeSet<SourceId>,
     /// Sources whose last applied commit is not in their directory.
     missing: BTreeSet<SourceId>,
 }
@@ -270,7 +295,7 @@ async fn verify_last_applied(
     snapshot: &Snapshot,
     folders: &BTreeMap<SourceId, PathBuf>,
     features: Features,
-    runner: &mut BuildRunner,
+    runner: &mut BuildRunner<'_>,
 ) -> Result<LastApplied> {
     let mut artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>> = BTreeMap::new();
     let mut artifact_of = |source: &SourceId, commit: &str| {
@@ -285,7 +310,9 @@ async fn verify_last_applied(
         let artifact = artifact_of(source, matching::deployed_commit(snapshot, source)?)?;
         Some((source.clone(), artifact))
     });
-    let deployed = deployed.collect();
+    let mut deployed: BTreeMap<SourceId, Arc<Artifact>> = deployed.collect();
+    let recorded = RecordedArtifacts::find(snapshot, &deployed);
+    deployed.extend(recorded.verified);
     let (mut fidelity, mut applied, mut missing) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
     loop {
         let mut needs = Needs::default();
@@ -295,12 +322,19 @@ async fn verify_last_applied(
             .filter(|full| full.object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
         {
             let Some(recorded) = RecordedBuild::read(full) else { continue };
-            if !folders.contains_key(&recorded.source) {
-                continue;
-            }
-            let Some(artifact) = artifact_of(&recorded.source, &recorded.commit) else {
-                missing.insert(recorded.source);
-                continue;
+            let is_current = matching::source(snapshot, &recorded.source)
+                .is_some_and(|source| source.text("/status/artifact/revision") == Some(&recorded.revision));
+            let generated = deployed.get(&recorded.source).filter(|_| recorded.source.kind == EXTERNAL_ARTIFACT);
+            let artifact = match (generated.filter(|_| is_current), recorded.commit()) {
+                (Some(artifact), _) => artifact.clone(),
+                (None, Some(commit)) if folders.contains_key(&recorded.source) => {
+                    let Some(artifact) = artifact_of(&recorded.source, commit) else {
+                        missing.insert(recorded.source);
+                        continue;
+                    };
+                    artifact
+                }
+                _ => continue,
             };
             let mut context = BuildContext::new(features, &runner.answers, &mut needs);
             let verified = recorded.verify(&artifact, &mut context);
@@ -308,7 +342,7 @@ async fn verify_last_applied(
             fidelity.extend(verified.map(|verified| (recorded.owner, verified)));
         }
         if needs.is_empty() {
-            return Ok(LastApplied { fidelity, applied, deployed, missing });
+            return Ok(LastApplied { fidelity, applied, deployed, missing, differing: recorded.differing });
         }
         runner.answer(needs).await?;
     }
@@ -354,6 +388,15 @@ pub(super) async fn read_deployment(
     let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments/{name}");
     let answer = cluster.get(&path, "application/json").await?;
     Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+}
+
+/// Returns true if source-watcher lets generators use sources of their own namespace only. Without its Deployment the default
+/// of the flag is assumed.
+async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot: &Snapshot) -> bool {
+    let deployment = kustomize_controller::deployment(snapshot, SOURCE_WATCHER);
+    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return false };
+    let content = read_deployment(cluster, deployment).await;
+    content.is_ok_and(|content| kustomize_controller::denies_other_namespaces(&content))
 }
 
 /// Adds the label selectors of further Deployments of the controller. One without a selector, or one that cannot be read,

@@ -1,6 +1,6 @@
 //! `-o csv`: all columns as comma-separated values, quoted as in RFC 4180.
 
-use super::{Part, Render};
+use super::{Look, Part, Render};
 use crate::error::Result;
 
 pub(super) const PART: Part = Part::Rows;
@@ -8,9 +8,9 @@ pub(super) const PART: Part = Part::Rows;
 /// First characters with which a spreadsheet reads a cell as a formula.
 const FORMULA: [char; 4] = ['=', '+', '-', '@'];
 
-pub(super) fn render(answer: &impl Render, header: bool) -> Result<String> {
+pub(super) fn render(answer: &impl Render, look: Look) -> Result<String> {
     let mut text = String::new();
-    for record in answer.rows().iter().flat_map(|table| table.records(header)) {
+    for record in answer.rows().iter().flat_map(|table| table.records(look.header)) {
         let fields: Vec<String> = record.iter().map(|cell| field(cell)).collect();
         text += &fields.join(",");
         text.push('\n');

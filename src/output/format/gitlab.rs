@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Part, Render};
+use super::{Look, Part, Render};
 use crate::error::Result;
 use crate::output::document;
 use crate::output::report::Severity;
 
 pub(super) const PART: Part = Part::Findings;
 
-pub(super) fn render(answer: &impl Render, _header: bool) -> Result<String> {
+pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
     let findings: Vec<Value> = answer
         .findings()
         .iter()

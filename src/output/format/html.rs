@@ -1,10 +1,10 @@
 //! `-o html`: a page for a browser, in one file.
 
-use super::{Part, Render};
+use super::{Look, Part, Render};
 use crate::error::Result;
 
 pub(super) const PART: Part = Part::Page;
 
-pub(super) fn render(answer: &impl Render, _header: bool) -> Result<String> {
+pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
     Ok(answer.page())
 }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Part, Render};
+use super::{Look, Part, Render};
 use crate::error::Result;
 use crate::output::report::{ReportedFinding, Severity};
 use crate::output::sanitize::markup;
 
 pub(super) const PART: Part = Part::Findings;
 
-pub(super) fn render(answer: &impl Render, _header: bool) -> Result<String> {
+pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
     let findings = answer.findings();
     let mut suites: BTreeMap<&str, Vec<&ReportedFinding>> = BTreeMap::new();
     findings.iter().for_each(|finding| suites.entry(&finding.place).or_default().push(finding));

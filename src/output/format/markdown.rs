@@ -1,10 +1,10 @@
 //! `-o markdown`: a comment on a pull request.
 
-use super::{Part, Render};
+use super::{Look, Part, Render};
 use crate::error::Result;
 
 pub(super) const PART: Part = Part::Comment;
 
-pub(super) fn render(answer: &impl Render, _header: bool) -> Result<String> {
+pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
     Ok(answer.comment())
 }

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use super::report::ReportedFinding;
+pub use super::table::Look;
 use super::table::Table;
 use crate::error::Result;
 
@@ -34,8 +35,8 @@ pub enum Part {
 pub trait Render: Serialize {
     const PARTS: &'static [Part];
 
-    /// Returns the text for people, with more columns if `wide` is true, and with or without a header line.
-    fn text(&self, wide: bool, header: bool) -> String;
+    /// Returns the text for people, with more columns if `wide` is true.
+    fn text(&self, wide: bool, look: Look) -> String;
 
     /// Returns one line per object, each as TYPE.GROUP/NAME.
     fn names(&self) -> String;
@@ -77,7 +78,8 @@ macro_rules! formats {
         impl Format {
             const ALL: &'static [Self] = &[$(Self::$format,)*];
 
-            fn name(self) -> &'static str {
+            /// Returns the value of `-o`.
+            pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$format => stringify!($module),)*
                 }
@@ -89,10 +91,10 @@ macro_rules! formats {
                 }
             }
 
-            /// Returns an answer in this format, with or without a header line.
-            pub fn render(self, answer: &impl Render, header: bool) -> Result<String> {
+            /// Returns an answer in this format.
+            pub fn render(self, answer: &impl Render, look: Look) -> Result<String> {
                 match self {
-                    $(Self::$format => $module::render(answer, header),)*
+                    $(Self::$format => $module::render(answer, look),)*
                 }
             }
         }
@@ -126,10 +128,14 @@ impl Format {
     }
 }
 
+/// Returns the formats that can show one of these parts.
+pub fn of(parts: &'static [Part]) -> impl Iterator<Item = Format> {
+    Format::ALL.iter().copied().filter(|format| parts.contains(&format.part()))
+}
+
 /// Returns the parser of `-o` for an answer with these parts. The other formats are rejected with a list of these.
 pub fn parser(parts: &'static [Part]) -> impl TypedValueParser<Value = Format> {
-    let names = Format::ALL.iter().filter(|format| parts.contains(&format.part())).map(|format| format.name());
-    PossibleValuesParser::new(names).map(|name| {
+    PossibleValuesParser::new(of(parts).map(Format::name)).map(|name| {
         let format = Format::ALL.iter().find(|format| format.name() == name);
         *format.expect("the values of the parser are names of formats")
     })

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Part, Render};
+use super::{Look, Part, Render};
 use crate::error::Result;
 use crate::output::document;
 use crate::output::report::{ReportedFinding, Severity};
 
 pub(super) const PART: Part = Part::Findings;
 
-pub(super) fn render(answer: &impl Render, _header: bool) -> Result<String> {
+pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
     let findings = answer.findings();
     let rules: BTreeSet<&str> = findings.iter().map(|finding| &*finding.rule).collect();
     let rules: Vec<Value> = rules.into_iter().map(|rule| json!({ "id": rule })).collect();

@@ -1,11 +1,11 @@
 //! `-o yaml`: the document of `-o json` as YAML.
 
-use super::{Part, Render};
+use super::{Look, Part, Render};
 use crate::error::Result;
 use crate::output::document;
 
 pub(super) const PART: Part = Part::Document;
 
-pub(super) fn render(answer: &impl Render, _header: bool) -> Result<String> {
+pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
     document::yaml(answer)
 }

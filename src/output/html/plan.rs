@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::page::{Page, Row, Section, Tone, objects};
-use crate::output::plan::{action, counts, reason, remedy, shown_alarms, warnings};
+use crate::output::plan::{action, caused_changes, counts, reason, remedy, shown_alarms, warnings};
 use crate::output::prose::Prose;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
@@ -140,14 +140,8 @@ struct Nesting<'a> {
 
 impl<'a> Nesting<'a> {
     fn new(plan: &'a Plan) -> Self {
-        let mut caused: HashMap<&ObjectId, Vec<usize>> = HashMap::new();
-        for (at, change) in plan.changes().iter().enumerate() {
-            if let Some(cause) = &change.cause {
-                caused.entry(cause).or_default().push(at);
-            }
-        }
         let diffs = plan.diffs().iter().map(|diff| (&diff.object, &*diff.text)).collect();
-        Self { plan, caused, diffs, is_shown: vec![false; plan.changes().len()] }
+        Self { plan, caused: caused_changes(plan), diffs, is_shown: vec![false; plan.changes().len()] }
     }
 
     /// Returns the rows without a row above them, with their owners, deletions first. A row is shown once, also where

@@ -1,5 +1,5 @@
 use super::*;
-use crate::output::format::Render;
+use crate::output::format::{Look, Render};
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
@@ -104,8 +104,11 @@ fn long_chains_of_causes_are_all_shown() {
     let ids: Vec<ObjectId> = (0..5_000).map(|number| config_map(&format!("c{number}"))).collect();
     let cause = |at: usize| at.checked_sub(1).map(|above| &ids[above]);
     let changes = ids.iter().enumerate().map(|(at, id)| change(Action::Delete, id, None, cause(at)));
-    let html = of_plan(&plan(changes.collect()));
-    assert_eq!(html.matches("<li data-tag").count(), 5_000);
+    let plan = plan(changes.collect());
+    assert_eq!(of_plan(&plan).matches("<li data-tag").count(), 5_000);
+    let table = plan.text(false, Look::whole(false));
+    let shown: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
+    assert_eq!(shown, ids.iter().map(|id| &*id.name).collect::<Vec<_>>(), "each below its cause");
 }
 
 #[test]

@@ -34,6 +34,17 @@ pub enum Failure {
     Signal(i32),
 }
 
+impl Failure {
+    /// Returns the message about a child with this name.
+    pub(in crate::tools) fn describe(&self, name: &str) -> String {
+        match self {
+            Self::Start(error) => format!("{name} cannot be run: {error}"),
+            Self::Sandbox(error) => format!("{name} cannot be run in a sandbox: {error}"),
+            failure => format!("{name} {failure}"),
+        }
+    }
+}
+
 /// Starts a command in a process group of its own and waits for its end. The group is killed when it exceeds a limit and
 /// when the future is dropped.
 pub(super) async fn run(mut command: Command, job: &Job<'_>) -> Result<Output, Failure> {

@@ -2,12 +2,15 @@
 
 mod diff;
 mod finalizers;
+mod generators;
 mod helm_release;
 mod mistyped_path;
 mod owner_references;
 mod random_charts;
+mod random_generators;
 mod rehearsal;
 mod releases;
+mod resource_sets;
 mod secrets;
 mod sops;
 mod stored_charts;

@@ -13,7 +13,7 @@ use test_support::chart::chart;
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, deploy};
 use test_support::folder::folder;
-use test_support::gitops::gitops_as;
+use test_support::gitops::{gitops, gitops_as};
 use test_support::tree_plan::{arguments, document, plan, reason, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
@@ -260,6 +260,7 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
         planned.extend(planned_deletions(&document));
     }
     refused(cluster, "sc-values", &trees[0], &helm);
+    recorded(cluster, &cases, &trees, &[&helm, &charts]);
     for (case, tree) in cases.iter().zip(&trees) {
         commit(tree);
         let revision = cluster.publish(&format!("GitRepository/{}/src", case.name), tree).unwrap();
@@ -294,6 +295,33 @@ fn fetched(cluster: &Cluster, case: &Case, tree: &Path, helm: &str, expected: &B
             "{}",
             run.stdout
         );
+    }
+}
+
+/// Plans from a snapshot with charts and values have the same rows, as far as no dry-run decides.
+fn recorded(cluster: &Cluster, cases: &[Case], trees: &[PathBuf], flags: &[&str]) {
+    let directory = folder("recorded-charts");
+    let record = |name: &str, more: &[&str]| {
+        let file = directory.join(name).display().to_string();
+        let run = gitops(cluster, &[&["snapshot", &file], more].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        file
+    };
+    let whole = record("whole.json.gz", &["--with-charts", "--with-values"]);
+    let plain = record("plain.json.gz", &[]);
+    for (case, tree) in cases.iter().zip(trees) {
+        let rows_of = |snapshot: &str| {
+            let run = plan(cluster, case.name, tree, &[flags, &["--snapshot", snapshot]].concat());
+            let rows = rows(&run).into_keys().map(|row| row.replace('?', ""));
+            (rows.collect::<BTreeSet<String>>(), run)
+        };
+        let (found, run) = rows_of(&whole);
+        let found: BTreeSet<String> = found.into_iter().filter(|row| is_own(row)).collect();
+        let expected: BTreeSet<String> = case.deletes.iter().map(|row| row.replace('?', "")).collect();
+        assert_eq!(found, expected, "{}: {}", case.name, run.stdout);
+        let (found, run) = rows_of(&plain);
+        let is_unknown = found.contains("unknown HelmRelease/app");
+        assert_eq!(is_unknown, case.name != "sc-interval", "{}: {}", case.name, run.stdout);
     }
 }
 

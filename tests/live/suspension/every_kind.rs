@@ -1,7 +1,6 @@
 //! Every kind of Flux on the real API server.
 
 use serde_json::{Value, json};
-use test_support::flux::define_artifact_generators;
 use test_support::gitops::gitops;
 use test_support::suspension::{annotation, generation, item, ok, read, receiver};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -9,8 +8,10 @@ use xtask::cluster::{Cluster, Flux, Options};
 #[test]
 fn every_kind_is_suspended_shown_and_resumed_on_the_real_api_server() {
     let cluster = &Cluster::up(Options { flux: Flux::Crds, ..Options::default() }).unwrap();
-    define_artifact_generators(cluster);
     let git = json!({"kind": "GitRepository", "name": "x"});
+    let copy = json!([{"from": "@x/a", "to": "@artifact/"}]);
+    let generator = json!({"sources": [{"alias": "x", "kind": "GitRepository", "name": "x"}],
+        "artifacts": [{"name": "x", "copy": copy}]});
     let source = |extra: Value| {
         let mut spec = json!({"interval": "1h", "url": "https://example.invalid/x"});
         spec.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -47,7 +48,7 @@ fn every_kind_is_suspended_shown_and_resumed_on_the_real_api_server() {
             on,
             json!({"interval": "1h", "chart": "x", "sourceRef": {"kind": "HelmRepository", "name": "x"}}),
         ),
-        ("source.extensions.fluxcd.io/v1beta1", "ArtifactGenerator", switch, json!({"sources": [git]})),
+        ("source.extensions.fluxcd.io/v1beta1", "ArtifactGenerator", switch, generator),
         ("source.toolkit.fluxcd.io/v1", "ExternalArtifact", none, json!({"sourceRef": git})),
         (
             "kustomize.toolkit.fluxcd.io/v1",

@@ -50,7 +50,7 @@ fn five_hundred_objects_take_one_list_for_each_kind_and_one_patch_each() {
     };
     let (get, requests) = run(&["get", "-A"]);
     assert_eq!(ok(&get).lines().count(), 501);
-    let kinds = gitops_core::flux::kinds::KINDS.len() - 1;
+    let kinds = gitops_core::flux::kinds::KINDS.len();
     assert!(requests.len() <= 2 + kinds + 1, "discovery, a list for each kind, the one source: {requests:?}");
     assert!(requests.iter().all(|request| !request.writes()));
 

@@ -333,8 +333,8 @@ fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() 
     exit code 6
     --- stdout
     ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
     alarm                                                                      this deletes 1 object, more than 0
+    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
     --- stderr
     1 to delete
     error: refused, nothing was deleted: this deletes 1 object, more than 0

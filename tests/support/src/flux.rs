@@ -6,35 +6,6 @@ use xtask::cluster::Cluster;
 
 use crate::cluster::LIMIT;
 
-/// A CRD for ArtifactGenerator, which no module of the control plane has.
-const ARTIFACT_GENERATOR: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: artifactgenerators.source.extensions.fluxcd.io}
-spec:
-  group: source.extensions.fluxcd.io
-  scope: Namespaced
-  names: {kind: ArtifactGenerator, plural: artifactgenerators, singular: artifactgenerator, shortNames: [ag]}
-  versions:
-  - name: v1beta1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-";
-
-/// Creates the definition of ArtifactGenerators.
-pub fn define_artifact_generators(cluster: &Cluster) {
-    cluster.kubectl_stdin(&["apply", "-f", "-"], ARTIFACT_GENERATOR).unwrap();
-    let name = "crd/artifactgenerators.source.extensions.fluxcd.io";
-    cluster.kubectl(&["wait", "--for=condition=Established", name]).unwrap();
-}
-
 /// Creates a namespace, a source in it that has `tree` as artifact, and a Kustomization `apps` of its root; waits until
 /// it is Ready.
 pub fn deploy(cluster: &Cluster, namespace: &str, tree: &Path) {

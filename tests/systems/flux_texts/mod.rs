@@ -1,6 +1,7 @@
 //! Substitution, ignore files and globs beside the modules of Flux, on random texts that are mostly valid.
 
 mod generate;
+mod generators;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -21,11 +21,18 @@ pub enum Suspends {
 /// API group of the sources.
 pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
 
+/// API group of ArtifactGenerators.
+pub const GENERATOR_GROUP: &str = "source.extensions.fluxcd.io";
+
+/// Kind of the objects that generate ExternalArtifacts.
+pub const GENERATOR: &str = "ArtifactGenerator";
+
+/// Kind of the sources that other controllers provide.
+pub const EXTERNAL_ARTIFACT: &str = "ExternalArtifact";
+
 /// Kinds that generate sources or inputs of owners.
-pub const INPUTS: [(&str, &str); 2] = [
-    ("source.extensions.fluxcd.io", "ArtifactGenerator"),
-    (crate::ownership::schemes::flux_operator::GROUP, "ResourceSetInputProvider"),
-];
+pub const INPUTS: [(&str, &str); 2] =
+    [(GENERATOR_GROUP, GENERATOR), (crate::ownership::schemes::flux_operator::GROUP, "ResourceSetInputProvider")];
 
 /// Annotation that suspends the kinds of flux-operator.
 pub const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;

@@ -220,6 +220,11 @@ pub fn default_service_account(deployment: &Value) -> Option<String> {
     flag(deployment, "default-service-account")
 }
 
+/// Returns true if the Deployment of a controller of Flux has `--no-cross-namespace-refs`.
+pub fn denies_other_namespaces(deployment: &Value) -> bool {
+    flag(deployment, "no-cross-namespace-refs").is_some_and(|value| is_true(&value))
+}
+
 fn flag(deployment: &Value, wanted: &str) -> Option<String> {
     let set = flags(container(deployment)?).into_iter().filter(|(name, _)| name == wanted);
     set.map(|(_, value)| value).next_back().filter(|value| !value.is_empty())

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::kinds::SOURCE_GROUP;
+use super::kinds::{EXTERNAL_ARTIFACT, SOURCE_GROUP};
 use crate::kubernetes::object::{ObjectId, Resource};
 
 /// Namespace and name of a Kustomization.
@@ -43,6 +43,11 @@ impl SourceId {
     /// Reads the source in the spec of a HelmChart or of the chart of a HelmRelease, which is in `namespace`.
     pub(crate) fn of_chart(chart: &Value, namespace: &str) -> Self {
         Self::read(&chart["sourceRef"], "HelmRepository", namespace)
+    }
+
+    /// Returns the identity of an ExternalArtifact.
+    pub(crate) fn external_artifact(namespace: &str, name: &str) -> Self {
+        Self { kind: EXTERNAL_ARTIFACT.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     /// Returns the source as an object.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::kubernetes::object::{ObjectId, ResourceType, text_at};
+use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
 
 /// Value of the hook policy, also the default, that deletes an old hook before the new one is created.
@@ -45,7 +46,7 @@ pub struct Upgrade {
     /// Hooks that only an intermediate upgrade deletes and creates again.
     pub interrupted_hooks: BTreeSet<ObjectId>,
     /// Changes that the API server is asked about: an upgrade that it refuses deletes nothing.
-    pub questions: Vec<ReleaseQuestion>,
+    pub questions: Vec<OwnerQuestion>,
     /// Messages of the server about deletions that it refuses.
     pub refused_deletions: BTreeMap<ObjectId, String>,
     /// Condition of the upgrade, for people; `None` if it is certain.
@@ -56,21 +57,6 @@ pub struct Upgrade {
     pub remediation: Option<&'static str>,
     /// Assumption about the chart, for people; `None` if the chart is known.
     pub assumption: Option<String>,
-}
-
-/// A change of an upgrade that the API server is asked about by a dry-run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReleaseQuestion {
-    /// HelmRelease that causes the change.
-    pub release: ObjectId,
-    /// `spec.serviceAccountName` of the HelmRelease.
-    pub service_account: Option<String>,
-    /// The changed object.
-    pub id: ObjectId,
-    /// Manifest that is applied; `None` if the object is deleted.
-    pub manifest: Option<Value>,
-    /// The manifest can hold values of Secrets.
-    pub is_private: bool,
 }
 
 impl Rendered {

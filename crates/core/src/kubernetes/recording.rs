@@ -12,8 +12,11 @@ const GET_ONLY_GROUPS: [&str; 3] =
     ["image.toolkit.fluxcd.io", "notification.toolkit.fluxcd.io", "fluxcd.controlplane.io"];
 const GET_FIELDS: [&str; 6] = ["suspend", "timeout", "type", "sourceRef", "imageRepositoryRef", "providerRef"];
 
-/// Fields of a Helm release that hold values or patches. No plan reads them.
+/// Fields of a Helm release that hold values or patches.
 const HELM_RELEASE_FIELDS: [&str; 2] = ["values", "postRenderers"];
+
+/// Fields of a ResourceSet that hold manifests and their inputs.
+const RESOURCE_SET_FIELDS: [&str; 4] = ["inputs", "resources", "resourcesTemplate", "steps"];
 
 /// Fields of an Argo CD source that are no parameters of its build.
 const SOURCE_FIELDS: [&str; 5] = ["repoURL", "path", "targetRevision", "chart", "ref"];
@@ -28,25 +31,40 @@ const PATCH_FIELDS: [&str; 2] = ["patchesStrategicMerge", "patchesJson6902"];
 const MARK: &str = "notRecorded";
 
 impl Snapshot {
-    /// Removes content that may hold secrets: variables and patches of Kustomizations unless `keep_values` is set, Helm
-    /// values, parameters of Argo CD sources, environments of containers, settings of volume types, passwords in URLs, and
-    /// fields of Flux objects that only `get` reads.
+    /// Removes content that may hold secrets: parameters of Argo CD sources, environments of containers, settings of volume
+    /// types, passwords in URLs, and fields of Flux objects that only `get` reads. Unless `keep_values` is set, also
+    /// variables and patches of Kustomizations, values and post-renderers of HelmReleases, and manifests and inputs of
+    /// ResourceSets.
     pub fn redact(&mut self, keep_values: bool) {
         for full in &mut self.resources {
             let id = &full.object.id;
-            let get_only = GET_ONLY_GROUPS.contains(&&*id.group);
+            let is_set = id.is("fluxcd.controlplane.io", "ResourceSet");
+            let is_provider = id.is("fluxcd.controlplane.io", "ResourceSetInputProvider");
+            let get_only = GET_ONLY_GROUPS.contains(&&*id.group) && !((is_set || is_provider) && keep_values);
             let (is_volume, is_release) = (id.is("", "PersistentVolume"), &*id.kind == "HelmRelease");
             let is_kustomization = id.is("kustomize.toolkit.fluxcd.io", "Kustomization");
             let is_argo = &*id.group == "argoproj.io";
             if let Some(spec) = full.content.get_mut("spec").and_then(Value::as_object_mut) {
-                spec.retain(|key, _| !get_only || GET_FIELDS.contains(&&**key));
-                spec.retain(|key, _| !is_release || !HELM_RELEASE_FIELDS.contains(&&**key));
+                let is_hidden = |key: &str| is_set && RESOURCE_SET_FIELDS.contains(&key);
+                spec.retain(|key, _| !get_only || GET_FIELDS.contains(&&**key) || is_hidden(key));
+                if is_release && !keep_values {
+                    hide_fields(spec, &HELM_RELEASE_FIELDS);
+                }
+                if is_set && !keep_values {
+                    hide_fields(spec, &RESOURCE_SET_FIELDS);
+                }
                 if is_volume {
                     redact_volume(spec);
                 }
                 if is_kustomization && !keep_values {
                     hide_values(spec);
                 }
+            }
+            if let Some(status) = full.content.get_mut("status").and_then(Value::as_object_mut)
+                && is_provider
+                && !keep_values
+            {
+                status.remove("exportedInputs");
             }
             redact_nested(&mut full.content, is_argo);
         }
@@ -69,9 +87,23 @@ pub fn missing_value(spec: &Value) -> Option<String> {
     variable.chain(patch).chain(text).next()
 }
 
+/// Returns the field of the spec of a HelmRelease or ResourceSet that a snapshot does not have, if there is one.
+pub(crate) fn missing_field(spec: &Value) -> Option<&'static str> {
+    let fields = HELM_RELEASE_FIELDS.into_iter().chain(RESOURCE_SET_FIELDS);
+    fields.into_iter().find(|field| spec.get(field).is_some_and(|value| value.get(MARK).is_some()))
+}
+
+fn mark() -> Value {
+    json!({ MARK: true })
+}
+
+/// Replaces fields that a spec has by the mark.
+fn hide_fields(spec: &mut Map<String, Value>, fields: &[&str]) {
+    spec.iter_mut().filter(|(key, _)| fields.contains(&key.as_str())).for_each(|(_, value)| *value = mark());
+}
+
 /// Replaces variables and patches by the mark.
 fn hide_values(spec: &mut Map<String, Value>) {
-    let mark = || json!({ MARK: true });
     let variables =
         spec.get_mut("postBuild").and_then(|build| build.get_mut("substitute")).and_then(Value::as_object_mut);
     variables.into_iter().flat_map(Map::values_mut).for_each(|value| *value = mark());
@@ -144,13 +176,13 @@ mod tests {
             ),
             flux(
                 "ResourceSet",
-                json!({"suspend": true, "inputs": [{"password": "SECRET"}], "resourcesTemplate": "SECRET",
-                "resources": [{"kind": "Secret", "stringData": {"a": "SECRET"}}]}),
+                json!({"suspend": true, "inputs": [{"password": "VALUE"}], "resourcesTemplate": "VALUE", "a": "b",
+                "resources": [{"kind": "Secret", "stringData": {"a": "VALUE"}}]}),
             ),
             flux(
                 "HelmRelease",
-                json!({"suspend": true, "values": {"password": "SECRET"}, "releaseName": "kept",
-                "postRenderers": [{"kustomize": {"patches": [{"patch": "SECRET"}]}}]}),
+                json!({"suspend": true, "values": {"password": "VALUE"}, "releaseName": "kept",
+                "postRenderers": [{"kustomize": {"patches": [{"patch": "VALUE"}]}}]}),
             ),
             flux("GitRepository", json!({"suspend": true, "url": "https://user:SECRET@e.com/repo?token=SECRET"})),
             flux("Bucket", json!({"suspend": true, "endpoint": "http://u:SECRET@minio:9000"})),
@@ -196,6 +228,14 @@ mod tests {
         let missing = |keep_values| missing_value(recorded(keep_values).resources.last().unwrap().spec());
         assert_eq!(missing(false).as_deref(), Some("postBuild.substitute.password"));
         assert_eq!(missing(true), None);
+        for (kind, field) in [("HelmRelease", "values"), ("ResourceSet", "inputs")] {
+            let missing = |keep_values| {
+                let snapshot = recorded(keep_values);
+                let found = snapshot.resources.iter().find(|full| &*full.object.id.kind == kind).unwrap();
+                missing_field(found.spec())
+            };
+            assert_eq!((missing(false), missing(true)), (Some(field), None));
+        }
         let rows = [
             (json!({"patches": [{"patch": {"notRecorded": true}}]}), Some("patches")),
             (json!({"patchesJson6902": {"notRecorded": true}}), Some("patchesJson6902")),

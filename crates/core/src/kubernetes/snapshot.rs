@@ -1,7 +1,9 @@
 //! A reading of a cluster in one value. Every view and plan is a pure function of a snapshot, and it can be a file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +52,12 @@ pub struct Snapshot {
     /// objects that can be suspended.
     #[serde(rename = "full")]
     pub resources: Vec<Resource>,
+    /// Version of the API server, such as `v1.33.1`; empty if it was not recorded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kube_version: String,
+    /// Packed charts of releases by their digest, in base64, if they were recorded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub charts: BTreeMap<String, String>,
     /// Sorted uids of owners whose resource version changed between the reading of `objects` and that of `resources`.
     /// Their inventory cannot be compared with the objects.
     #[serde(rename = "moved", default, skip_serializing_if = "Vec::is_empty")]
@@ -69,9 +77,21 @@ impl Snapshot {
             other_versions: vec![],
             objects: vec![],
             resources: vec![],
+            kube_version: String::new(),
+            charts: BTreeMap::new(),
             changed_during_read: vec![],
             gaps: vec![],
         }
+    }
+
+    /// Adds a packed chart with this digest.
+    pub fn add_chart(&mut self, digest: String, archive: &[u8]) {
+        self.charts.insert(digest, STANDARD.encode(archive));
+    }
+
+    /// Returns the packed chart with a digest; `None` if it was not recorded.
+    pub fn chart(&self, digest: &str) -> Option<Vec<u8>> {
+        STANDARD.decode(self.charts.get(digest)?).ok()
     }
 
     /// Sorts everything, so that two readings of the same state are equal, and drops duplicates: some servers list one

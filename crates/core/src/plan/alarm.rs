@@ -30,7 +30,7 @@ pub struct Alarm {
 pub enum AlarmCode {
     /// An owner that stays loses all its objects.
     OwnerEmptied,
-    /// A kustomization file that an owner still builds lists nothing any more.
+    /// A kustomization file that an owner still builds lists no resource any more.
     FileEmptied,
     /// Several owners are deleted together with their objects.
     OwnersDeleted,

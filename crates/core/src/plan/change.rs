@@ -21,14 +21,14 @@ pub struct Contested {
     pub owners: Vec<OwnerId>,
 }
 
-/// A kustomization file that listed something, lists nothing after the change, and is still built.
+/// A kustomization file that loses its last resources and is still built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmptiedFile {
     /// Kustomization that builds it.
     pub owner: OwnerId,
     /// Path in the source.
     pub path: String,
-    /// Number of entries that it had.
+    /// Number of entries that it loses.
     pub entries: usize,
 }
 
@@ -254,8 +254,8 @@ impl From<CascadeKind> for Actor {
             CascadeKind::Dependent { .. } => Self::GarbageCollector,
             CascadeKind::Volume(_) => Self::PersistentVolumeController,
             CascadeKind::HelmRelease | CascadeKind::ReplacedRelease | CascadeKind::Upgrade => Self::HelmController,
-            CascadeKind::ResourceSet => Self::FluxOperator,
-            CascadeKind::ArtifactGenerator => Self::SourceWatcher,
+            CascadeKind::ResourceSet | CascadeKind::NotInResourceSet => Self::FluxOperator,
+            CascadeKind::ArtifactGenerator | CascadeKind::RemovedArtifact => Self::SourceWatcher,
         }
     }
 }
@@ -274,6 +274,7 @@ impl From<CascadeKind> for Reason {
             CascadeKind::ReplacedRelease => ReasonCode::ReleaseReplaced.into(),
             CascadeKind::Upgrade => ReasonCode::NotInChart.into(),
             CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => ReasonCode::OwnerDeleted.into(),
+            CascadeKind::RemovedArtifact | CascadeKind::NotInResourceSet => ReasonCode::NotGenerated.into(),
         }
     }
 }

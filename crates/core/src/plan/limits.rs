@@ -106,13 +106,14 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
     exceeded
 }
 
-/// Returns the alarms of kustomization files that are built and list nothing any more. Who removes an application removes
+/// Returns the alarms of kustomization files that are built and list no resource any more. Who removes an application removes
 /// its entry or its file; one entry is an object that is removed.
 fn files_emptied(plan: &Plan, emptied: &[Alarm], limits: &Limits) -> Vec<Alarm> {
     let is_emptied = |owner: &OwnerId| emptied.iter().any(|alarm| alarm.owner.as_ref() == Some(owner));
     let files = plan.emptied_files().iter().filter(|file| file.entries > 1 && !is_emptied(&file.owner));
     let alarms = files.map(|EmptiedFile { owner, path, entries }| {
-        let detail = format!("this empties {path}, which {owner} still builds: it had {entries} entries");
+        let detail =
+            format!("this removes {entries} entries from {path}, which {owner} still builds without any resource");
         Alarm::new(AlarmCode::FileEmptied, Some(owner), detail, Remedy::CheckPaths)
     });
     alarms.filter(|_| limits.max_percent < 100).collect()
@@ -448,8 +449,7 @@ mod tests {
             let alarms = check_preview(&plan, &Index::build(&snapshot), &limits);
             alarms.into_iter().map(|alarm| (alarm.code, alarm.detail)).collect::<Vec<_>>()
         };
-        let detail =
-            "this empties apps/cart/kustomization.yaml, which kustomization/apps -n n still builds: it had 3 entries";
+        let detail = "this removes 3 entries from apps/cart/kustomization.yaml, which kustomization/apps -n n still builds without any resource";
         assert_eq!(alarms(3, 3, 50), [(AlarmCode::FileEmptied, detail.to_owned())]);
         assert_eq!(alarms(1, 1, 50), [], "one object is removed");
         assert_eq!(alarms(3, 3, 100), []);

@@ -7,9 +7,9 @@ mod actors;
 mod answers;
 mod applies;
 mod deletions;
-mod releases;
+mod owners;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use actors::{Actors, Applier, Subject};
 use answers::Answers;
 pub(super) use answers::Rehearsed;
 use applies::encrypted_warning;
-use releases::HelmController;
+use owners::OwnerController;
 
 use super::tree::BuildRunner;
 use crate::cluster::{Cluster, Failure, FailureKind};
@@ -31,11 +31,12 @@ use gitops_core::flux::apply::dry_run::ApplyError;
 use gitops_core::flux::controller_flags::ControllerFlags;
 use gitops_core::flux::kustomize_controller;
 use gitops_core::flux::simulation::Preview;
+use gitops_core::flux::simulation::owner_dry_runs::OwnerDryRuns;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
-use gitops_core::flux::simulation::release_dry_runs::ReleaseDryRuns;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_kustomization;
 use gitops_core::plan::Plan;
 
 /// Maximum number of times that the plan is made again with new answers.
@@ -53,12 +54,13 @@ pub(super) struct Rehearsal<'a> {
     snapshot: &'a Snapshot,
     flags: ControllerFlags,
     actors: Actors,
-    /// Set once an upgrade is asked about.
-    helm_controller: Option<HelmController>,
-    releases: ReleaseDryRuns,
+    /// Controllers of other owners by name, once a change of such an owner is asked about.
+    controllers: BTreeMap<&'static str, OwnerController>,
+    of_owners: OwnerDryRuns,
     /// Every applied object is sent, so that differences of unchanged manifests are found too.
     sends_everything: bool,
-    asked: BTreeSet<(NamespacedName, ObjectId, String)>,
+    /// Owner, object and manifest of each question so far.
+    asked: BTreeSet<(ObjectId, ObjectId, String)>,
     answers: Answers,
     /// Failure after which no further request is sent.
     broken: Mutex<Option<Failure>>,
@@ -77,8 +79,8 @@ impl<'a> Rehearsal<'a> {
         let cluster = cluster.with_request_timeout(REQUEST_LIMIT);
         Self {
             actors: Actors::new(cluster.clone(), kustomize_controller::NAME, controller),
-            helm_controller: None,
-            releases: ReleaseDryRuns::default(),
+            controllers: BTreeMap::new(),
+            of_owners: OwnerDryRuns::default(),
             cluster,
             snapshot,
             flags,
@@ -93,7 +95,7 @@ impl<'a> Rehearsal<'a> {
     /// Sends the dry-runs for a plan of the preview, and returns the plan with their answers.
     pub(super) async fn run(
         mut self,
-        runner: &mut BuildRunner,
+        runner: &mut BuildRunner<'_>,
         preview: &mut Preview<'a>,
         mut plan: Plan,
     ) -> Result<Rehearsed> {
@@ -103,25 +105,28 @@ impl<'a> Rehearsal<'a> {
         };
         for _ in 0..MAX_ROUNDS {
             let mut objects = preview.changed_objects(&applied);
-            objects.retain(|object| self.is_new(&object.owner, &object.id, object.built.manifest.to_string()));
+            objects.retain(|object| {
+                self.is_new(kustomization(&object.owner), &object.id, object.built.manifest.to_string())
+            });
             let (mut deletions, secrets) = (preview.planned_deletions(&plan), preview.secret_mask(&runner.answers));
             // Its name would be in the URL of the request, and so in logs.
             deletions
                 .retain(|deletion| !secrets.hides(&deletion.object.id) || self.answers.leave_open(&deletion.object.id));
-            deletions.retain(|deletion| self.is_new(&deletion.owner, &deletion.object.id, String::new()));
-            let mut releases = preview.release_questions();
-            releases.retain(|question| {
-                let owner = NamespacedName::of(&question.release);
-                self.is_new(&owner, &question.id, question.manifest.as_ref().map_or_else(String::new, Value::to_string))
+            deletions
+                .retain(|deletion| self.is_new(kustomization(&deletion.owner), &deletion.object.id, String::new()));
+            let mut of_owners = preview.owner_questions();
+            of_owners.retain(|question| {
+                let manifest = question.manifest.as_ref().map_or_else(String::new, Value::to_string);
+                self.is_new(question.owner.clone(), &question.id, manifest)
             });
-            if objects.is_empty() && deletions.is_empty() && releases.is_empty() {
+            if objects.is_empty() && deletions.is_empty() && of_owners.is_empty() {
                 return Ok(self.answers.add_to(plan, self.snapshot, preview, encrypted_warning(&self.encrypted)));
             }
             self.encrypted.extend(objects.iter().filter(|object| object.built.undecrypted.is_some()).cloned());
             self.send(objects, deletions).await;
-            self.send_releases(releases).await;
+            self.send_of_owners(of_owners).await;
             preview.set_refusals(self.answers.refusals(), self.answers.refused_deletions());
-            preview.set_release_dry_runs(self.releases.clone());
+            preview.set_owner_dry_runs(self.of_owners.clone());
             plan = runner.plan(preview).await?;
         }
         self.answers.add_endless();
@@ -129,8 +134,8 @@ impl<'a> Rehearsal<'a> {
     }
 
     /// Returns true if the question was not asked yet.
-    fn is_new(&mut self, owner: &NamespacedName, id: &ObjectId, manifest: String) -> bool {
-        self.asked.insert((owner.clone(), id.clone(), manifest))
+    fn is_new(&mut self, owner: ObjectId, id: &ObjectId, manifest: String) -> bool {
+        self.asked.insert((owner, id.clone(), manifest))
     }
 
     async fn send(&mut self, objects: Vec<AppliedObject>, deletions: Vec<PlannedDeletion<'_>>) {
@@ -186,4 +191,9 @@ impl<'a> Rehearsal<'a> {
 
 fn applier<'a>(flags: &'a ControllerFlags, owner: &'a NamespacedName, spec: &'a KustomizationSpec) -> Applier<'a> {
     Applier { namespace: &owner.namespace, service_account: flags.service_account(spec) }
+}
+
+/// Returns a Kustomization as an object.
+fn kustomization(key: &NamespacedName) -> ObjectId {
+    ObjectId::new(flux_kustomization::GROUP, flux_kustomization::KIND, &key.namespace, &key.name)
 }

@@ -21,16 +21,16 @@ pub struct RecordedBuild {
     /// Its spec, unchanged since the build.
     pub spec: KustomizationSpec,
     pub source: SourceId,
-    pub commit: String,
+    /// Revision of the source, such as `main@sha1:…`.
+    pub revision: String,
     /// Digest of the objects, `sha256:…`.
     digest: String,
 }
 
 impl RecordedBuild {
-    /// Reads the newest build; `None` if there is no digest of a Git commit or if the spec has changed since.
+    /// Reads the newest build; `None` if there is no digest, or if the spec has changed since.
     pub fn read(kustomization: &Resource) -> Option<Self> {
         let revision = kustomization.text("/status/lastAppliedRevision")?;
-        let (_, commit) = revision.rsplit_once("sha1:")?;
         let observed = kustomization.at("/status/observedGeneration").and_then(Value::as_i64)?;
         if observed != kustomization.object.generation {
             return None;
@@ -41,7 +41,12 @@ impl RecordedBuild {
         let owner = NamespacedName::of(&kustomization.object.id);
         let spec = KustomizationSpec::of(kustomization);
         let source = spec.source(&owner.namespace);
-        Some(Self { owner, spec, source, commit: commit.to_owned(), digest: digest.to_owned() })
+        Some(Self { owner, spec, source, revision: revision.to_owned(), digest: digest.to_owned() })
+    }
+
+    /// Returns the Git commit of the revision, if it names one.
+    pub fn commit(&self) -> Option<&str> {
+        self.revision.rsplit_once("sha1:").map(|(_, commit)| commit)
     }
 
     /// Builds the artifact of the commit and compares the digests; `None` if a build added to the needs of the context.
@@ -83,7 +88,7 @@ mod tests {
     fn the_newest_build_of_the_observed_spec_is_read() {
         let newest = json!({"digest": "sha256:00", "metadata": {"revision": "main@sha1:abc"}});
         let recorded = read(status(3, newest.clone())).unwrap();
-        assert_eq!((&*recorded.commit, &*recorded.digest), ("abc", "sha256:00"));
+        assert_eq!((recorded.commit(), &*recorded.digest), (Some("abc"), "sha256:00"));
         assert_eq!(recorded.source.to_string(), "GitRepository/shop/repo");
         assert!(read(status(3, json!({"digest": "sha256:00"}))).is_some(), "older controllers record no revision");
         assert_eq!(read(status(2, newest)), None, "the spec has changed since");

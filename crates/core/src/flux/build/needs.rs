@@ -10,6 +10,7 @@ use super::failure::BuildFailure;
 use super::generator::GeneratedFile;
 use super::references::Inputs;
 use super::remote_chart::RemoteChart;
+use super::resource_sets::SetRun;
 use super::stored_artifact::StoredArtifact;
 use super::yaml;
 use super::yaml::YamlDocument;
@@ -48,13 +49,16 @@ pub struct Needs {
     pub remote_charts: BTreeSet<RemoteChart>,
     /// The version of the API server must be read.
     pub kube_version: bool,
+    /// ResourceSets to generate, by the key of the run.
+    pub resource_sets: BTreeMap<String, SetRun>,
 }
 
 impl Needs {
     pub fn is_empty(&self) -> bool {
-        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_version } = self;
-        let is_offline = charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty();
-        runs.is_empty() && data.is_empty() && is_offline && remote_charts.is_empty() && !kube_version
+        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_version, resource_sets } = self;
+        let has_charts = !(charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty());
+        let has_builds = !(runs.is_empty() && resource_sets.is_empty()) || has_charts || !remote_charts.is_empty();
+        !has_builds && data.is_empty() && !kube_version
     }
 }
 
@@ -71,6 +75,7 @@ pub struct Answers {
     folder_charts: HashMap<String, ChartResult>,
     remote_charts: HashMap<RemoteChart, ChartResult>,
     kube_version: Option<Option<String>>,
+    resource_sets: HashMap<String, Result<String, String>>,
 }
 
 impl Answers {
@@ -140,6 +145,16 @@ impl Answers {
     /// Returns the output of `helm template`, or the reason why it has none; `None` if it was not recorded.
     pub fn chart(&self, key: &str) -> Option<&Result<String, String>> {
         self.charts.get(key)
+    }
+
+    /// Records the resources of a ResourceSet, or the reason why there are none.
+    pub fn record_resource_set(&mut self, key: String, output: Result<String, String>) {
+        self.resource_sets.insert(key, output);
+    }
+
+    /// Returns the resources of a ResourceSet, or the reason why there are none; `None` if they were not recorded.
+    pub(crate) fn resource_set(&self, key: &str) -> Option<&Result<String, String>> {
+        self.resource_sets.get(key)
     }
 
     /// Returns the result of a run; `None` if it was not recorded.

@@ -1,7 +1,15 @@
 //! Artifacts that source-controller stores, and the path by which the API server gives them to a user.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::chart_archive::check_digest;
 use crate::bounds::CHART_ARCHIVE_SIZE;
-use crate::kubernetes::object::{Resource, text_at};
+use crate::flux::spec::SourceId;
+use crate::kubernetes::object::{ObjectId, Resource, text_at};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, helm_chart};
 
 /// An archive in the storage of a source's controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +41,31 @@ impl StoredArtifact {
         let proxy_path = proxy_path(text_at(artifact, "/url"), &directory)
             .ok_or_else(|| format!("the address of the artifact of {id} is not that of a Service in the cluster"))?;
         Ok(Self { digest, proxy_path })
+    }
+}
+
+impl StoredArtifact {
+    /// Fails if an archive has another digest.
+    pub fn check(&self, archive: &[u8]) -> Result<(), String> {
+        check_digest(archive, &self.digest)
+    }
+}
+
+/// Returns the charts of all HelmReleases as source-controller stores them, by digest.
+pub fn charts_of_releases(snapshot: &Snapshot) -> BTreeMap<String, StoredArtifact> {
+    let releases = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
+    let sources = releases.filter_map(|release| snapshot.resource(&chart_source(release, release.spec()).ok()?));
+    let artifacts = sources.filter_map(|source| StoredArtifact::of(source).ok());
+    artifacts.map(|artifact| (artifact.digest.clone(), artifact)).collect()
+}
+
+/// Returns the object whose artifact is the chart of a release with this spec.
+///
+/// Fails if source-controller has made none.
+pub(crate) fn chart_source(live: &Resource, spec: &Value) -> Result<ObjectId, String> {
+    match spec.get("chartRef").filter(|reference| reference.is_object()) {
+        Some(reference) => Ok(SourceId::read(reference, "", &live.object.id.namespace).object()),
+        None => helm_chart(&live.content).ok_or_else(|| "it has no HelmChart".to_owned()),
     }
 }
 

@@ -28,13 +28,14 @@ impl<'a> Preview<'a> {
 }
 
 impl Comparison<'_, '_, '_> {
-    /// Returns the objects of a kind, live ones and those that a pass applies.
+    /// Returns the objects of a kind, live ones and those that a pass applies or a ResourceSet generates.
     pub(super) fn ids_of(&self, group: &str, kind: &str) -> BTreeSet<ObjectId> {
         let preview = self.preview();
         let live = preview.input.snapshot.objects.iter().map(|object| &object.id);
         let passes = preview.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
-        live.chain(applied).filter(|id| id.is(group, kind)).cloned().collect()
+        let generated = preview.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
+        live.chain(applied).chain(generated).filter(|id| id.is(group, kind)).cloned().collect()
     }
 
     /// Returns the specs that an object has after the change: those that passes apply, or the live one.

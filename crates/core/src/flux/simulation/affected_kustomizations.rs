@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::affected_owners::may_be_deleted;
 use super::comparison::Comparison;
+use super::generated_artifacts::ArtifactContent;
 use super::model::{Node, Pass, PassOutcome};
 use super::sources::UsedFiles;
 use super::unfollowed::{Effect, Unfollowed};
@@ -86,8 +87,16 @@ impl Comparison<'_, '_, '_> {
         if let Some(changes) = self.changed_sources.get(&source) {
             return changes.clone();
         }
+        // What is generated is followed.
+        if let Some(states) = self.preview().generated.states(&source) {
+            let unknown = states.iter().filter_map(|state| match &state.content {
+                ArtifactContent::Unknown(why) => Some(why.clone()),
+                _ => None,
+            });
+            return unknown.collect();
+        }
         let files = match self.preview().input.trees.contains_key(&source) {
-            true => UsedFiles::Copied(vec![]),
+            true => UsedFiles::None,
             false => UsedFiles::All,
         };
         let changes = self.source_changes(&source, &files, &mut BTreeSet::new());
@@ -98,7 +107,7 @@ impl Comparison<'_, '_, '_> {
     /// Returns the difference between what a Kustomization on another cluster applied last and what it builds now.
     fn build_change(&mut self, key: &NamespacedName, live: &Resource, pass: &Pass) -> Option<String> {
         let preview = self.preview();
-        let new = preview.input.trees.get(&pass.spec.source(&key.namespace))?;
+        let new = preview.planned_artifact(&pass.spec.source(&key.namespace))?;
         let derivation = &mut *self.derivation;
         let mut context = BuildContext::new(preview.input.features, derivation.answers, &mut derivation.needs);
         // The digest of the last build proves that nothing changes, without the last revision.

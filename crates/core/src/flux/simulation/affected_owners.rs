@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Difference, Part};
+use super::generated_artifacts::GeneratorEffect;
 use super::helm_uninstall::IMPLIED_NAMESPACE;
 use super::replaced_releases::Replacement;
-use super::sources::{GENERATOR, GENERATOR_GROUP};
+use super::resource_sets;
+use super::resource_sets::{Expansion, FORCE};
 use super::unfollowed::{Effect, Unfollowed};
-use crate::flux::kinds::{ARTIFACT_SWITCH, OPERATOR_SWITCH};
+use crate::flux::kinds::{GENERATOR, GENERATOR_GROUP, OPERATOR_SWITCH};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::OwnerStatus;
@@ -20,7 +22,7 @@ use crate::text::pluralize;
 /// Kinds of owners whose effect is not computed.
 const KINDS: [(&str, &str); 4] = [
     (flux_helmrelease::GROUP, flux_helmrelease::KIND),
-    (flux_operator::GROUP, "ResourceSet"),
+    (flux_operator::GROUP, resource_sets::KIND),
     (flux_operator::GROUP, "FluxInstance"),
     (GENERATOR_GROUP, GENERATOR),
 ];
@@ -38,6 +40,9 @@ impl Comparison<'_, '_, '_> {
     }
 
     fn effect(&mut self, id: &ObjectId) -> Option<Effect> {
+        if &*id.kind == GENERATOR {
+            return self.generator_effect(id);
+        }
         let preview = self.preview();
         let Some(object) = preview.live_object(id) else { return self.creation(id) };
         if object.deletion_timestamp.is_some() {
@@ -57,7 +62,7 @@ impl Comparison<'_, '_, '_> {
         if changes.is_empty() {
             return None;
         }
-        let is_masked = self.applied(id).iter().any(|(_, built)| built.masked.is_some());
+        let is_masked = preview.is_private(id);
         let what =
             if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
         if self.is_inactive_after(id) {
@@ -80,8 +85,31 @@ impl Comparison<'_, '_, '_> {
                 Err(unknown) => why = format!("{why}, because {unknown}"),
             }
         }
+        if let Some(live) = live.filter(|_| &*id.kind == resource_sets::KIND) {
+            match self.expansion(id, Some(live)) {
+                Ok(None) => return None,
+                Ok(Some(expansion)) => return Some(expands(expansion, &what)),
+                Err(unknown) => why = format!("{why}, because {unknown}"),
+            }
+        }
         let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
         Some(Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+    }
+
+    /// Returns the effect of the change on a generator.
+    fn generator_effect(&self, id: &ObjectId) -> Option<Effect> {
+        if self.derivation.consequences.may_be_deleted(id) {
+            return None;
+        }
+        Some(match self.preview().generated.effect(id)? {
+            GeneratorEffect::Unchanged => return None,
+            GeneratorEffect::Generates => Effect::Generates(ReasonCode::ArtifactsGenerated.into()),
+            GeneratorEffect::Fails(why) => Effect::Fails(Reason::new(ReasonCode::BuildFailed, why)),
+            GeneratorEffect::Unknown(why) => {
+                let detail = format!("{why}, so it is not known what is deleted of its artifacts");
+                Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail))
+            }
+        })
     }
 
     /// Returns the effect of a change of the target of a release.
@@ -110,9 +138,6 @@ impl Comparison<'_, '_, '_> {
 
     /// Returns what changes in a live owner and in everything that it refers to, in words.
     fn changes(&mut self, id: &ObjectId, live: Option<&Resource>) -> Vec<String> {
-        if &*id.kind == GENERATOR {
-            return self.generator_changes(id, None, &mut BTreeSet::new());
-        }
         let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
         let mut changes = match self.difference(id, Part::Spec { is_ready }) {
             Some(Difference::Changed(parts)) => parts.into_iter().map(|part| format!("{part} changes")).collect(),
@@ -127,7 +152,7 @@ impl Comparison<'_, '_, '_> {
         for spec in self.specs_after(id) {
             changes.extend(match &*id.kind {
                 flux_helmrelease::KIND => self.release_references(&id.namespace, &spec),
-                "ResourceSet" => self.set_references(&id.namespace, &spec),
+                resource_sets::KIND => self.set_references(&id.namespace, &spec),
                 _ => vec![],
             });
         }
@@ -140,8 +165,7 @@ impl Comparison<'_, '_, '_> {
     fn is_inactive_after(&self, id: &ObjectId) -> bool {
         match &*id.kind {
             flux_helmrelease::KIND => self.is_suspended_after(id),
-            GENERATOR => self.is_switched_off_after(id, ARTIFACT_SWITCH),
-            _ => self.is_switched_off_after(id, OPERATOR_SWITCH),
+            _ => self.preview().is_switched_off_after(id, OPERATOR_SWITCH),
         }
     }
 
@@ -169,10 +193,10 @@ impl Comparison<'_, '_, '_> {
     /// Returns the effect of an owner that is created.
     fn creation(&mut self, id: &ObjectId) -> Option<Effect> {
         let applied = self.applied(id);
-        if applied.is_empty() || &*id.kind == GENERATOR {
+        if applied.is_empty() {
             return None;
         }
-        let forces = applied.iter().any(|(_, built)| built.has_label_or_annotation(FORCE, "enabled"));
+        let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
         let specs = self.specs_after(id);
         let takes_over = &*id.kind == flux_helmrelease::KIND && {
             specs.iter().any(|spec| spec.get("kubeConfig").is_none() && self.may_have_release(id, spec))
@@ -182,7 +206,15 @@ impl Comparison<'_, '_, '_> {
         } else if forces {
             "it is created and may delete and create again objects that exist (fluxcd.controlplane.io/force)"
         } else {
-            return (!self.is_inactive_after(id)).then(|| Effect::Creates(creation_remark(&id.kind)));
+            if self.is_inactive_after(id) {
+                return None;
+            }
+            if &*id.kind == resource_sets::KIND
+                && let Ok(Some(expansion)) = self.expansion(id, None)
+            {
+                return Some(expands(expansion, "it is created"));
+            }
+            return Some(Effect::Creates(creation_remark(&id.kind)));
         };
         let detail = format!("{why}; {}", not_computed(&id.kind));
         Some(Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
@@ -204,7 +236,6 @@ impl Comparison<'_, '_, '_> {
                 Members::Unreadable(error) => Some(unrecorded(&error)),
                 _ => Some(unrecorded("its release is uninstalled, and it records no inventory")),
             },
-            GENERATOR => None,
             _ if is_off(OPERATOR_SWITCH) => None,
             "FluxInstance" => match inventory_members(content) {
                 Members::Unrecorded => None,
@@ -221,8 +252,9 @@ impl Comparison<'_, '_, '_> {
     }
 }
 
-/// Annotation that lets flux-operator delete and create again what it cannot change.
-const FORCE: &str = "fluxcd.controlplane.io/force";
+fn expands(expansion: Expansion, what: &str) -> Effect {
+    Effect::Expands(Box::new(expansion), Reason::new(ReasonCode::ResourcesGenerated, what))
+}
 
 fn unrecorded(why: &str) -> Effect {
     let detail = format!("it is deleted, and what its controller deletes is not known: {why}");
@@ -233,9 +265,8 @@ fn unrecorded(why: &str) -> Effect {
 fn not_computed(kind: &str) -> &'static str {
     match kind {
         flux_helmrelease::KIND => "its chart is not rendered here",
-        "ResourceSet" => "its resources are not generated here",
-        "FluxInstance" => "what flux-operator installs is not computed here",
-        _ => "its artifacts are not generated here",
+        resource_sets::KIND => "its resources are not generated here",
+        _ => "what flux-operator installs is not computed here",
     }
 }
 

@@ -90,7 +90,7 @@ impl Preview<'_> {
     }
 
     /// Returns true if an object does not exist and nothing applies it.
-    fn is_absent(&self, id: &ObjectId) -> bool {
+    pub(super) fn is_absent(&self, id: &ObjectId) -> bool {
         let kind = id.group_kind();
         self.live_object(id).is_none()
             && self.input.snapshot.resource_type(&kind).is_some()

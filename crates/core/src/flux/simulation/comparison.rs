@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Preview;
 use super::applied_specs::Applied;
+use super::effective::differing_parts;
 use super::model::PassOutcome;
 use super::passes::Derivation;
-use super::unfollowed::effective::differing_parts;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::data::{Data, DataRef, Lookup};
@@ -100,7 +100,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         if self.derivation.consequences.may_be_deleted(id) {
             return Some(Difference::Deleted);
         }
-        applied.into_iter().find_map(|(key, built)| self.difference_from(id, key, built, part))
+        applied.into_iter().find_map(|applied| self.difference_from(id, applied.owner, applied.built, part))
     }
 
     /// Returns the difference of a manifest that a Kustomization applies from the live object.

@@ -28,14 +28,14 @@ impl Derivation<'_, '_> {
         let own = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());
         match own {
             Some(own) => Some((own.deletions.clone(), own.is_deleted())),
-            None => consequences.triggers_of(&consequences.cascaded.get(id)?.cause),
+            None => consequences.triggers_of(consequences.cascaded.get(id)?),
         }
     }
 
     /// Returns the effect of deleting a Kustomization that has lost its finalizer: the next reconciliation sets it again.
     fn deletion_without_finalizer(&self, live: &Resource) -> Finalization {
         let (key, spec) = (NamespacedName::of(&live.object.id), KustomizationSpec::of(live));
-        let reconciles = self.preview.input.trees.contains_key(&spec.source(&key.namespace));
+        let reconciles = self.preview.planned_artifact(&spec.source(&key.namespace)).is_some();
         match self.finalization(live) {
             Finalization::LeavesObjects(why) => Finalization::LeavesObjects(why),
             _ if reconciles => Finalization::Depends("it has no finalizer until it reconciles once more".to_owned()),

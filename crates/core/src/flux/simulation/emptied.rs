@@ -25,7 +25,7 @@ impl Preview<'_> {
             else {
                 continue;
             };
-            let Some(new) = self.input.trees.get(&last.spec.source(&key.namespace)) else { continue };
+            let Some(new) = self.planned_artifact(&last.spec.source(&key.namespace)) else { continue };
             let before = (&**old, &KustomizationSpec::of(live));
             let files = emptied_files(before, (new, &last.spec), self.input.features);
             emptied.extend(files.into_iter().map(|(path, entries)| EmptiedFile {

@@ -9,7 +9,7 @@ use super::event_order::EventOrder;
 use super::model::{Node, Pass, PassOutcome, SimulationEvent};
 use super::orders::Orders;
 use super::protection::{is_marked_live, is_never_changed, label_owner, live_owner};
-use super::schedule::{Branch, Schedule, ScheduleContext};
+use super::schedule::{Branch, ObjectApply, Schedule, ScheduleContext};
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::NamespacedName;
@@ -168,7 +168,7 @@ fn end_without_deletions(live: Option<&ObjectMetadata>, schedule: &Schedule) -> 
     let applied = schedule.events.iter().filter_map(|scheduled| scheduled.effect.application());
     match live {
         Some(_) => FinalState::Kept,
-        None if applied.chain(&schedule.final_applies).any(|apply| !apply.is_skipped) => FinalState::Created,
+        None if applied.chain(&schedule.final_applies).any(ObjectApply::creates) => FinalState::Created,
         None => FinalState::Absent,
     }
 }

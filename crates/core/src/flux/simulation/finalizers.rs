@@ -8,17 +8,12 @@ use serde_json::Value;
 
 use super::helm_uninstall::orphans_dependents;
 use super::model::{Node, SimulationEvent};
-use super::{Consequences, Preview, ReplacedRelease};
-use crate::flux::kinds::OPERATOR_SWITCH;
+use super::{ActingOwner, Consequences, Preview, resource_sets};
+use crate::flux::kinds::{EXTERNAL_ARTIFACT, GENERATOR, GENERATOR_GROUP, SOURCE_GROUP};
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
-use crate::ownership::Members;
-use crate::ownership::schemes::flux::{inventory_members, is_switched_off};
 use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_operator;
-
-/// Label or annotation that keeps an object of flux-operator, with the value `disabled`.
-const PRUNE: &str = "fluxcd.controlplane.io/prune";
 
 /// Objects that the controllers of owners delete.
 #[derive(Default)]
@@ -26,8 +21,20 @@ pub(super) struct Finalized<'a> {
     pub(super) objects: BTreeMap<ObjectId, CascadedObject<'a>>,
     /// Uids of those whose dependents stay.
     pub(super) orphaning: HashSet<&'a str>,
-    /// HelmReleases that stay and whose release is replaced.
-    pub(super) replaced: BTreeMap<ObjectId, ReplacedRelease>,
+    /// Owners that stay and delete objects all the same.
+    pub(super) acting: BTreeMap<ObjectId, ActingOwner>,
+}
+
+impl Finalized<'_> {
+    fn add_owner(
+        &mut self,
+        owner: &ObjectId,
+        triggers: BTreeSet<SimulationEvent>,
+        is_certain: bool,
+        doubtful: BTreeSet<ObjectId>,
+    ) {
+        self.acting.insert(owner.clone(), ActingOwner { triggers, is_certain, doubtful });
+    }
 }
 
 impl<'a> Preview<'a> {
@@ -51,19 +58,30 @@ impl<'a> Preview<'a> {
                     } else {
                         continue;
                     }
-                    let replaced = ReplacedRelease { triggers: self.applying_events(cause), is_certain };
-                    finalized.replaced.insert(cause.clone(), replaced);
+                    finalized.add_owner(cause, self.applying_events(cause), is_certain, BTreeSet::new());
                     (kind, objects)
+                }
+                (GENERATOR_GROUP, GENERATOR) if !consequences.may_be_deleted(cause) => {
+                    let objects = self.removed_artifacts(cause);
+                    if objects.is_empty() {
+                        continue;
+                    }
+                    finalized.add_owner(cause, self.applying_events(cause), true, BTreeSet::new());
+                    (CascadeKind::RemovedArtifact, objects)
+                }
+                (flux_operator::GROUP, resource_sets::KIND) if !consequences.may_be_deleted(cause) => {
+                    let Some((objects, is_certain)) = self.removed_resources(owner) else { continue };
+                    let doubtful = self.interrupted_resources(cause);
+                    finalized.add_owner(cause, self.expansion_events(cause), is_certain, doubtful);
+                    (CascadeKind::NotInResourceSet, objects)
                 }
                 _ if !consequences.may_be_deleted(cause) => continue,
                 (flux_helmrelease::GROUP, flux_helmrelease::KIND) => {
                     orphans = orphans_dependents(owner.spec());
                     (CascadeKind::HelmRelease, self.release_objects(owner))
                 }
-                (flux_operator::GROUP, "ResourceSet") => (CascadeKind::ResourceSet, self.set_objects(owner)),
-                ("source.extensions.fluxcd.io", "ArtifactGenerator") => {
-                    (CascadeKind::ArtifactGenerator, self.generated_artifacts(owner))
-                }
+                (flux_operator::GROUP, resource_sets::KIND) => (CascadeKind::ResourceSet, self.set_objects(owner)),
+                (GENERATOR_GROUP, GENERATOR) => (CascadeKind::ArtifactGenerator, self.generated_artifacts(owner)),
                 _ => continue,
             };
             for object in objects.into_iter().filter(|object| !consequences.may_be_deleted(&object.id)) {
@@ -81,33 +99,21 @@ impl<'a> Preview<'a> {
         passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
     }
 
-    /// Returns the objects in the inventory of a ResourceSet that carry its labels and are not protected. A ResourceSet
-    /// that is disabled, or whose service account does not exist, deletes nothing.
-    fn set_objects(&self, set: &Resource) -> Vec<&'a ObjectMetadata> {
-        let own = &set.object.id;
-        let Members::Listed(ids) = inventory_members(&set.content) else { return vec![] };
-        let account = text_at(&set.content, "/spec/serviceAccountName");
-        let account_id = ObjectId::new("", "ServiceAccount", &own.namespace, account);
-        let cannot_delete = !account.is_empty() && self.live_object(&account_id).is_none();
-        if cannot_delete || set.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off) {
-            return vec![];
-        }
-        let is_own = |object: &&ObjectMetadata| {
-            let [name, namespace] = flux_operator::SET.map(|key| object.labels.get(key));
-            let marks = [object.labels.get(PRUNE), object.annotations.get(PRUNE)];
-            let is_protected = marks.into_iter().flatten().any(is_switched_off);
-            name == Some(&*own.name) && namespace == Some(&*own.namespace) && !is_protected
-        };
-        ids.iter().filter_map(|id| self.live_object(id)).filter(is_own).collect()
-    }
-
     /// Returns the ExternalArtifacts in the inventory of an ArtifactGenerator, which it deletes even if it is disabled.
     fn generated_artifacts(&self, generator: &Resource) -> Vec<&'a ObjectMetadata> {
         let entries = generator.at("/status/inventory").and_then(Value::as_array).into_iter().flatten();
         let ids = entries.map(|entry| {
             let [namespace, name] = ["/namespace", "/name"].map(|pointer| text_at(entry, pointer));
-            ObjectId::new("source.toolkit.fluxcd.io", "ExternalArtifact", namespace, name)
+            ObjectId::new(SOURCE_GROUP, EXTERNAL_ARTIFACT, namespace, name)
         });
+        ids.filter_map(|id| self.live_object(&id)).collect()
+    }
+
+    /// Returns the ExternalArtifacts that a generator no longer makes.
+    fn removed_artifacts(&self, generator: &ObjectId) -> Vec<&'a ObjectMetadata> {
+        let namespace = &generator.namespace;
+        let ids = self.generated.removed(generator);
+        let ids = ids.map(|name| ObjectId::new(SOURCE_GROUP, EXTERNAL_ARTIFACT, namespace, name));
         ids.filter_map(|id| self.live_object(&id)).collect()
     }
 }

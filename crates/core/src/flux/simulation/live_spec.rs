@@ -3,15 +3,17 @@
 //! An apply sets the fields of the manifest. Fields of other managers stay, unless the controller takes them over
 //! (docs/reference/kustomize-controller.md 4.4), and so do fields that the parent ignores (4.3).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::model::PassSpec;
 use super::protection::{is_marked_live, is_never_changed};
 use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::kustomize_controller;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
 use crate::ownership::schemes::flux_kustomization::SSA;
+use crate::ownership::schemes::flux_operator;
 
 /// The application of a manifest of a Kustomization by a pass of its parent.
 #[derive(Clone, Debug)]
@@ -24,6 +26,15 @@ pub(super) struct SpecChange {
     pub(super) merges: bool,
     /// JSON pointers of the fields that keep their live values.
     pub(super) ignored: Vec<String>,
+    /// Field manager of the controller that applies the manifest.
+    pub(super) manager: &'static str,
+}
+
+impl SpecChange {
+    /// Returns the application of a manifest that a ResourceSet generates.
+    pub(super) fn by_resource_set(applied: PassSpec) -> Self {
+        Self { applied, only_if_absent: false, merges: false, ignored: vec![], manager: flux_operator::NAME }
+    }
 }
 
 /// A live spec with the fields that survive an apply.
@@ -42,7 +53,8 @@ pub(super) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &Contro
         return specs;
     }
     let merges = is_marked_live(&live.object, SSA, "merge");
-    let mut current = LiveSpec::of(live, flags);
+    let managers: BTreeSet<&str> = changes.iter().map(|change| change.manager).collect();
+    let mut current = LiveSpec::of(live, &managers, flags);
     for change in changes.iter().filter(|change| !change.only_if_absent) {
         current.apply(change, merges || change.merges);
         let last = specs.len() - 1;
@@ -56,10 +68,11 @@ pub(super) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &Contro
 }
 
 impl LiveSpec {
-    fn of(live: &Resource, flags: &ControllerFlags) -> Self {
+    /// Reads a live spec. `managers` are the field managers of the controllers that apply it.
+    fn of(live: &Resource, managers: &BTreeSet<&str>, flags: &ControllerFlags) -> Self {
         let (mut foreign, mut taken_over) = (Value::Null, Value::Null);
         for entry in live.object.managed_fields.iter().filter(|entry| entry.subresource.is_empty()) {
-            let is_controller = &*entry.manager == kustomize_controller::NAME && entry.applies;
+            let is_controller = managers.contains(&*entry.manager) && entry.applies;
             let part = match flags.takes_over(&entry.manager, entry.applies) {
                 true => &mut taken_over,
                 false if is_controller => continue,
@@ -186,6 +199,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::flux::kustomize_controller;
     use crate::testing::object;
 
     fn live(spec: &Value, managers: &[(&str, Value)]) -> Resource {
@@ -204,7 +218,13 @@ mod tests {
 
     fn change(spec: &Value) -> SpecChange {
         let applied = PassSpec { spec: KustomizationSpec::new(spec), trigger: None };
-        SpecChange { applied, only_if_absent: false, merges: false, ignored: vec![] }
+        SpecChange {
+            applied,
+            only_if_absent: false,
+            merges: false,
+            ignored: vec![],
+            manager: kustomize_controller::NAME,
+        }
     }
 
     fn last(live: &Resource, changes: &[SpecChange]) -> Value {

@@ -15,23 +15,29 @@ mod comparison;
 mod cycles;
 mod deletions;
 pub mod dry_run;
+mod effective;
 mod emptied;
 mod encrypted;
 mod event_order;
 mod explore;
 mod finalizers;
+mod generated_artifacts;
+mod generator_sources;
+mod generators;
 mod helm_uninstall;
 mod live_spec;
 mod model;
 mod orders;
+pub mod owner_dry_runs;
 mod owners;
 mod passes;
 mod protection;
+mod race_conditions;
 mod references;
 pub mod rehearsal;
 mod release_charts;
-pub mod release_dry_runs;
 mod replaced_releases;
+mod resource_sets;
 mod rows;
 mod schedule;
 mod scope;
@@ -53,6 +59,7 @@ use std::sync::Arc;
 
 use super::build::{Answers, Needs};
 use super::controller_flags::ControllerFlags;
+use super::generator::Generation;
 use super::kustomize_controller::Features;
 use super::source::artifact::Artifact;
 use super::spec::{KustomizationSpec, NamespacedName, SourceId};
@@ -65,10 +72,11 @@ use cycles::find_cycles;
 use event_order::EventOrder;
 use explore::{FinalState, PossibleOutcomes, Rules, explore};
 use finalizers::Finalized;
+use generated_artifacts::GeneratedArtifacts;
 use model::{Node, NodeId, Pass, SimulationEvent};
+use owner_dry_runs::OwnerDryRuns;
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
-use release_dry_runs::ReleaseDryRuns;
 use unfollowed::{Effect, Unfollowed};
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
@@ -91,8 +99,12 @@ pub struct PreviewInput<'a> {
     pub fidelity: BTreeMap<NamespacedName, Fidelity>,
     /// Artifacts that the Kustomizations applied last, where git has them.
     pub last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
-    /// Artifacts that the sources of the trees have now, where git has them.
+    /// Artifacts that the sources of the trees, and the artifacts that are generated of them, have now, where git has them.
     pub deployed: BTreeMap<SourceId, Arc<Artifact>>,
+    /// Generated artifacts that source-watcher stores with another content than is generated here.
+    pub differing_artifacts: BTreeSet<SourceId>,
+    /// The flag `--no-cross-namespace-refs` of source-watcher.
+    pub generators_deny_other_namespaces: bool,
     /// Charts in the folder of `--charts`, as `NAME-VERSION`; `None` without the flag.
     pub charts: Option<BTreeSet<String>>,
     /// Charts may be fetched from their repositories.
@@ -117,11 +129,15 @@ pub struct Preview<'a> {
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
     deletion_refusals: Vec<DeletionRefusal>,
-    release_dry_runs: ReleaseDryRuns,
+    owner_dry_runs: OwnerDryRuns,
     /// Live Kustomizations that depend on themselves, by source.
     cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Affected owners other than Kustomizations.
     unfollowed: Vec<Unfollowed>,
+    /// Artifacts of ArtifactGenerators.
+    generated: GeneratedArtifacts,
+    /// Results of generators so far, by everything that they depend on.
+    generations: BTreeMap<String, Arc<Generation>>,
 }
 
 /// A refusal of the server to apply an object of a Kustomization.
@@ -143,14 +159,18 @@ struct Consequences<'a> {
     cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
     /// Order of the events that caused them.
     order: EventOrder,
-    /// HelmReleases that stay and whose release is replaced.
-    replaced: BTreeMap<ObjectId, ReplacedRelease>,
+    /// Owners that stay and delete objects all the same.
+    acting: BTreeMap<ObjectId, ActingOwner>,
 }
 
-/// The event that replaces a release.
-struct ReplacedRelease {
+/// An owner that stays and deletes objects all the same: a HelmRelease whose release is replaced or upgraded, a generator that
+/// makes fewer artifacts, or a ResourceSet that generates fewer resources.
+struct ActingOwner {
+    /// Events that make it delete.
     triggers: BTreeSet<SimulationEvent>,
+    /// Every order of events has these deletions, except those in `doubtful`.
     is_certain: bool,
+    doubtful: BTreeSet<ObjectId>,
 }
 
 impl Consequences<'_> {
@@ -171,16 +191,30 @@ impl Consequences<'_> {
             && self.outcomes.get(&namespace).is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
     }
 
-    /// Returns the events that started a cascade, and true if every order of events starts it.
-    fn triggers_of(&self, cause: &ObjectId) -> Option<(BTreeSet<SimulationEvent>, bool)> {
-        let root = self.root_of(cause);
-        match self.replaced.get(root) {
-            Some(replaced) => Some((replaced.triggers.clone(), replaced.is_certain)),
+    /// Returns the events that started the cascade of a deletion, and true if every order of events starts it.
+    fn triggers_of(&self, cascaded: &CascadedObject<'_>) -> Option<(BTreeSet<SimulationEvent>, bool)> {
+        let root = self.root_of(&cascaded.cause);
+        match self.acting.get(root) {
+            Some(owner) => Some((owner.triggers.clone(), owner.is_certain && !self.is_doubtful(cascaded))),
             None => self.outcomes.get(root).map(|outcomes| (outcomes.deletions.clone(), outcomes.is_deleted())),
         }
     }
 
-    /// Returns the object whose deletion, or whose replaced release, started a cascade.
+    /// Returns true if a deletion, or one that it follows from, is not certain although its owner acts for certain.
+    fn is_doubtful(&self, cascaded: &CascadedObject<'_>) -> bool {
+        let Some(owner) = self.acting.get(self.root_of(&cascaded.cause)) else { return false };
+        let mut id = &cascaded.object.id;
+        for _ in 0..=self.cascaded.len() {
+            match self.cascaded.get(id) {
+                _ if owner.doubtful.contains(id) => return true,
+                Some(next) => id = &next.cause,
+                None => break,
+            }
+        }
+        false
+    }
+
+    /// Returns the object whose deletion, or which acts and stays, started a cascade.
     fn root_of<'c>(&'c self, mut cause: &'c ObjectId) -> &'c ObjectId {
         for _ in 0..=self.cascaded.len() {
             match self.cascaded.get(cause) {
@@ -210,8 +244,10 @@ impl<'a> Preview<'a> {
             nodes: Vec::new(),
             refusals: vec![],
             deletion_refusals: vec![],
-            release_dry_runs: ReleaseDryRuns::default(),
+            owner_dry_runs: OwnerDryRuns::default(),
             unfollowed: vec![],
+            generated: GeneratedArtifacts::default(),
+            generations: BTreeMap::new(),
         }
     }
 
@@ -224,8 +260,11 @@ impl<'a> Preview<'a> {
     pub fn step(&mut self, answers: &Answers) -> Progress {
         for _ in 0..MAX_ROUNDS {
             let consequences = self.consequences();
+            let generated = self.generated(&consequences);
+            let is_generated = generated == self.generated;
+            self.generated = generated;
             let (nodes, needs) = self.derive_nodes(&consequences, answers);
-            let is_stable = nodes == self.nodes;
+            let is_stable = is_generated && nodes == self.nodes;
             self.nodes = nodes;
             if !needs.is_empty() {
                 return Progress::Needs(needs);
@@ -235,12 +274,12 @@ impl<'a> Preview<'a> {
                 if !needs.is_empty() {
                     return Progress::Needs(needs);
                 }
-                // Objects that upgrades delete have consequences of their own.
+                // Objects that upgrades and ResourceSets change have consequences of their own.
                 let is_followed = unfollowed == self.unfollowed
                     || !unfollowed
                         .iter()
                         .chain(&self.unfollowed)
-                        .any(|found| matches!(found.effect, Effect::Upgrades(..)));
+                        .any(|found| matches!(found.effect, Effect::Upgrades(..) | Effect::Expands(..)));
                 self.unfollowed = unfollowed;
                 if is_followed {
                     return Progress::Done(Box::new(self.plan(&consequences, true)));
@@ -271,10 +310,10 @@ impl<'a> Preview<'a> {
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.live_object(id)).collect();
         let mut finalized = Finalized::default();
         let cascaded = self.cascade_of(&roots, &finalized.orphaning);
-        let mut consequences = Consequences { outcomes, cascaded, order, replaced: BTreeMap::new() };
+        let mut consequences = Consequences { outcomes, cascaded, order, acting: BTreeMap::new() };
         loop {
             let more = self.finalized_objects(&consequences);
-            consequences.replaced = more.replaced;
+            consequences.acting = more.acting;
             if more.objects.is_empty() {
                 return consequences;
             }
@@ -314,7 +353,8 @@ impl<'a> Preview<'a> {
         let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
         let passes = self.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
-        keys.extend(applied.filter(|id| id.is(GROUP, KIND)).map(NamespacedName::of));
+        let generated = self.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
+        keys.extend(applied.chain(generated).filter(|id| id.is(GROUP, KIND)).map(NamespacedName::of));
         let spec_changes = self.spec_changes();
         let mut nodes = Vec::new();
         for key in keys {

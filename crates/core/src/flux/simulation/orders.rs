@@ -31,6 +31,7 @@ struct Application {
     owner: Option<usize>,
     protects: bool,
     only_if_absent: bool,
+    only_if_present: bool,
 }
 
 /// State of the object between two events.
@@ -98,6 +99,7 @@ impl<'a> Orders<'a> {
             owner: position(&apply.owner_label),
             protects: apply.protects,
             only_if_absent: apply.only_if_absent,
+            only_if_present: apply.only_if_present,
         };
         let mut sequences: Vec<(&NodeId, Sequence<'a>)> = vec![];
         for scheduled in &schedule.events {
@@ -271,7 +273,11 @@ impl Explorer<'_> {
     }
 
     fn apply(&self, apply: Application, state: &mut ObjectState) {
-        if state.exists && (state.is_never_changed || apply.only_if_absent) {
+        let is_skipped = match state.exists {
+            true => state.is_never_changed || apply.only_if_absent,
+            false => apply.only_if_present,
+        };
+        if is_skipped {
             return;
         }
         state.exists = true;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::blockers::Blocker;
 use super::explore::{FinalState, PossibleOutcomes};
+use super::generator_sources::SourceState;
 use super::live_spec::{SpecChange, live_specs};
 use super::model::{
     Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
@@ -20,6 +21,7 @@ use crate::flux::apply::ignore_rules::{IgnoreTarget, ignored_paths};
 use crate::flux::build;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{Answers, BuildContext, BuildFailure, DataOverrides, Needs};
+use crate::flux::kustomize_controller;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -54,6 +56,13 @@ impl Preview<'_> {
                 }
             }
         }
+        for (_, expansion) in self.expansions() {
+            for (id, built) in expansion.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
+                let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+                let applied = PassSpec { spec, trigger: Some(expansion.trigger.clone()) };
+                changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_resource_set(applied));
+            }
+        }
         changes
     }
 
@@ -63,17 +72,6 @@ impl Preview<'_> {
         spec.waits_for(&key.namespace, self.input.features.additive_ready_expr).iter().any(|other| {
             self.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
         })
-    }
-
-    /// Returns the artifact of a source, or the reason why its new revision is not known.
-    fn artifact(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Result<&Arc<Artifact>, Reason> {
-        let source = spec.source(&key.namespace);
-        let detail = match (self.input.pinned.get(&source), self.input.trees.get(&source)) {
-            (Some(deployed), _) => format!("{source} is not deployed from this ref but from {deployed}"),
-            (None, Some(artifact)) => return Ok(artifact),
-            (None, None) => format!("{source} is not this tree"),
-        };
-        Err(Reason::new(ReasonCode::OtherSource, detail))
     }
 
     /// Stops an application at the first object that the server refuses.
@@ -171,15 +169,19 @@ impl Derivation<'_, '_> {
     /// Returns the lifetime of a Kustomization that is created or recreated; `None` if it is not.
     pub(super) fn new_node(&mut self, key: &NamespacedName, changes: &[SpecChange]) -> Option<Node> {
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
-        let outcomes = self.consequences.outcomes.get(&id)?;
+        let Some(outcomes) = self.consequences.outcomes.get(&id) else {
+            let is_absent = !self.preview.live.contains_key(key) || self.consequences.cascaded.contains_key(&id);
+            let is_created = is_absent && self.preview.is_generated(&id);
+            return if is_created { self.created_node(key, changes) } else { None };
+        };
         if self.consequences.namespace_is_deleted(&id) {
             return None;
         }
         let is_created = outcomes.may_end_as(FinalState::Created) || outcomes.may_end_as(FinalState::Recreated);
-        let is_recreated = outcomes.is_desired && self.consequences.cascaded.contains_key(&id);
+        let is_recreated = outcomes.is_desired && self.consequences.cascaded.contains_key(&id) && self.may_return(&id);
         let mut created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
         if let Some(node) = &mut created {
-            if outcomes.may_end_as(FinalState::Absent) {
+            if is_recreated || outcomes.may_end_as(FinalState::Absent) {
                 node.passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
             }
             self.fail_without_containers(&node.id, &mut node.passes);
@@ -188,6 +190,13 @@ impl Derivation<'_, '_> {
             return created;
         }
         self.transient_node(key, changes, outcomes)
+    }
+
+    /// Returns false if the namespace of an object is deleted and nothing creates it again.
+    fn may_return(&self, id: &ObjectId) -> bool {
+        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        let outcomes = self.consequences.outcomes.get(&namespace);
+        outcomes.is_none_or(|outcomes| !outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Recreated))
     }
 
     /// Returns the lifetime of a Kustomization that is created or recreated, and stays.
@@ -239,49 +248,66 @@ impl Derivation<'_, '_> {
         key: &NamespacedName,
         changes: impl Iterator<Item = &'c PassSpec>,
     ) -> Vec<Pass> {
-        changes.map(|change| self.pass(key, change.clone(), &DataOverrides::new())).collect()
+        let mut passes = vec![];
+        for change in changes {
+            let states = self.preview.source_states(key, &change.spec, true);
+            passes.extend(states.last().map(|state| self.pass(key, change.clone(), &DataOverrides::new(), state)));
+        }
+        passes
     }
 
     /// Returns the passes with a spec that another spec follows: the variables may change before the spec does.
     fn earlier_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
+        let is_generated = self.preview.generated.states(&spec.spec.source(&key.namespace)).is_some();
         let mut passes = self.final_passes(key, spec);
-        if let [old, new] = passes.as_mut_slice() {
+        if is_generated {
+            // The artifact comes later than the revision, and perhaps only after the next spec.
+            passes.iter_mut().for_each(|pass| pass.is_optional = true);
+        } else if let [old, new] = passes.as_mut_slice() {
             (old.is_needed_without_next, new.is_optional) = (true, true);
         }
         passes
     }
 
-    /// Returns the passes with the last spec: with the live variables, and with the variables after the change.
+    /// Returns the passes with the last spec: with earlier states of the source, with the live variables, and with the
+    /// variables after the change.
     fn final_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
+        let mut states = self.preview.source_states(key, &spec.spec, spec.trigger.is_some());
+        let Some(last) = states.pop() else { return vec![] };
+        let mut passes: Vec<Pass> =
+            states.iter().map(|state| self.pass(key, spec.clone(), &DataOverrides::new(), state)).collect();
+        passes.iter_mut().for_each(|pass| pass.is_optional = true);
         let Some(update) = self.variable_update(key, &spec.spec) else {
-            return vec![self.pass(key, spec, &DataOverrides::new())];
+            passes.push(self.pass(key, spec, &DataOverrides::new(), &last));
+            return passes;
         };
-        let mut passes = vec![];
         if update.old_first != Some(false) {
-            let mut old = self.pass(key, spec.clone(), &DataOverrides::new());
+            let mut old = self.pass(key, spec.clone(), &DataOverrides::new(), &last);
             old.is_optional |= update.old_first.is_none();
             passes.push(old);
         }
         let trigger = update.applied_by.or(spec.trigger);
-        passes.push(self.pass(key, PassSpec { spec: spec.spec, trigger }, &update.data));
+        passes.push(self.pass(key, PassSpec { spec: spec.spec, trigger }, &update.data, &last));
         passes
     }
 
     /// Returns a pass with its outcome.
-    fn pass(&mut self, key: &NamespacedName, spec: PassSpec, overrides: &DataOverrides) -> Pass {
+    fn pass(&mut self, key: &NamespacedName, spec: PassSpec, overrides: &DataOverrides, state: &SourceState) -> Pass {
         let PassSpec { spec, trigger } = spec;
+        let is_optional = state.is_optional;
         let preview = self.preview;
         let mut condition = None;
         if spec.holds_secrets() {
             let detail = "its spec holds values of a Secret, and messages about it could show them";
             let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
-            return Pass { spec, trigger, outcome, is_optional: false, is_needed_without_next: false, condition };
+            return Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition };
         }
-        let outcome = match preview.artifact(key, &spec) {
-            Err(reason) => match preview.denied_source(key, &spec) {
-                Some(denied) => PassOutcome::Blocked(denied),
-                None => PassOutcome::Unknown(reason),
+        let outcome = match &state.artifact {
+            Err(missing @ PassOutcome::Blocked(_)) => match preview.blocker(key, &spec) {
+                Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
+                _ => missing.clone(),
             },
+            Err(unknown) => preview.denied_source(key, &spec).map_or_else(|| unknown.clone(), PassOutcome::Blocked),
             Ok(artifact) => match preview.blocker(key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 blocker => {
@@ -290,9 +316,19 @@ impl Derivation<'_, '_> {
                 }
             },
         };
-        let outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
-        let mut pass =
-            Pass { spec, trigger, outcome, is_optional: false, is_needed_without_next: false, condition: None };
+        let outcome = match state.is_generated {
+            true => outcome,
+            false => missing_path_outcome(outcome, &spec.source(&key.namespace)),
+        };
+        let by_generator = state.trigger.as_ref().filter(|pass| trigger.as_ref() != Some(pass));
+        if let Some(applying) = by_generator.and_then(|pass| self.known_pass(pass)?.condition.clone())
+            && condition.is_none()
+        {
+            let detail = format!("the spec of the generator of its source has a condition: {}", applying.detail);
+            condition = Some(Reason::new(applying.code, detail));
+        }
+        let trigger = trigger.or_else(|| state.trigger.clone());
+        let mut pass = Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition: None };
         if let Some(condition) = condition {
             pass.add_condition(condition);
         }
@@ -349,5 +385,6 @@ fn spec_change(built: &BuiltObject, id: &ObjectId, pass: &PassId, spec: &Kustomi
         only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
         merges: is_marked(built, spec, SSA, "merge"),
         ignored: ignored_paths(spec, &IgnoreTarget::new(id, &built.version, &built.manifest)),
+        manager: kustomize_controller::NAME,
     }
 }

@@ -67,17 +67,20 @@ impl Comparison<'_, '_, '_> {
     pub(super) fn set_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
         let mut changes = vec![];
         for entry in spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten() {
-            for id in self.providers(namespace, entry) {
+            let all = [false, true].map(|is_after| self.providers(namespace, entry, is_after));
+            for id in all.into_iter().flatten().collect::<BTreeSet<_>>() {
                 let difference = self.difference(&id, Part::SpecAndLabels);
                 changes.extend(difference.map(|difference| difference.describe(&id)));
             }
         }
-        for name in copied_names(spec) {
-            for id in self.named_data(&name) {
-                changes.extend(self.data_changes(&id, None));
-            }
-        }
+        changes.extend(self.copied_changes(spec));
         changes
+    }
+
+    /// Describes the changes of ConfigMaps and Secrets that the resources of a ResourceSet with this spec copy.
+    pub(super) fn copied_changes(&mut self, spec: &Value) -> Vec<String> {
+        let ids: Vec<ObjectId> = copied_names(spec).iter().flat_map(|name| self.named_data(name)).collect();
+        ids.iter().filter_map(|id| self.data_changes(id, None)).collect()
     }
 
     fn data_changes(&mut self, id: &ObjectId, key: Option<&str>) -> Option<String> {
@@ -88,10 +91,14 @@ impl Comparison<'_, '_, '_> {
         })
     }
 
-    /// Returns the input providers that an entry names or may select.
-    fn providers(&self, namespace: &str, entry: &Value) -> Vec<ObjectId> {
+    /// Returns the input providers that an entry of `inputsFrom` names, or selects by labels, before or after the change.
+    pub(super) fn providers(&self, namespace: &str, entry: &Value, is_after: bool) -> Vec<ObjectId> {
         let all = self.ids_of(flux_operator::GROUP, PROVIDER).into_iter();
-        let own = all.filter(|id| &*id.namespace == namespace);
+        let exists = |id: &ObjectId| match is_after {
+            true => !self.derivation.consequences.may_be_deleted(id),
+            false => self.preview().live_object(id).is_some(),
+        };
+        let own = all.filter(|id| &*id.namespace == namespace && exists(id));
         if !text(entry, "name").is_empty() {
             return own.filter(|id| &*id.name == text(entry, "name")).collect();
         }
@@ -102,12 +109,14 @@ impl Comparison<'_, '_, '_> {
         };
         own.filter(|id| {
             let live = self.preview().live_object(id);
-            let mut applied = self.applied(id).into_iter();
-            live.is_some_and(|live| is_selected(&|key| live.labels.get(key).map(str::to_owned)))
-                || applied.any(|(_, built)| {
-                    let labels = built.manifest.pointer("/metadata/labels");
-                    is_selected(&|key| Some(labels?.get(key)?.as_str()?.to_owned()))
-                })
+            let applied = if is_after { self.applied(id) } else { vec![] };
+            if applied.is_empty() {
+                return live.is_some_and(|live| is_selected(&|key| live.labels.get(key).map(str::to_owned)));
+            }
+            applied.iter().any(|applied| {
+                let labels = applied.built.manifest.pointer("/metadata/labels");
+                is_selected(&|key| Some(labels?.get(key)?.as_str()?.to_owned()))
+            })
         })
         .collect()
     }
@@ -128,7 +137,7 @@ fn with_wildcards(name: &str) -> String {
 }
 
 /// Returns the names in the annotations of the resources of a ResourceSet that copy data, as `NAMESPACE/NAME`.
-fn copied_names(spec: &Value) -> BTreeSet<String> {
+pub(super) fn copied_names(spec: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     collect_copied(spec, &mut names);
     names

@@ -10,10 +10,9 @@ use super::upgrades::Missing;
 use crate::flux::build::chart_versions::{is_exact, select};
 use crate::flux::build::charts::{Chart, follows_revision, values_files};
 use crate::flux::build::remote_chart::RemoteChart;
-use crate::flux::build::stored_artifact::StoredArtifact;
+use crate::flux::build::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
-use crate::ownership::schemes::flux_helmrelease::helm_chart;
 
 /// Charts of a release.
 pub(super) struct ReleaseCharts {
@@ -243,14 +242,6 @@ impl Comparison<'_, '_, '_> {
         };
         let files = files.map_err(|why| format!("its chart cannot be read from source-controller: {why}"))?;
         Ok(Chart::packed(files)?)
-    }
-}
-
-/// Returns the object whose artifact is the chart of a release with this spec.
-fn chart_source(live: &Resource, spec: &Value) -> Result<ObjectId, String> {
-    match spec.get("chartRef").filter(|reference| reference.is_object()) {
-        Some(reference) => Ok(SourceId::read(reference, "", &live.object.id.namespace).object()),
-        None => helm_chart(&live.content).ok_or_else(|| "it has no HelmChart".to_owned()),
     }
 }
 

@@ -103,8 +103,8 @@ impl Preview<'_> {
     /// Returns the condition under which the controller gets as far as changing the release.
     pub(super) fn condition(&self, release: &Resource, spec: &Value, waits_for_chart: bool) -> Option<String> {
         let id = &release.object.id;
-        let mut passes = self.applying_passes(id);
-        if let Some(condition) = passes.find_map(|(_, pass, _)| pass.condition.as_ref()) {
+        let mut applied = self.applications(id);
+        if let Some(condition) = applied.find_map(|applied| applied.pass.condition.as_ref()) {
             return Some(condition.detail.clone());
         }
         for entry in spec.get("dependsOn").and_then(Value::as_array).into_iter().flatten() {

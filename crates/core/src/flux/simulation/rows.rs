@@ -19,7 +19,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Certainty, Change, PinnedObject, Plan, Reason, ReasonCode};
-use crate::text::join_limited;
+use crate::text::pluralize;
 
 /// Returns the row of an action of kustomize-controller on behalf of a Kustomization.
 pub(super) fn kustomization_row(
@@ -43,8 +43,8 @@ impl Preview<'_> {
         }
         let incomplete = consequences.outcomes.iter().filter(|(_, outcomes)| outcomes.is_incomplete);
         plan.add_gaps(incomplete.map(|(id, outcomes)| {
-            let count = outcomes.appliers.len();
-            let message = format!("{count} Kustomizations change it in more possible orders than can be explored");
+            let appliers = pluralize(outcomes.appliers.len(), "Kustomization");
+            let message = format!("it is changed by {appliers}, in more possible orders than can be explored");
             Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message }
         }));
         let nodes_by_object = self.nodes_by_object();
@@ -57,6 +57,7 @@ impl Preview<'_> {
         spread_unknown(&mut changes);
         changes.extend(self.kept_release_objects(consequences));
         changes.extend(self.kept_in_upgrades(consequences));
+        changes.extend(self.expansion_rows(consequences));
         changes.extend(self.misread_names());
         self.annotate_encrypted(&mut changes);
         plan.add_owners(self.owner_outcomes());
@@ -109,8 +110,10 @@ impl Preview<'_> {
         let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
         let row = Change::new(action, object, owner.map(owner_id), Actor::KustomizeController, reason);
         let mut row = Change { cause, ..row };
-        if !outcomes.is_certain() {
-            row.make_race(&self.race_condition(outcomes));
+        // A live object is deleted with its namespace or its definition at the latest.
+        let is_deleted_anyway = live.is_some() && container_is_deleted;
+        if !outcomes.is_certain() && !is_deleted_anyway {
+            row.make_race(&self.race_condition(id, outcomes));
         }
         if action == Action::Create && self.is_collected_at_once(id) {
             row.make_race("the garbage collector deletes it, because no owner that it refers to exists");
@@ -123,12 +126,13 @@ impl Preview<'_> {
 
     /// Returns the reason why a Kustomization prunes an object.
     fn prune_reason(&self, owner: &NamespacedName, outcomes: &PossibleOutcomes) -> Reason {
-        if let Some(other) = outcomes.appliers.iter().find(|key| *key != owner) {
+        let may_return = outcomes.may_end_as(FinalState::Recreated);
+        if let Some(other) = outcomes.appliers.iter().find(|key| may_return && *key != owner) {
             let detail = format!("{} applies it after it was pruned", owner_id(other));
             return Reason::new(ReasonCode::Moved, detail);
         }
         let node = self.nodes.iter().find(|node| node.id.key == *owner);
-        if outcomes.is_desired {
+        if outcomes.is_desired && may_return {
             let keeps_spec = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
             let (code, what) = match keeps_spec {
                 true => (ReasonCode::ChangedVariables, "variables"),
@@ -213,14 +217,20 @@ impl Preview<'_> {
         {
             row.action = Action::Recreate;
         }
-        if consequences.triggers_of(&cascaded.cause).is_some_and(|(_, is_certain)| !is_certain) {
+        if consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain) {
             row.certainty = Certainty::Race;
+            // The condition of a release is added below.
+            let root = consequences.root_of(&cascaded.cause);
+            if !consequences.acting.contains_key(root) {
+                row.make_race(&format!("it depends on whether {root} is deleted"));
+            }
         }
         match cascaded.kind {
-            CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator => {
+            CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator | CascadeKind::RemovedArtifact => {
                 let ObjectId { kind, namespace, name, .. } = &cascaded.cause;
                 row.owner = Some(OwnerId::new("flux", kind, namespace, name));
             }
+            CascadeKind::NotInResourceSet => self.qualify_removed_resource(&mut row, &cascaded.cause),
             CascadeKind::HelmRelease | CascadeKind::ReplacedRelease => {
                 self.qualify_uninstall(&mut row, &cascaded.cause, consequences);
             }
@@ -230,7 +240,7 @@ impl Preview<'_> {
                 if consequences.may_be_recreated(&cascaded.cause) || self.is_recreated_in_upgrade(&cascaded.cause) =>
             {
                 row.certainty = Certainty::Race;
-                row.reason = Reason::new(ReasonCode::Dependent, "its owner is recreated and may create it again");
+                row.reason.add_detail("its owner is recreated and may create it again");
             }
             // The apply can remove the reference to the owner before the garbage collector sees the deletion.
             CascadeKind::Dependent { .. } if is_desired => {
@@ -240,6 +250,9 @@ impl Preview<'_> {
                 mark_held_dependent(&mut row, cascaded, &consequences.cascaded, self.input.snapshot);
             }
             _ => {}
+        }
+        if cascaded.kind != CascadeKind::NotInResourceSet && consequences.is_doubtful(cascaded) {
+            row.make_race("it stays with what it depends on, which its ResourceSet perhaps does not delete");
         }
         if self.may_stay_in_upgrade(cascaded, &consequences.cascaded) {
             row.make_race("it stays with its owner, whose deletion by the upgrade is not certain");
@@ -257,24 +270,6 @@ impl Preview<'_> {
             let exists = |uid: &str| self.input.snapshot.objects.iter().any(|object| &*object.uid == uid);
             references.is_some_and(|references| !references.is_empty()) && !uids.any(exists)
         })
-    }
-
-    /// Names the conditions of a race, or the owners whose order of events decides it.
-    fn race_condition(&self, outcomes: &PossibleOutcomes) -> String {
-        let events = outcomes.deletions.iter().chain(&outcomes.prevented_deletions);
-        let owners: BTreeSet<&NamespacedName> = events.map(SimulationEvent::owner).chain(&outcomes.appliers).collect();
-        let passes = self.nodes.iter().filter(|node| owners.contains(&node.id.key)).flat_map(|node| &node.passes);
-        let conditions: BTreeSet<&str> =
-            passes.filter_map(|pass| pass.condition.as_ref()).map(|condition| &*condition.detail).collect();
-        if !conditions.is_empty() {
-            return conditions.into_iter().collect::<Vec<_>>().join("; ");
-        }
-        if outcomes.live_owners.len() > 1 {
-            let names = join_limited(outcomes.live_owners.iter().map(owner_id), 3);
-            return format!("these apply it at each interval, and the last one before the change owns it: {names}");
-        }
-        let names: Vec<String> = owners.iter().map(|key| owner_id(key).to_string()).collect();
-        format!("it depends on which of these comes first: {}", names.join(", "))
     }
 
     /// Returns rows for RBAC objects whose names contain `__`. The inventory lists another name, so they are never

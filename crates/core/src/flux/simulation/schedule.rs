@@ -105,6 +105,8 @@ pub(super) struct ObjectApply {
     /// The manifest tells the controller not to apply it.
     pub(super) is_skipped: bool,
     pub(super) only_if_absent: bool,
+    /// The object is the namespace of the Kustomization, which therefore cannot create it.
+    pub(super) only_if_present: bool,
 }
 
 impl ObjectApply {
@@ -118,7 +120,13 @@ impl ObjectApply {
                 || (is_ignored && features.ignore_protects),
             is_skipped: is_disabled || is_ignored,
             only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
+            only_if_present: built.id.is("", "Namespace") && *built.id.name == *owner.namespace,
         }
+    }
+
+    /// Returns true if the object exists afterwards in any case.
+    pub(super) fn creates(&self) -> bool {
+        !self.is_skipped && !self.only_if_present
     }
 
     /// Returns true if the inventory lists the object afterwards.

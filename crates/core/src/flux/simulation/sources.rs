@@ -5,20 +5,13 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Comparison, Part};
+use super::generated_artifacts::ArtifactContent;
 use super::references::text;
-use super::unfollowed::copied::CopyRule;
 use crate::flux::build::charts::{follows_revision, values_files};
-use crate::flux::kinds::ARTIFACT_SWITCH;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::flux::spec::SourceId;
-use crate::kubernetes::object::{ObjectId, text_at};
-use crate::ownership::schemes::flux::is_switched_off;
-
-/// API group of ArtifactGenerators.
-pub(super) const GENERATOR_GROUP: &str = "source.extensions.fluxcd.io";
-/// Kind of ArtifactGenerators.
-pub(super) const GENERATOR: &str = "ArtifactGenerator";
+use crate::kubernetes::object::ObjectId;
 
 /// Files that are used from a source.
 pub(super) enum UsedFiles {
@@ -31,8 +24,8 @@ pub(super) enum UsedFiles {
         /// Each revision of the source gives the chart a new version.
         follows_revision: bool,
     },
-    /// Files that an ArtifactGenerator copies.
-    Copied(Vec<CopyRule>),
+    /// No file: they are compared otherwise.
+    None,
 }
 
 impl UsedFiles {
@@ -82,81 +75,26 @@ impl Comparison<'_, '_, '_> {
         if !self.is_suspended_after(&id) {
             changes.extend(self.file_changes(source, files));
         }
-        if source.kind == "ExternalArtifact" {
-            for generator in self.generators_of(&id) {
-                changes.extend(self.generator_changes(&generator, Some(&source.name), seen));
-            }
+        if let Some(states) = self.preview().generated.states(source) {
+            changes.extend(states.iter().filter_map(|state| match &state.content {
+                ArtifactContent::Made(_) => Some(format!("{source} is generated anew")),
+                ArtifactContent::Same | ArtifactContent::Missing(_) => None,
+                ArtifactContent::Unknown(why) => Some(why.clone()),
+            }));
         }
         changes
-    }
-
-    /// Returns what changes in the artifacts of a generator, or in the one with this name.
-    pub(super) fn generator_changes(
-        &mut self,
-        id: &ObjectId,
-        artifact: Option<&str>,
-        seen: &mut BTreeSet<ObjectId>,
-    ) -> Vec<String> {
-        if !seen.insert(id.clone()) || self.is_switched_off_after(id, ARTIFACT_SWITCH) {
-            return vec![];
-        }
-        let difference = self.difference(id, Part::Spec { is_ready: false });
-        let mut changes: Vec<String> = difference.iter().map(|difference| difference.describe(id)).collect();
-        for spec in self.specs_after(id) {
-            let has_pattern = !text(&spec, "pathPattern").is_empty();
-            let artifacts: Vec<&Value> =
-                spec.get("artifacts").and_then(Value::as_array).into_iter().flatten().collect();
-            let wanted = artifacts
-                .into_iter()
-                .filter(|output| has_pattern || artifact.is_none_or(|name| text(output, "name") == name));
-            let copies: Vec<&Value> = wanted.filter_map(|output| output.get("copy")?.as_array()).flatten().collect();
-            for entry in spec.get("sources").and_then(Value::as_array).into_iter().flatten() {
-                let source = SourceId::read(entry, "", &id.namespace);
-                let alias = text(entry, "alias");
-                let rules: Vec<CopyRule> =
-                    copies.iter().filter_map(|operation| CopyRule::read(operation, alias)).collect();
-                let files = if has_pattern { UsedFiles::All } else { UsedFiles::Copied(rules) };
-                changes.extend(self.source_changes(&source, &files, seen));
-            }
-        }
-        changes
-    }
-
-    /// Returns the generators of an ExternalArtifact, from its spec or from the specs of generators.
-    fn generators_of(&self, artifact: &ObjectId) -> Vec<ObjectId> {
-        let mut found = BTreeSet::new();
-        if let Some(live) = self.preview().input.snapshot.resource(artifact)
-            && live.text("/spec/sourceRef/kind") == Some(GENERATOR)
-        {
-            let name = text_at(&live.content, "/spec/sourceRef/name");
-            found.insert(ObjectId::new(GENERATOR_GROUP, GENERATOR, &artifact.namespace, name));
-        }
-        for id in self.ids_of(GENERATOR_GROUP, GENERATOR) {
-            let makes = |spec: &Value| {
-                let outputs = spec.get("artifacts").and_then(Value::as_array).into_iter().flatten();
-                !text(spec, "pathPattern").is_empty()
-                    || outputs.into_iter().any(|output| text(output, "name") == &*artifact.name)
-            };
-            if id.namespace == artifact.namespace && self.specs_after(&id).iter().any(makes) {
-                found.insert(id);
-            }
-        }
-        found.into_iter().collect()
     }
 
     /// Returns the first used file of a source that differs from its deployed revision, in words.
     fn file_changes(&self, source: &SourceId, files: &UsedFiles) -> Option<String> {
         let input = &self.preview().input;
-        let new = input.trees.get(source)?;
-        if matches!(files, UsedFiles::Copied(rules) if rules.is_empty()) {
-            return None;
-        }
+        let new = input.trees.get(source).filter(|_| !matches!(files, UsedFiles::None))?;
         let Some(old) = input.deployed.get(source) else {
             return Some(format!("the files of {source} cannot be compared: its revision is not in the checkout"));
         };
         let changed = match files {
             UsedFiles::All => first_change(old, new, |_| true),
-            UsedFiles::Copied(rules) => first_change(old, new, |at| rules.iter().any(|rule| rule.copies(at))),
+            UsedFiles::None => None,
             UsedFiles::Chart { follows_revision: true, .. } => first_change(old, new, |_| true),
             UsedFiles::Chart { path, values_files, .. } => {
                 let mut directories = BTreeSet::new();
@@ -169,21 +107,6 @@ impl Comparison<'_, '_, '_> {
             }
         };
         changed.map(|at| format!("{at} of {source} changes"))
-    }
-
-    /// Returns true if an annotation switches a generator off after the change.
-    pub(super) fn is_switched_off_after(&self, id: &ObjectId, switch: &str) -> bool {
-        let applied = self.applied(id);
-        let live = self.preview().live_object(id).and_then(|live| live.annotations.get(switch));
-        let in_manifest = |built: &crate::flux::build::objects::BuiltObject| {
-            let found = built.manifest.pointer("/metadata/annotations")?.get(switch)?.as_str()?;
-            Some(is_switched_off(found))
-        };
-        match live.map(is_switched_off) {
-            // A manifest that does not have the annotation keeps it, if somebody else set it.
-            Some(true) => applied.iter().all(|(_, built)| in_manifest(built) == Some(true)),
-            _ => !applied.is_empty() && applied.iter().all(|(_, built)| in_manifest(built) == Some(true)),
-        }
     }
 }
 

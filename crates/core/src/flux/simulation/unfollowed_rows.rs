@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Preview;
 use super::owners::owner_id;
+use super::resource_sets::set_owner;
 use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
@@ -44,7 +45,12 @@ impl Preview<'_> {
                         change.reason.add_detail(remark);
                     }
                 }),
-                Effect::Suspended(reason) | Effect::Replaces(reason) | Effect::Upgrades(_, reason) => {
+                Effect::Suspended(reason)
+                | Effect::Fails(reason)
+                | Effect::Generates(reason)
+                | Effect::Replaces(reason)
+                | Effect::Expands(_, reason)
+                | Effect::Upgrades(_, reason) => {
                     if let Effect::Upgrades(upgrade, _) = &unfollowed.effect
                         && let Some(message) = &upgrade.assumption
                     {
@@ -52,7 +58,7 @@ impl Preview<'_> {
                         plan.add_gaps([Gap { kind: GapKind::Failed, subject, namespace: None, message }]);
                     }
                     let outcome = match unfollowed.effect {
-                        Effect::Suspended(_) => Outcome::Blocked,
+                        Effect::Suspended(_) | Effect::Fails(_) => Outcome::Blocked,
                         _ => Outcome::Applies,
                     };
                     let outcome = OwnerOutcome::new(owner, outcome, reason.clone());
@@ -88,6 +94,15 @@ impl Preview<'_> {
     /// Sets the outcomes of Kustomizations whose effect is not computed, and the parents of those that such an owner
     /// manages.
     pub(super) fn add_unfollowed_outcomes(&self, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
+        for (set, expansion) in self.expansions() {
+            for child in
+                expansion.objects.keys().filter(|id| id.is(flux_kustomization::GROUP, flux_kustomization::KIND))
+            {
+                if let Some(row) = owners.get_mut(&NamespacedName::of(child)) {
+                    row.parents.insert(set_owner(set));
+                }
+            }
+        }
         for found in &self.unfollowed {
             let Effect::Unknown(reason) = &found.effect else { continue };
             let kustomization = owners.get_mut(&NamespacedName::of(&found.id)).filter(|_| found.is_kustomization());

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::comparison::Comparison;
+use super::effective::FORCES_UPGRADE;
 use super::helm_uninstall::{kept_row, release_owner};
 use super::release_charts::ReleaseCharts;
 use super::unfollowed::Effect;
-use super::unfollowed::effective::FORCES_UPGRADE;
 use super::{Consequences, Preview};
 use crate::flux::build::chart_templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::{Chart, ChartRun};
@@ -21,6 +21,7 @@ use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
+use crate::kubernetes::recording::missing_field;
 use crate::ownership::schemes::flux::{inventory_members, status};
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Action, Change, Reason, ReasonCode};
@@ -69,8 +70,8 @@ impl Comparison<'_, '_, '_> {
 
     /// Returns true if a manifest gives an annotation a value that it does not have.
     fn sets_annotation(&self, live: &Resource, key: &str) -> bool {
-        self.applied(&live.object.id).iter().any(|(_, built)| {
-            let value = built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
+        self.applied(&live.object.id).iter().any(|applied| {
+            let value = applied.built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
             value.is_some() && value != live.object.annotations.get(key)
         })
     }
@@ -83,6 +84,7 @@ impl Comparison<'_, '_, '_> {
             _ => return Err("several Kustomizations apply different specs of it".to_owned().into()),
         };
         for spec in [&old_spec, &new_spec] {
+            check_recorded(spec)?;
             check_spec(spec)?;
         }
         check_change(&old_spec, &new_spec)?;
@@ -161,13 +163,13 @@ impl Comparison<'_, '_, '_> {
     /// Returns the values of a release as helm-controller merges them.
     fn values(&mut self, live: &Resource, spec: &Value, is_after: bool) -> Result<Values, Missing> {
         let id = &live.object.id;
-        let mut is_private = self.applied(id).iter().any(|(_, built)| built.masked.is_some());
+        let mut is_private = self.preview().is_private(id);
         let mut texts = vec![];
         for source in values_sources(&id.namespace, spec) {
             source.names()?;
             let ValuesSource { reference, key, optional, .. } = source.clone();
             let data_id = reference.id();
-            if self.applied(&data_id).iter().any(|(_, built)| built.undecrypted.is_some()) {
+            if self.applied(&data_id).iter().any(|applied| applied.built.undecrypted.is_some()) {
                 return Err(format!("{data_id} in its valuesFrom is encrypted").into());
             }
             let Some(found) = self.derivation.answers.data(&reference).cloned() else {
@@ -329,6 +331,16 @@ impl<'a> Preview<'a> {
             }
         }
         rows
+    }
+}
+
+/// Fails if a snapshot lacks a field of the spec of a HelmRelease or ResourceSet.
+pub(super) fn check_recorded(spec: &Value) -> Result<(), String> {
+    match missing_field(spec) {
+        Some(field) => Err(format!(
+            "the snapshot has no value of spec.{field}: plan with the cluster, or record it with --with-values"
+        )),
+        None => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ use super::explore::FinalState;
 use super::model::PassId;
 use super::passes::Derivation;
 use super::protection::{is_marked, is_never_applied};
+use super::references::copied_names;
 use crate::flux::build::DataOverrides;
 use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
@@ -84,6 +85,18 @@ impl Derivation<'_, '_> {
             let mut data = old.after_apply(&built.manifest);
             data.is_secret |= built.masked.is_some();
             return Some((Lookup::Found(data), Some(pass)));
+        }
+        if let Some((trigger, _, built)) = self.preview.generating_passes(&id).next() {
+            // The data that it copies is not in its manifest.
+            if !copied_names(&built.manifest).is_empty() {
+                return None;
+            }
+            let data = match live {
+                Lookup::Found(data) => data.after_apply(&built.manifest),
+                Lookup::Missing => Data::default().after_apply(&built.manifest),
+                Lookup::Unreadable(_) | Lookup::NotRead => return None,
+            };
+            return Some((Lookup::Found(data), Some(trigger.clone())));
         }
         let outcomes = self.consequences.outcomes.get(&id);
         let is_deleted = outcomes.is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))

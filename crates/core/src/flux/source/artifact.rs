@@ -64,6 +64,11 @@ impl Artifact {
         Self { files, directories, unread: vec![], digest }
     }
 
+    /// Creates an artifact of files and directories that another controller packs.
+    pub(crate) fn of_parts(files: BTreeMap<String, Arc<[u8]>>, directories: BTreeSet<String>) -> Self {
+        Self::new(files, directories)
+    }
+
     pub(crate) fn of_file(at: &str, content: &[u8]) -> Self {
         Self::new([(at.to_owned(), content.into())].into(), BTreeSet::new())
     }
@@ -85,6 +90,11 @@ impl Artifact {
     /// Returns paths and contents in order of the paths.
     pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|(at, content)| (at.as_str(), &**content))
+    }
+
+    /// Returns paths and contents in order of the paths, without a copy of the contents.
+    pub(crate) fn shared_files(&self) -> impl Iterator<Item = (&str, &Arc<[u8]>)> {
+        self.files.iter().map(|(at, content)| (at.as_str(), content))
     }
 
     /// Returns every directory except the root, in order.

@@ -41,10 +41,14 @@ pub enum CascadeKind {
     ReplacedRelease,
     /// helm-controller upgrades the release of a HelmRelease.
     Upgrade,
-    /// flux-operator deletes the inventory of a ResourceSet.
+    /// flux-operator deletes the inventory of a ResourceSet that is deleted.
     ResourceSet,
-    /// source-watcher deletes the artifacts of an ArtifactGenerator.
+    /// flux-operator deletes an object that a ResourceSet no longer generates.
+    NotInResourceSet,
+    /// source-watcher deletes the artifacts of an ArtifactGenerator that is deleted.
     ArtifactGenerator,
+    /// source-watcher deletes an artifact that an ArtifactGenerator no longer makes.
+    RemovedArtifact,
 }
 
 impl CascadeKind {

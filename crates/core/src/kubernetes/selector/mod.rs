@@ -204,14 +204,16 @@ impl SelectorParser {
     }
 }
 
-fn is_name(text: &str) -> bool {
+/// Returns true if a text is a value of a label, or the name of one without a prefix.
+pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= MAX_LENGTH
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-fn is_subdomain(text: &str) -> bool {
+/// Returns true if a text is a DNS subdomain, as the names of most objects are.
+pub(crate) fn is_subdomain(text: &str) -> bool {
     text.len() <= MAX_PREFIX_LENGTH && text.split('.').all(is_dns_label)
 }
 

@@ -14,7 +14,9 @@ use crate::ownership::scheme::{MetadataKey, Record, Scheme};
 pub const GROUP: &str = "fluxcd.controlplane.io";
 /// Annotation with the value `disabled` that suspends an object of flux-operator.
 pub const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
-const MANAGERS: &[&str] = &["flux-operator"];
+/// Field manager, and name of the Deployment.
+pub const NAME: &str = "flux-operator";
+const MANAGERS: &[&str] = &[NAME];
 /// Labels that name the ResourceSet of an object, and its namespace.
 pub const SET: [&str; 2] = ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
 const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"];

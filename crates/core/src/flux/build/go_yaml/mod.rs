@@ -8,12 +8,14 @@ mod nodes;
 mod scalars;
 mod text;
 mod value;
+mod write;
 
 use crate::bounds::Exceeded;
 use decode::Dialect;
 use nodes::Documents;
 pub(crate) use text::to_text;
 pub(crate) use value::GoValue;
+pub(crate) use write::write;
 
 /// Reason why a text has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,15 +10,17 @@ use crate::flux::build::chart_archive;
 use crate::flux::build::charts::ChartRun;
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
+use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{BuildContext, BuildFailure, Run};
 use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::simulation::release_dry_runs::ReleaseDryRuns;
+use crate::flux::simulation::owner_dry_runs::OwnerDryRuns;
 use crate::flux::simulation::*;
 use crate::flux::source::options::SourceOptions;
 use crate::flux::spec::KustomizationSpec;
-use crate::helm::upgrade::ReleaseQuestion;
+use crate::kubernetes::question::OwnerQuestion;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
+use crate::ownership::schemes::flux_operator::SET;
 use crate::ownership::schemes::inventory_id;
 use crate::plan::{Action, ReasonCode};
 use crate::testing;
@@ -99,6 +101,31 @@ fn rendered(run: &ChartRun) -> Result<String, String> {
     Ok(text)
 }
 
+/// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.
+pub(super) fn expanded(run: &SetRun) -> Result<String, String> {
+    let manifest: Value = serde_json::from_str(&run.manifest).unwrap();
+    let (resources, inputs) = (&manifest["spec"]["resources"], &manifest["spec"]["inputs"]);
+    let mut text = String::new();
+    for template in resources.as_array().into_iter().flatten() {
+        for input in inputs.as_array().into_iter().flatten().filter_map(Value::as_object) {
+            let template = template.to_string();
+            let replaced = input.iter().fold(template, |text, (key, value)| {
+                text.replace(&format!("<< inputs.{key} >>"), value.as_str().unwrap())
+            });
+            if replaced.contains("<<") {
+                return Err("flux-operator fails to generate it: map has no entry for key".to_owned());
+            }
+            let mut object: Value = serde_json::from_str(&replaced).unwrap();
+            for (key, value) in SET.into_iter().zip([&manifest["metadata"]["name"], &manifest["metadata"]["namespace"]])
+            {
+                object["metadata"]["labels"][key] = value.clone();
+            }
+            text += &format!("---\n{object}\n");
+        }
+    }
+    Ok(text)
+}
+
 /// A cluster in the state after Flux applied some files. Tests change it further.
 pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
@@ -120,6 +147,12 @@ pub(crate) struct TestCluster {
     pub(crate) charts: Option<BTreeMap<String, Vec<u8>>>,
     /// Charts that can be fetched, by their description; `None` without `--allow-network`.
     pub(crate) remote: Option<BTreeMap<String, Vec<u8>>>,
+    /// ExternalArtifacts and their files, as far as they are known.
+    pub(crate) artifacts: BTreeMap<&'static str, Files>,
+    /// ExternalArtifacts that are stored with other files.
+    pub(crate) differing: Vec<SourceId>,
+    /// The program flux-operator is there.
+    pub(crate) has_operator: bool,
     /// Archives in the storage of source-controller, by their path in the API server.
     pub(crate) stored: BTreeMap<String, Vec<u8>>,
 }
@@ -138,7 +171,10 @@ impl TestCluster {
             deletion_refusals: vec![],
             upgrades: None,
             history: None,
+            has_operator: false,
             stored: BTreeMap::new(),
+            artifacts: BTreeMap::new(),
+            differing: vec![],
             charts: None,
             remote: None,
         };
@@ -263,7 +299,12 @@ impl TestCluster {
         let keys = self.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let keys = keys.map(|full| NamespacedName::of(&full.object.id));
         let last_applied = keys.filter_map(|key| Some((key, history.clone()?))).collect();
-        let deployed = trees.keys().filter_map(|source| Some((source.clone(), history.clone()?))).collect();
+        let mut deployed: BTreeMap<SourceId, Arc<Artifact>> =
+            trees.keys().filter_map(|source| Some((source.clone(), history.clone()?))).collect();
+        deployed.extend(self.artifacts.iter().map(|(name, files)| {
+            let id = SourceId { kind: "ExternalArtifact".into(), namespace: NS.into(), name: (*name).into() };
+            (id, artifact(files))
+        }));
         let input = PreviewInput {
             snapshot: &self.snapshot,
             trees,
@@ -273,26 +314,32 @@ impl TestCluster {
             workers: self.workers,
             fidelity: BTreeMap::new(),
             last_applied,
+            differing_artifacts: self.differing.iter().cloned().collect(),
+            generators_deny_other_namespaces: false,
             deployed,
             fetches_charts: self.remote.is_some(),
             charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
         };
         let (mut preview, mut answers) = (Preview::new(input), Answers::default());
-        let mut asked = ReleaseDryRuns::default();
+        let mut asked = OwnerDryRuns::default();
         preview.set_refusals(self.refusals.clone(), self.deletion_refusals.clone());
         for _ in 0..50 {
             match preview.step(&answers) {
-                Progress::Done(plan) => match self.release_dry_runs(&preview.release_questions()) {
+                Progress::Done(plan) => match self.owner_dry_runs(&preview.owner_questions()) {
                     answered if answered == asked => return *plan,
                     answered => {
                         asked = answered.clone();
-                        preview.set_release_dry_runs(answered);
+                        preview.set_owner_dry_runs(answered);
                     }
                 },
                 Progress::Needs(needs) => {
                     self.answer_data(&needs, &mut answers);
                     needs.charts.values().for_each(|run| answers.record_chart(run.key.clone(), rendered(run)));
                     needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
+                    for run in needs.resource_sets.into_values() {
+                        let output = if self.has_operator { expanded(&run) } else { Err("it is not here".to_owned()) };
+                        answers.record_resource_set(run.key, output);
+                    }
                     answers.record_kube_version(Some("v1.33.1".to_owned()));
                     for stem in needs.folder_charts {
                         let archive = &self.charts.as_ref().unwrap()[&stem];
@@ -313,8 +360,8 @@ impl TestCluster {
     }
 
     /// Answers the questions about upgrades, unless [`Self::upgrades`] is `None`.
-    fn release_dry_runs(&self, questions: &[ReleaseQuestion]) -> ReleaseDryRuns {
-        let mut answers = ReleaseDryRuns::default();
+    fn owner_dry_runs(&self, questions: &[OwnerQuestion]) -> OwnerDryRuns {
+        let mut answers = OwnerDryRuns::default();
         for question in self.upgrades.iter().flat_map(|_| questions) {
             let refusal = self.upgrades.as_ref().and_then(|refused| refused.get(&*question.id.name));
             answers.add(question.clone(), refusal.map_or(Ok(()), |message| Err((*message).to_owned())));

@@ -134,3 +134,40 @@ fn a_custom_resource_is_not_created_by_a_build_that_deletes_its_definition() {
     let created = plan.changes().iter().any(|change| change.action == crate::plan::Action::Create);
     assert!(!created, "it would be gone at once");
 }
+
+#[test]
+fn a_custom_resource_is_deleted_in_every_order_if_its_definition_is() {
+    let both = definition(&["v1", "v2"]);
+    let cluster = cluster(Some(both), vec![widget("w"), widget("dropped"), cm("b")], &["v1", "v2"]);
+    let name = format!("delete widgets.{GROUP}");
+    // The apply may fail, so that `dropped` is not pruned but deleted with its definition.
+    let expected = set(&[&name, "delete w", "delete dropped", "delete? b"]);
+    assert_eq!(cluster.rows(&after(None, vec![widget("w"), widget("new")])), expected);
+}
+
+#[test]
+fn a_kustomization_does_not_create_its_own_namespace_again() {
+    let mut child = ks("k", "./p", json!({"sourceRef": {"kind": "GitRepository", "name": "repo", "namespace": NS}}));
+    child["metadata"]["namespace"] = "team".into();
+    let team = cluster_scoped("Namespace", "team");
+    let before = vec![
+        ("root/ns.yaml", vec![team.clone(), cm("x")]),
+        ("root/m.yaml", vec![ks("m", "./m", json!({}))]),
+        ("m/k.yaml", vec![child]),
+        ("p/a.yaml", vec![cm("a")]),
+    ];
+    let mut cluster = TestCluster::new(&before);
+    cluster.object("a").labels =
+        [("kustomize.toolkit.fluxcd.io/name", "k"), ("kustomize.toolkit.fluxcd.io/namespace", "team")]
+            .into_iter()
+            .collect();
+    let mut after = before.clone();
+    after[0] = ("root/ns.yaml", vec![cm("x")]);
+    after[3] = ("p/a.yaml", vec![team, cm("a"), cm("new")]);
+    // Either the root deletes the namespace first, or `k` applies it before that and it stays.
+    assert_eq!(cluster.rows(&after), set(&["delete? team", "delete? k", "delete? a"]));
+    let plan = cluster.plan(&after);
+    let row = |name: &str| plan.changes().iter().find(|change| &*change.object.id.name == name).unwrap();
+    assert_eq!(row("new").certainty, crate::plan::Certainty::Race);
+    assert_eq!(row("team").reason.code, crate::plan::ReasonCode::NotInBuild, "nobody applies it after it was pruned");
+}

@@ -77,7 +77,7 @@ fn more_orders_than_the_limits_allow_are_a_gap() {
     cluster.workers = 1;
     let plan = cluster.plan(&files(true));
     let gaps: Vec<String> = plan.gaps().iter().map(|gap| format!("{}: {}", gap.subject, gap.message)).collect();
-    let message = "namespace/shared: 12 Kustomizations change it in more possible orders than can be explored";
+    let message = "namespace/shared: it is changed by 12 Kustomizations, in more possible orders than can be explored";
     assert_eq!(gaps, [message]);
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "shared").unwrap();
     assert_eq!(row.certainty, crate::plan::Certainty::Race);

@@ -21,10 +21,6 @@ pub(super) fn operator(kind: &str, name: &str, spec: Value) -> Value {
     flux("fluxcd.controlplane.io/v1", kind, name, spec)
 }
 
-fn generator(spec: Value) -> Value {
-    flux("source.extensions.fluxcd.io/v1beta1", "ArtifactGenerator", "gen", spec)
-}
-
 fn data(kind: &str, name: &str, values: Value) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": NS}, "data": values})
 }
@@ -282,32 +278,6 @@ fn a_changed_flux_instance_is_unknown() {
         |version: &str| root(vec![operator("FluxInstance", "flux", json!({"distribution": {"version": version}}))]);
     assert_eq!(what(&with("2.x"), &with("2.9.x")), "spec.distribution changes");
     assert_eq!(what(&with("2.x"), &with("2.x")), "");
-}
-
-#[test]
-fn copied_files_change_an_artifact_generator_and_what_uses_its_artifacts() {
-    let from = |path: &str| {
-        let copy = json!([{"from": path, "to": "@artifact/", "exclude": ["*.md"]}]);
-        generator(json!({"sources": [{"alias": "repo", "kind": "GitRepository", "name": "repo"}],
-            "artifacts": [{"name": "apps", "copy": copy}]}))
-    };
-    let uses = json!({"sourceRef": {"kind": "ExternalArtifact", "name": "apps"}, "path": "./"});
-    let files = |path: &str, app: &str, other: &str| -> Files {
-        let owner = release(json!({"chartRef": {"kind": "ExternalArtifact", "name": "apps"}}));
-        vec![
-            ("root/a.yaml", vec![from(path), owner, ks("fed", "./", uses.clone())]),
-            ("apps/a.yaml", file(app)),
-            ("apps/README.md", file(other)),
-            ("other/a.yaml", file(other)),
-        ]
-    };
-    let before = files("@repo/apps/**", "1", "1");
-    let rows = unknown(&before, &files("@repo/apps/**", "2", "1"));
-    let names: Vec<&str> = rows.iter().map(|row| row.split(':').next().unwrap()).collect();
-    assert_eq!(names, ["app", "fed", "gen"]);
-    assert!(rows.iter().all(|row| row.contains("apps/a.yaml of GitRepository/flux-system/repo changes; ")), "{rows:?}");
-    assert_eq!(unknown(&before, &files("@repo/apps/**", "1", "2")), [""; 0]);
-    assert_eq!(unknown(&before, &files("@repo/other/**", "1", "1")).len(), 3);
 }
 
 #[test]

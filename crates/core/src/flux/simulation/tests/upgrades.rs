@@ -85,6 +85,18 @@ fn a_template_that_leaves_the_chart_is_deleted_unless_it_is_kept() {
 }
 
 #[test]
+fn values_that_a_snapshot_lacks_make_the_effect_unknown() {
+    let after = tree("1", &templates(), spec(json!({})));
+    for (keeps, expected) in [(false, set(&["unknown app"])), (true, set(&[]))] {
+        let mut cluster = deployed(spec(json!({"image": "1"})));
+        cluster.snapshot.redact(keeps);
+        assert_eq!(cluster.rows(&after), expected);
+        let (outcome, reason) = reason(&cluster.plan(&after));
+        assert_eq!((outcome == Outcome::Unknown, reason.contains("--with-values")), (!keeps, !keeps), "{reason}");
+    }
+}
+
+#[test]
 fn values_decide_what_is_rendered() {
     let cluster = deployed(spec(json!({})));
     let after = |values: Value| tree("1", &templates(), spec(values));

@@ -8,46 +8,57 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::Preview;
 use super::unfollowed::Effect;
+use super::{Preview, resource_sets};
 use crate::helm::target::ReleaseTarget;
-use crate::helm::upgrade::{ReleaseQuestion, Rendered, Upgrade};
+use crate::helm::upgrade::{Rendered, Upgrade};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
+use crate::kubernetes::question::OwnerQuestion;
+use crate::ownership::schemes::flux_operator;
 
 /// Field manager of helm-controller.
-pub const FIELD_MANAGER: &str = "helm-controller";
+const FIELD_MANAGER: &str = "helm-controller";
+
+/// Returns the field manager of the controller that makes a change, which is also its name.
+pub fn field_manager(question: &OwnerQuestion) -> &'static str {
+    match question.owner.is(flux_operator::GROUP, resource_sets::KIND) {
+        true => flux_operator::NAME,
+        false => FIELD_MANAGER,
+    }
+}
 
 /// Answer of the API server to a dry-run: accepted, or the message of a refusal.
-pub type ReleaseAnswer = Result<(), String>;
+pub type OwnerAnswer = Result<(), String>;
 
-/// Answers of the API server about the upgrades of releases.
+/// Answers of the API server about changes of HelmReleases and ResourceSets.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ReleaseDryRuns(Vec<(ReleaseQuestion, ReleaseAnswer)>);
+pub struct OwnerDryRuns(Vec<(OwnerQuestion, OwnerAnswer)>);
 
-impl ReleaseDryRuns {
+impl OwnerDryRuns {
     /// Adds an answer. A question without one stays open.
-    pub fn add(&mut self, question: ReleaseQuestion, answer: ReleaseAnswer) {
+    pub fn add(&mut self, question: OwnerQuestion, answer: OwnerAnswer) {
         self.0.push((question, answer));
     }
 
-    fn answer(&self, question: &ReleaseQuestion) -> Option<&ReleaseAnswer> {
+    pub(super) fn answer(&self, question: &OwnerQuestion) -> Option<&OwnerAnswer> {
         self.0.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer)
     }
 }
 
 impl Preview<'_> {
-    /// Sets the answers about upgrades; the next [`Preview::step`] recomputes the plan with them.
-    pub fn set_release_dry_runs(&mut self, answers: ReleaseDryRuns) {
-        self.release_dry_runs = answers;
+    /// Sets the answers about changes of owners; the next [`Preview::step`] recomputes the plan with them.
+    pub fn set_owner_dry_runs(&mut self, answers: OwnerDryRuns) {
+        self.owner_dry_runs = answers;
     }
 
-    /// Returns the changes of upgrades that the API server is asked about. Call it when the preview is complete.
-    pub fn release_questions(&self) -> Vec<ReleaseQuestion> {
-        let upgrades = self.unfollowed.iter().filter_map(|found| match &found.effect {
-            Effect::Upgrades(upgrade, _) => Some(upgrade),
+    /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is complete.
+    pub fn owner_questions(&self) -> Vec<OwnerQuestion> {
+        let questions = self.unfollowed.iter().filter_map(|found| match &found.effect {
+            Effect::Upgrades(upgrade, _) => Some(&upgrade.questions),
+            Effect::Expands(expansion, _) => Some(&expansion.questions),
             _ => None,
         });
-        upgrades.flat_map(|upgrade| upgrade.questions.clone()).collect()
+        questions.flatten().cloned().collect()
     }
 
     /// Adds what the API server says about an upgrade to it. `changed` are the manifests that it creates or changes.
@@ -59,15 +70,7 @@ impl Preview<'_> {
         (old, changed): (&Rendered, BTreeMap<ObjectId, Value>),
         is_private: bool,
     ) {
-        let question = |id: &ObjectId, manifest: Option<Value>| ReleaseQuestion {
-            release: live.object.id.clone(),
-            service_account: Some(text_at(spec, "/serviceAccountName"))
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned),
-            id: id.clone(),
-            manifest,
-            is_private,
-        };
+        let question = |id: &ObjectId, manifest| OwnerQuestion::new(&live.object.id, spec, id, manifest, is_private);
         let target = ReleaseTarget::recorded(&live.content).filter(|_| self.can_ask(spec, old, &changed, is_private));
         let (mut is_proven, mut refusal) = (target.is_some(), None);
         if let Some(target) = &target {
@@ -76,7 +79,7 @@ impl Preview<'_> {
             }));
         }
         for question in &upgrade.questions {
-            match self.release_dry_runs.answer(question) {
+            match self.owner_dry_runs.answer(question) {
                 Some(Ok(())) => {}
                 Some(Err(message)) => refusal = refusal.or(Some(format!("{}: {message}", question.id))),
                 None => is_proven = false,
@@ -85,7 +88,7 @@ impl Preview<'_> {
         let removed = upgrade.removed.iter().filter(|id| !self.is_kept_in_upgrade(id));
         for object in removed.filter_map(|id| self.live_object(id)) {
             let question = question(&object.id, None);
-            if let Some(Err(message)) = self.release_dry_runs.answer(&question) {
+            if let Some(Err(message)) = self.owner_dry_runs.answer(&question) {
                 upgrade.refused_deletions.insert(object.id.clone(), message.clone());
             }
             upgrade.questions.push(question);

@@ -1,12 +1,10 @@
-//! Owners whose effect is not computed: HelmReleases, ResourceSets, FluxInstances, ArtifactGenerators, and Kustomizations
-//! whose objects or whose source are elsewhere. This folder has what decides if a change affects them.
+//! Owners whose effect is not always computed: HelmReleases, ResourceSets, FluxInstances, ArtifactGenerators, and Kustomizations
+//! whose objects or whose source are elsewhere.
 //!
 //! If a change affects what such an owner deploys, any of its objects may be deleted, and the plan says so. Only a change
 //! that is known to have no effect is left out. A new owner deletes nothing.
 
-pub(super) mod copied;
-pub(super) mod effective;
-
+use super::resource_sets::Expansion;
 use crate::helm::upgrade::Upgrade;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Reason;
@@ -27,6 +25,12 @@ pub(crate) enum Effect {
     Replaces(Reason),
     /// The release of a HelmRelease is upgraded, for this reason; the plan lists what the upgrade deletes.
     Upgrades(Box<Upgrade>, Reason),
+    /// The resources of a ResourceSet are generated anew, for this reason; the plan follows them.
+    Expands(Box<Expansion>, Reason),
+    /// An ArtifactGenerator makes other artifacts, which the plan follows.
+    Generates(Reason),
+    /// The build of an ArtifactGenerator fails, so that its artifacts stay as they are.
+    Fails(Reason),
     /// The owner is suspended, so that nothing happens for now.
     Suspended(Reason),
     /// The owner is new and creates objects that are not in the plan; the remark for its row.

@@ -1,0 +1,314 @@
+//! ResourceSets: what their resources become when the change arrives.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, expanded, ks, set};
+use super::unfollowed::{operator, release, status};
+use crate::flux::build::objects::objects;
+use crate::flux::build::resource_sets::SetRun;
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::inventory_id;
+use crate::plan::Action;
+
+/// Returns a ResourceSet with these tenants as inputs.
+fn tenants(names: &[&str], resources: Value) -> Value {
+    let inputs: Vec<Value> = names.iter().map(|name| json!({ "tenant": name })).collect();
+    operator("ResourceSet", "tenants", json!({"inputs": inputs, "resources": resources}))
+}
+
+fn config_maps() -> Value {
+    json!([cm("<< inputs.tenant >>")])
+}
+
+fn root(objects: Vec<Value>) -> Files {
+    vec![("root/a.yaml", objects)]
+}
+
+/// Returns a cluster in which flux-operator has generated the resources of the ResourceSets in some files.
+fn cluster(before: &Files) -> TestCluster {
+    let mut cluster = TestCluster::new(before);
+    cluster.has_operator = true;
+    cluster.upgrades = Some([].into());
+    let sets: Vec<Value> = before
+        .iter()
+        .flat_map(|(_, objects)| objects)
+        .filter(|object| object["kind"] == "ResourceSet")
+        .cloned()
+        .collect();
+    for manifest in sets {
+        generate(&mut cluster, &manifest, &manifest["spec"]);
+    }
+    cluster
+}
+
+/// Adds the resources of a ResourceSet with this spec to a cluster.
+fn generate(cluster: &mut TestCluster, manifest: &Value, spec: &Value) {
+    let name = manifest["metadata"]["name"].as_str().unwrap();
+    let id = ObjectId::new("fluxcd.controlplane.io", "ResourceSet", NS, name);
+    let text = expanded(&SetRun::new(&id, spec, false)).unwrap();
+    let mut entries = vec![];
+    for document in text.split("---").filter(|document| !document.trim().is_empty()) {
+        let object: Value = serde_json::from_str(document).unwrap();
+        entries.push(json!({"id": inventory_id::format(&objects(object.clone(), None)[0].id), "v": "v1"}));
+        match object["kind"].as_str() {
+            Some("Kustomization") => {
+                let files =
+                    super::cluster::artifact(&APPS.iter().map(|(path, name)| (*path, vec![cm(name)])).collect());
+                cluster.apply(&object, None, &files);
+            }
+            _ => cluster.add_with_content(&object, None, json!({})),
+        }
+    }
+    let live = cluster.kustomization(name);
+    live.content["status"] = json!({"inventory": {"entries": entries},
+        "conditions": [{"type": "Ready", "status": "True"}]});
+    cluster.snapshot.normalise();
+}
+
+/// Paths of Kustomizations that ResourceSets generate, with the ConfigMap there.
+const APPS: [(&str, &str); 3] = [("a/cm.yaml", "of-a"), ("b/cm.yaml", "of-b"), ("c/cm.yaml", "of-c")];
+
+fn with_apps(root: Value) -> Files {
+    let apps = APPS.iter().map(|(path, name)| (*path, vec![cm(name)]));
+    [("root/a.yaml", vec![root])].into_iter().chain(apps).collect()
+}
+
+#[test]
+fn a_removed_input_deletes_what_was_generated_of_it() {
+    let before = root(vec![tenants(&["a", "b"], config_maps())]);
+    let cluster = cluster(&before);
+    let plan = cluster.plan(&root(vec![tenants(&["a"], config_maps())]));
+    assert!(plan.is_complete(), "{:?}", plan.gaps());
+    let row = plan.changes().iter().find(|row| row.action == Action::Delete).unwrap();
+    assert_eq!((row.reason.to_string(), &*row.object.id.name), ("not-generated".to_owned(), "b"));
+    assert_eq!(row.owner.as_ref().map(|owner| &*owner.name), Some("tenants"));
+    assert_eq!(cluster.rows(&before), set(&[]));
+    let owner = cluster.outcome(&root(vec![tenants(&["a"], config_maps())]), "tenants");
+    assert_eq!(owner, "Applies: resources-generated: spec.inputs changes");
+}
+
+#[test]
+fn an_added_input_creates_and_a_change_that_generates_the_same_is_silent() {
+    let cluster = cluster(&root(vec![tenants(&["a"], config_maps())]));
+    let plan = cluster.plan(&root(vec![tenants(&["a", "b"], config_maps())]));
+    let rows: Vec<String> = plan.changes().iter().map(|row| format!("{} {}", row.object.id.name, row.reason)).collect();
+    assert_eq!(rows, ["b generated"]);
+    let mut same = tenants(&["a"], config_maps());
+    same["spec"]["inputs"][0]["unused"] = "1".into();
+    assert_eq!(cluster.plan(&root(vec![same])).changes().len(), 0);
+}
+
+#[test]
+fn without_flux_operator_or_with_another_inventory_the_effect_is_unknown() {
+    let after = root(vec![tenants(&["a"], config_maps())]);
+    let mut cluster = cluster(&root(vec![tenants(&["a", "b"], config_maps())]));
+    cluster.has_operator = false;
+    assert_eq!(cluster.rows(&after), set(&["unknown tenants"]));
+    cluster.has_operator = true;
+    let entries = &mut cluster.kustomization("tenants").content["status"]["inventory"]["entries"];
+    entries.as_array_mut().unwrap().push(json!({"id": "flux-system_c__ConfigMap", "v": "v1"}));
+    assert_eq!(cluster.rows(&after), set(&["unknown tenants"]));
+    let mut failing = tenants(&["a"], json!([cm("<< inputs.other >>")]));
+    assert_eq!(cluster.rows(&root(vec![failing.clone()])), set(&["unknown tenants"]));
+    failing["spec"].as_object_mut().unwrap().remove("resources");
+    assert_eq!(cluster.rows(&root(vec![failing])), set(&["unknown tenants"]));
+}
+
+#[test]
+fn protections_and_labels_of_others_keep_a_removed_object() {
+    let mut cluster = cluster(&root(vec![tenants(&["a", "b", "c", "d"], config_maps())]));
+    cluster.object("b").annotations =
+        [("fluxcd.controlplane.io/prune".to_owned(), "disabled".to_owned())].into_iter().collect();
+    cluster.object("c").labels =
+        [("resourceset.fluxcd.controlplane.io/name".to_owned(), "other".to_owned())].into_iter().collect();
+    let rows = cluster.rows(&root(vec![tenants(&["a"], config_maps())]));
+    assert_eq!(rows, set(&["keep b", "keep c", "delete d"]));
+}
+
+#[test]
+fn a_refused_object_or_one_without_a_dry_run_makes_deletions_a_race() {
+    let mut cluster = cluster(&root(vec![tenants(&["a", "b"], config_maps())]));
+    let after = root(vec![tenants(&["a", "c"], config_maps())]);
+    assert_eq!(cluster.rows(&after), set(&["delete b"]));
+    cluster.upgrades = Some([("c", "denied")].into());
+    assert_eq!(cluster.rows(&after), set(&["delete? b"]));
+    cluster.upgrades = None;
+    assert_eq!(cluster.rows(&after), set(&["delete? b"]));
+    assert_eq!(cluster.rows(&root(vec![tenants(&["a"], config_maps())])), set(&["delete b"]), "nothing else changes");
+}
+
+#[test]
+fn steps_dependencies_and_failures_are_conditions() {
+    let before = root(vec![tenants(&["a", "b"], config_maps())]);
+    let mut after = tenants(&["a"], config_maps());
+    after["spec"]["dependsOn"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": NS}]);
+    assert_eq!(cluster(&before).rows(&root(vec![after])), set(&["delete? b"]));
+    let mut failing = cluster(&before);
+    failing.kustomization("tenants").content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "False", "reason": "ReconciliationFailed"}]);
+    assert_eq!(failing.rows(&root(vec![tenants(&["a"], config_maps())])), set(&["delete? b"]));
+}
+
+#[test]
+fn a_namespace_takes_its_content_along_and_needs_no_dry_run_of_what_comes_with_a_new_one() {
+    let resources = json!([cluster_scoped("Namespace", "<< inputs.tenant >>"), {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm-<< inputs.tenant >>", "namespace": "<< inputs.tenant >>"},
+    }]);
+    let before = root(vec![tenants(&["a", "b"], resources.clone())]);
+    let cluster = cluster(&before);
+    let rows = cluster.rows(&root(vec![tenants(&["a", "c"], resources)]));
+    assert_eq!(rows, set(&["delete b", "delete cm-b"]));
+}
+
+#[test]
+fn kustomizations_that_are_generated_are_followed() {
+    let resources = || json!([ks("app-<< inputs.tenant >>", "./<< inputs.tenant >>", json!({}))]);
+    let before = with_apps(tenants(&["a", "b"], resources()));
+    let cluster = cluster(&before);
+    assert_eq!(cluster.rows(&before), set(&[]));
+    let rows = cluster.rows(&with_apps(tenants(&["a"], resources())));
+    assert_eq!(rows, set(&["delete app-b", "delete of-b"]));
+    let plan = cluster.plan(&with_apps(tenants(&["a", "b", "c"], resources())));
+    let created: Vec<&str> = plan.changes().iter().map(|row| &*row.object.id.name).collect();
+    assert_eq!(created, ["of-c", "app-c"], "{:?}", plan.gaps());
+    let parent = plan.owners().iter().find(|row| row.owner.name == "app-c").unwrap().parents.first().unwrap();
+    assert_eq!((&*parent.kind, &*parent.name), ("ResourceSet", "tenants"));
+    let other = json!([ks("app-<< inputs.tenant >>", "./c", json!({}))]);
+    let rows = cluster.rows(&with_apps(tenants(&["a", "b"], other)));
+    assert_eq!(rows, set(&["delete of-a", "delete of-b"]));
+}
+
+#[test]
+fn a_release_that_is_generated_is_followed() {
+    let with = |tag: &str| tenants(&["a"], json!([release(json!({"values": {"tag": tag}}))]));
+    let mut cluster = cluster(&root(vec![with("1")]));
+    cluster.kustomization("app").content["status"] = status();
+    assert_eq!(cluster.rows(&root(vec![with("1")])), set(&[]));
+    assert_eq!(cluster.rows(&root(vec![with("2")])), set(&["unknown app"]));
+}
+
+#[test]
+fn inputs_of_providers_are_followed() {
+    let provider = |name: &str, tenant: &str| {
+        let mut provider =
+            operator("ResourceSetInputProvider", name, json!({"type": "Static", "defaultValues": {"tenant": tenant}}));
+        provider["metadata"]["labels"]["team"] = "x".into();
+        provider
+    };
+    let mut rset = tenants(&["own"], config_maps());
+    rset["spec"]["inputsFrom"] = json!([{"name": "p"}, {"selector": {"matchLabels": {"team": "x"}}}]);
+    let files = |providers: Vec<Value>| root([vec![rset.clone()], providers].concat());
+    let before = files(vec![provider("p", "a"), provider("q", "b")]);
+    let mut cluster = TestCluster::new(&before);
+    (cluster.has_operator, cluster.upgrades) = (true, Some([].into()));
+    generate(&mut cluster, &rset, &tenants(&["own", "a", "b"], config_maps())["spec"]);
+    for (name, tenant) in [("p", "a"), ("q", "b")] {
+        cluster.kustomization(name).content["status"] = json!({"exportedInputs": [{"tenant": tenant, "id": "7"}]});
+    }
+    assert_eq!(cluster.rows(&before), set(&[]));
+    let rows = cluster.rows(&files(vec![provider("p", "a"), provider("q", "c")]));
+    assert_eq!(rows, set(&["delete b"]));
+    assert_eq!(cluster.rows(&files(vec![provider("p", "a")])), set(&["delete q", "delete b"]));
+    assert_eq!(cluster.rows(&files(vec![provider("q", "b")])), set(&["delete p", "unknown tenants"]), "p is named");
+    let plan = cluster.plan(&files(vec![provider("p", "a"), provider("q", "b"), provider("r", "d")]));
+    let created: Vec<&str> = plan.changes().iter().map(|row| &*row.object.id.name).collect();
+    assert_eq!(created, ["d", "r"]);
+}
+
+#[test]
+fn variables_that_a_set_generates_are_followed_and_copied_ones_are_not() {
+    let variables = |copies: bool| {
+        let mut found = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "vars", "namespace": NS, "annotations": {}}, "data": {"name": "<< inputs.tenant >>"}});
+        if copies {
+            found["metadata"]["annotations"]["fluxcd.controlplane.io/copyFrom"] = "other/data".into();
+            found["data"] = json!({});
+        }
+        found
+    };
+    let substituted = ks("k", "./k", json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "vars"}]}}));
+    for (copies, expected) in [(false, set(&["delete a"])), (true, set(&[]))] {
+        let files = |tenant: &str| -> Files {
+            let sets = tenants(&[tenant], json!([variables(copies), cm("of-<< inputs.tenant >>")]));
+            vec![("root/a.yaml", vec![sets, substituted.clone()]), ("k/cm.yaml", vec![cm("${name}")])]
+        };
+        let before = files("a");
+        let mut cluster = TestCluster::new(&before);
+        (cluster.has_operator, cluster.upgrades) = (true, Some([].into()));
+        generate(&mut cluster, &before[0].1[0], &before[0].1[0]["spec"]);
+        cluster.data.insert("vars".to_owned(), json!({"kind": "ConfigMap", "data": {"name": "a"}}));
+        let built = cluster.add(&cm("a"), Some("k"));
+        cluster.kustomization("k").content["status"]["inventory"]["entries"] =
+            json!([{"id": inventory_id::format(&built), "v": "v1"}]);
+        cluster.snapshot.normalise();
+        let mut rows = cluster.rows(&files("b"));
+        assert!(rows.remove(if copies { "delete? of-a" } else { "delete of-a" }), "{rows:?}");
+        assert_eq!(rows, expected, "{copies}");
+    }
+}
+
+#[test]
+fn a_release_of_a_new_input_is_created_and_says_so() {
+    let cluster = cluster(&root(vec![tenants(&["a"], config_maps())]));
+    let plan = cluster.plan(&root(vec![tenants(&["a"], json!([cm("<< inputs.tenant >>"), release(json!({}))]))]));
+    let row = plan.changes().iter().find(|row| &*row.object.id.kind == "HelmRelease").unwrap();
+    assert!(row.reason.detail.contains("its release is installed"), "{}", row.reason);
+}
+
+#[test]
+fn a_new_set_is_expanded_too() {
+    let cluster = cluster(&root(vec![]));
+    let plan = cluster.plan(&root(vec![tenants(&["a"], config_maps())]));
+    let created: Vec<&str> = plan.changes().iter().map(|row| &*row.object.id.name).collect();
+    assert_eq!(created, ["a", "tenants"]);
+}
+
+#[test]
+fn an_object_that_is_not_generated_for_a_moment_is_a_race() {
+    let provider =
+        operator("ResourceSetInputProvider", "p", json!({"type": "Static", "defaultValues": {"tenant": "b"}}));
+    let resources = json!([cluster_scoped("Namespace", "<< inputs.tenant >>"), {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "in-<< inputs.tenant >>", "namespace": "<< inputs.tenant >>"},
+    }]);
+    let cluster = cluster(&root(vec![tenants(&["a", "b"], resources.clone())]));
+    let mut after = tenants(&["a"], resources);
+    after["spec"]["inputsFrom"] = json!([{"name": "p"}]);
+    let rows = cluster.rows(&root(vec![after, provider]));
+    assert_eq!(rows, set(&["recreate? b", "recreate? in-b"]));
+}
+
+#[test]
+fn what_a_kustomization_deploys_is_a_race_with_it() {
+    let resources = || json!([ks("app-<< inputs.tenant >>", "./<< inputs.tenant >>", json!({}))]);
+    let cluster = cluster(&with_apps(tenants(&["a", "b"], resources())));
+    let mut after = tenants(&["a"], resources());
+    after["spec"]["inputsFrom"] = json!([{"name": "p"}]);
+    let mut files = with_apps(after);
+    files.push((
+        "root/p.yaml",
+        vec![operator("ResourceSetInputProvider", "p", json!({"type": "Static", "defaultValues": {"tenant": "b"}}))],
+    ));
+    assert_eq!(cluster.rows(&files), set(&["recreate? app-b", "recreate? of-b"]));
+}
+
+#[test]
+fn an_object_that_cannot_be_applied_holds_the_deletions_back() {
+    let cluster = cluster(&root(vec![tenants(&["a", "b"], config_maps())]));
+    let plan = cluster.plan(&root(vec![tenants(&["a", "Bad_Name"], config_maps())]));
+    let row = plan.changes().iter().find(|row| row.action == Action::Delete).unwrap();
+    let expected = "not-generated: race: it stays while the API server refuses another object of its ResourceSet, as it does now: \
+                    the API server refuses the name \"Bad_Name\"";
+    assert_eq!(row.reason.to_string(), expected);
+}
+
+#[test]
+fn an_object_of_two_sets_may_be_recreated() {
+    let other = |names: &[&str]| {
+        let mut other = tenants(names, config_maps());
+        other["metadata"]["name"] = "other".into();
+        other
+    };
+    let cluster = cluster(&root(vec![tenants(&["a", "b"], config_maps()), other(&["c"])]));
+    let rows = cluster.rows(&root(vec![tenants(&["a"], config_maps()), other(&["b", "c"])]));
+    assert_eq!(rows, set(&["recreate? b"]));
+}
