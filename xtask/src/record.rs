@@ -1,9 +1,9 @@
 //! `cargo xtask record`: runs the story of the demo on a real cluster and records the cluster with `snapshot`.
 //!
 //! Flux deploys a shop. Two manifests of `web` are removed while pruning is off: both objects are leaked, and one of them
-//! is protected. Then a commit mistypes the path of `checkout`. The directory exists and has no manifest, so Flux prunes
-//! everything. The namespace stays Terminating, because no controller removes the finalizer of one object. `cart` is
-//! suspended.
+//! is protected. This is the first recording, for the preview of the next commit. It mistypes the path of `checkout`: the
+//! directory exists and has no manifest, so Flux prunes everything. The namespace stays Terminating, because no controller
+//! removes the finalizer of one object. `cart` is suspended. This is the second recording.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cluster::{Cluster, Flux, Options};
 use crate::files::copy_folder;
-use crate::{demo, target_dir, tool, workspace_root};
+use crate::{controlplane, demo, target_dir, tool, workspace_root};
 
 const SOURCE: &str = "GitRepository/flux-system/shop";
 const LIMIT: Duration = Duration::from_secs(90);
@@ -41,6 +41,7 @@ pub fn run() -> Result<()> {
         wait_until_ready(&cluster, name)?;
     }
     leak_objects(&cluster, &tree)?;
+    record(&program, &cluster, demo::BEFORE)?;
     mistype_path(&cluster, &tree)?;
     let message = "card payments are down, INC-2081; resume when the bank is back";
     gitops(
@@ -48,8 +49,14 @@ pub fn run() -> Result<()> {
         &cluster,
         &["suspend", "kustomization", "cart", "-n", "flux-system", "--spec", "--yes", "-m", message],
     )?;
-    let recording = workspace_root().join(demo::RECORDING);
-    gitops(&program, &cluster, &["snapshot", recording.to_str().context("the path of the recording is not UTF-8")?])
+    record(&program, &cluster, demo::RECORDING)?;
+    let answer = demo::preview_answer(&program, &controlplane::bin("kustomize"))?;
+    fs::write(workspace_root().join(demo::PREVIEW), answer).context("cannot write the answer of the preview")
+}
+
+fn record(program: &Path, cluster: &Cluster, file: &str) -> Result<()> {
+    let file = workspace_root().join(file);
+    gitops(program, cluster, &["snapshot", file.to_str().context("the path of the recording is not UTF-8")?])
 }
 
 fn gitops(program: &Path, cluster: &Cluster, args: &[&str]) -> Result<()> {
@@ -71,17 +78,14 @@ fn leak_objects(cluster: &Cluster, tree: &Path) -> Result<()> {
         wait_until_applied(cluster, "web", &revision)
     };
     publish(&text.replace("prune: true", "prune: false"))?;
-    fs::remove_file(tree.join("apps/web/banner-easter.yaml"))?;
-    fs::remove_file(tree.join("apps/web/vouchers.yaml"))?;
+    demo::remove_leaked(tree)?;
     publish(&text.replace("prune: true", "prune: false"))?;
     publish(&text)
 }
 
 /// Publishes the mistyped path and waits until the namespace stays Terminating.
 fn mistype_path(cluster: &Cluster, tree: &Path) -> Result<()> {
-    let manifest = tree.join("clusters/prod/checkout.yaml");
-    let text = fs::read_to_string(&manifest)?;
-    fs::write(&manifest, text.replace("./apps/checkout", "./aps/checkout"))?;
+    demo::mistype(tree)?;
     let revision = cluster.publish(SOURCE, tree)?;
     cluster.wait_for("namespace checkout to be Terminating", LIMIT, || {
         Ok(cluster.kubectl(&["get", "namespace", "checkout", "-o", "jsonpath={.status.phase}"])? == "Terminating")

@@ -17,6 +17,15 @@ pub(super) struct Predicted {
     reason: String,
 }
 
+/// A row that is a race, and what happened to its object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Race {
+    /// Actual result.
+    pub happened: &'static str,
+    /// Action and reason of the row.
+    pub row: String,
+}
+
 /// Returns an object as `kind.group/name -n namespace`.
 pub(super) fn identity(group: &str, kind: &str, namespace: &str, name: &str) -> String {
     let dot = if group.is_empty() { "" } else { "." };
@@ -46,14 +55,13 @@ pub(super) fn predictions(plan: &Value, is_part: impl Fn(&str) -> bool) -> (BTre
     (rows, wrong)
 }
 
-/// Returns the mismatches, and the actual result of each row that is a race. An incomplete plan predicts nothing about
-/// objects without a row.
+/// Returns the mismatches, and the rows that are races. An incomplete plan predicts nothing about objects without a row.
 pub(super) fn compare(
     rows: &BTreeMap<String, Predicted>,
     before: &Uids,
     after: &Uids,
     is_incomplete: bool,
-) -> (Vec<String>, BTreeMap<String, &'static str>) {
+) -> (Vec<String>, BTreeMap<String, Race>) {
     let (mut wrong, mut races) = (Vec::new(), BTreeMap::new());
     let all: BTreeSet<&String> = before.keys().chain(after.keys()).chain(rows.keys()).collect();
     for id in all {
@@ -68,8 +76,8 @@ pub(super) fn compare(
             "unknown" => matches!(happened, "stays" | "never"),
             action => action == happened,
         };
-        if row.is_some_and(|row| row.race) {
-            races.insert(id.clone(), happened);
+        if let Some(row) = row.filter(|row| row.race) {
+            races.insert(id.clone(), Race { happened, row: format!("{predicted} {}", row.reason) });
         } else if !agrees {
             let reason = row.map(|row| format!(" ({})", row.reason)).unwrap_or_default();
             wrong.push(format!("{id}: predicted {predicted}{reason}, happened {happened}"));

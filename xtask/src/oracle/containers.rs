@@ -63,6 +63,30 @@ pub(super) const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
+        name: "namespace-moves-into-a-kustomization-that-is-in-it",
+        before: &[
+            "root/n.yaml: ns @-shop",
+            "root/x.yaml: cm x",
+            "root/m.yaml: ks m ./m",
+            "m/k.yaml: ks k ./p ns=@-shop source=@",
+            "p/a.yaml: cm a",
+        ],
+        after: &["-root/n.yaml", "p/a.yaml: cm a | cm new | ns @-shop"],
+        expect: &["delete namespace/@-shop", "create configmap/new"],
+        ..BASE
+    },
+    Row {
+        name: "definition-goes-beside-a-dropped-resource",
+        before: &[
+            "root/c.yaml: crd @.example.com",
+            "root/k.yaml: ks k ./p",
+            "p/a.yaml: widget w | widget dropped | cm a",
+        ],
+        after: &["-root/c.yaml", "root/x.yaml: cm x", "p/a.yaml: widget w | widget new"],
+        expect: &["delete widget.@.example.com/w", "delete widget.@.example.com/dropped"],
+        ..BASE
+    },
+    Row {
         name: "namespace-that-is-terminating",
         before: &[
             "root/k.yaml: ks k ./p json:retryInterval=\"1h\"",

@@ -81,6 +81,8 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             let version = options.get("version").unwrap_or(&"v1");
             json!({"apiVersion": format!("{prefix}.example.com/{version}"), "kind": "Widget"})
         }
+        // A kind that no definition serves.
+        "unserved" => json!({"apiVersion": "unserved.example.com/v1", "kind": "Unserved"}),
         "class" => json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h"}),
         "grant" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},

@@ -7,9 +7,11 @@ mod check;
 mod containers;
 mod controllers;
 mod dependencies;
+mod idle;
 mod manifest;
 mod races;
 mod random;
+mod reader;
 mod rules;
 mod run;
 mod scenarios;
@@ -25,6 +27,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, Flux, Options};
 use crate::{controlplane, say, tool};
 
+use reader::Reader;
 pub use run::{Comparison, Program};
 pub use scenarios::{Scenario, all};
 
@@ -45,8 +48,9 @@ pub struct Outcome {
 
 /// Runs scenarios on a cluster. Returns one result for each, in the same order.
 pub fn run(cluster: &Cluster, program: &Program, scenarios: &[Scenario]) -> Vec<Result<Outcome>> {
+    let reader = Reader::default();
     in_parallel(scenarios, |scenario| {
-        let outcome = repeat_mismatch(|| run_once(cluster, program, scenario));
+        let outcome = repeat_mismatch(|| run_once(cluster, &reader, program, scenario));
         report(scenario, &outcome);
         outcome
     })
@@ -73,8 +77,8 @@ fn in_parallel<T: Send>(scenarios: &[Scenario], work: impl Fn(&Scenario) -> T + 
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn run_once(cluster: &Cluster, program: &Program, scenario: &Scenario) -> Result<Comparison> {
-    run::scenario(cluster, program, scenario, STARTED.fetch_add(1, Ordering::Relaxed))
+fn run_once(cluster: &Cluster, reader: &Reader, program: &Program, scenario: &Scenario) -> Result<Comparison> {
+    run::scenario(cluster, reader, program, scenario, STARTED.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Runs a scenario again after a mismatch. A mismatch that does not occur again comes from the stale cache of the
@@ -102,7 +106,7 @@ pub fn cluster() -> Result<Cluster> {
 fn cluster_with(flags: &[&str], controller: Option<&Path>) -> Result<Cluster> {
     // Plans use the kustomize version of Flux.
     controlplane::ensure(&["kustomize"])?;
-    let own = ["--requeue-dependency=1s", "--concurrent=8"];
+    let own = ["--requeue-dependency=2s", "--concurrent=8"];
     let kustomize_controller_flags: Vec<String> = own.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
     let deployment = deployment(&kustomize_controller_flags);
     let kustomize_controller = controller.map(Path::to_path_buf);
@@ -130,6 +134,9 @@ fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
         Ok(Outcome { comparison, not_repeated }) if comparison.mismatches.is_empty() => {
             let name = &scenario.name;
             say(format!("ok    {name} ({} rows, {} races)", comparison.rows, comparison.races.len()));
+            let races = comparison.races.iter();
+            races.for_each(|(id, race)| say(format!("      race {id}: {}, happened {}", race.row, race.happened)));
+            comparison.gaps.iter().for_each(|gap| say(format!("      incomplete: {gap}")));
             not_repeated.iter().for_each(|line| say(format!("      only once: {line}")));
         }
         Ok(Outcome { comparison, .. }) => {
@@ -142,12 +149,12 @@ fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
 }
 
 /// `oracle [--cases N] [--seed S] [--dir D] [--races N] [--binary PATH] [--controller PATH --controller-version V] [--parallel N]
-/// [--no-shrink] [NAME…]`: runs all scenarios or N random ones, or only those named. With `--races`, scenarios with races are repeated N
-/// times to see both results. With `--no-shrink`, a scenario with a mismatch is not made smaller. With `--controller`,
+/// [--no-shrink] [--show] [NAME…]`: runs all scenarios or N random ones, or only those named. With `--races`, scenarios with races are repeated N
+/// times to see both results. With `--no-shrink`, a scenario with a mismatch is not made smaller. With `--show`, the scenarios are printed and not run. With `--controller`,
 /// another kustomize-controller runs.
 pub fn command(words: &[&str]) -> Result<()> {
     let (mut cases, mut seed, mut dir, mut again, mut names) = (None, 1_u64, None, 0_usize, Vec::new());
-    let (mut shrinks, mut binary, mut controller, mut controller_version) = (true, None, None, None);
+    let (mut shrinks, mut shows, mut binary, mut controller, mut controller_version) = (true, false, None, None, None);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
@@ -161,6 +168,7 @@ pub fn command(words: &[&str]) -> Result<()> {
             "--controller-version" => controller_version = Some((*value()?).to_owned()),
             "--parallel" => PARALLEL.store(value()?.parse()?, Ordering::Relaxed),
             "--no-shrink" => shrinks = false,
+            "--show" => shows = true,
             name => names.push(name.to_owned()),
         }
     }
@@ -169,6 +177,10 @@ pub fn command(words: &[&str]) -> Result<()> {
         bail!("no scenario is called {unknown:?}; usage: oracle [--cases N] [--seed S] [--dir D] [--races N] [NAME…]");
     }
     scenarios.retain(|scenario| names.is_empty() || names.contains(&scenario.name));
+    if shows {
+        scenarios.iter().for_each(|scenario| crate::answer(scenario.to_string()));
+        return Ok(());
+    }
     let path = binary.map_or_else(|| tool::build(false), Ok)?;
     let program = Program { path, controller_version };
     // Those with the same flags follow each other.
@@ -181,18 +193,20 @@ pub fn command(words: &[&str]) -> Result<()> {
             _ => cluster_with(flags, controller.as_deref())?,
         };
         outcomes.extend(run(&cluster, &program, group));
-        clusters.push((flags, cluster));
+        clusters.push((flags, cluster, Reader::default()));
     }
-    let cluster_of = |scenario: &Scenario| {
-        &clusters.iter().find(|(flags, _)| *flags == scenario.controller).expect("each has one").1
+    let again_once = |scenario: &Scenario| {
+        let own = clusters.iter().find(|(flags, ..)| *flags == scenario.controller).expect("each has one");
+        run_once(&own.1, &own.2, &program, scenario)
     };
-    let (mut rows, mut races, mut not_repeated, mut failed) = (0, 0, 0, 0);
+    let (mut rows, mut races, mut incomplete, mut not_repeated, mut failed) = (0, 0, 0, 0, 0);
     let mut wrong = vec![];
     for (scenario, outcome) in scenarios.iter().zip(&outcomes) {
         match outcome {
             Ok(outcome) => {
                 rows += outcome.comparison.rows;
                 races += outcome.comparison.races.len();
+                incomplete += usize::from(!outcome.comparison.gaps.is_empty());
                 not_repeated += usize::from(!outcome.not_repeated.is_empty());
                 if !outcome.comparison.mismatches.is_empty() {
                     wrong.push(scenario);
@@ -205,21 +219,18 @@ pub fn command(words: &[&str]) -> Result<()> {
         }
     }
     if again > 0 {
-        races::report(&scenarios, &outcomes, again, |racing| {
-            in_parallel(racing, |scenario| run_once(cluster_of(scenario), &program, scenario))
-        });
+        races::report(&scenarios, &outcomes, again, |racing| in_parallel(racing, again_once));
     }
     for scenario in wrong.iter().filter(|_| shrinks) {
         say(format!("{}: searching for the smallest repository with the mismatch", scenario.name));
-        let fails = |smaller: &Scenario| {
-            run_once(cluster_of(scenario), &program, smaller).is_ok_and(|got| !got.mismatches.is_empty())
-        };
+        let fails = |smaller: &Scenario| again_once(smaller).is_ok_and(|got| !got.mismatches.is_empty());
         say(shrink::smallest(scenario, |candidates| in_parallel(candidates, fails)).to_string());
     }
     let (total, wrong) = (scenarios.len(), wrong.len());
     say(format!(
         "{total} scenarios: {wrong} with mismatches, {failed} failed, {not_repeated} with a mismatch that did not repeat; \
-         {rows} rows, {races} of them races"
+         {incomplete} with an incomplete plan; {rows} rows, {races} of them races ({:.1} %)",
+        100.0 * races as f64 / rows.max(1) as f64
     ));
     if wrong + failed > 0 { bail!("the plan and the controller disagree") } else { Ok(()) }
 }

@@ -13,8 +13,8 @@ struct Results(BTreeMap<(String, String), BTreeSet<&'static str>>);
 
 impl Results {
     fn add(&mut self, scenario: &Scenario, comparison: &Comparison) {
-        for (id, result) in &comparison.races {
-            self.0.entry((scenario.name.clone(), id.clone())).or_default().insert(result);
+        for (id, race) in &comparison.races {
+            self.0.entry((scenario.name.clone(), id.clone())).or_default().insert(race.happened);
         }
     }
 }

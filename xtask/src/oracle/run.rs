@@ -1,30 +1,20 @@
 //! Runs one scenario on the real control plane.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::check::{self, Uids};
+use super::check::{self, Race, Uids};
+use super::idle::{ON_REQUEST, progress};
 use super::manifest::{self, File, Files};
+use super::reader::Reader;
 use super::scenarios::Scenario;
 use crate::cluster::Cluster;
 use crate::controlplane::bin;
 use crate::{git, items, text};
-
-/// Time without any change until a scenario is idle: longer than the interval of its Kustomizations.
-const QUIET: Duration = Duration::from_secs(7);
-/// Time between two reads of the cluster.
-const POLL: Duration = Duration::from_millis(1500);
-/// Reads in a row that see a Kustomization reconcile, from longer work to a wait without an end.
-const LONG_WORK: std::ops::Range<usize> = 3..60;
-/// Finalizer that nothing removes until the scenario ends.
-const HOLD: &str = "example.com/hold";
-/// Time limit for a scenario to become idle.
-const LIMIT: Duration = Duration::from_secs(240);
 
 /// Result of one run of a scenario.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +23,10 @@ pub struct Comparison {
     pub mismatches: Vec<String>,
     /// Number of rows of the plan for objects of the scenario.
     pub rows: usize,
-    /// Actual results of the rows that are races, by object. `@` is the prefix of the scenario.
-    pub races: BTreeMap<String, &'static str>,
+    /// Rows that are races, by object. `@` is the prefix of the scenario.
+    pub races: BTreeMap<String, Race>,
+    /// The plan says that it is incomplete: what it does not know, by the message of the gap.
+    pub gaps: Vec<String>,
     /// With mismatches: status and inventory of each Kustomization.
     pub evidence: Vec<String>,
 }
@@ -49,12 +41,24 @@ pub struct Program {
 }
 
 /// Runs one scenario in its own namespaces.
-pub(super) fn scenario(cluster: &Cluster, program: &Program, scenario: &Scenario, number: usize) -> Result<Comparison> {
-    let run = Run { cluster, prefix: format!("s{number:03}x"), folder: folder(number)? };
+pub(super) fn scenario(
+    cluster: &Cluster,
+    reader: &Reader,
+    program: &Program,
+    scenario: &Scenario,
+    number: usize,
+) -> Result<Comparison> {
+    let lines = [&scenario.cluster, &scenario.before, &scenario.after];
+    let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget "));
+    let is_on_request = scenario.is_on_request;
+    let run =
+        Run { cluster, reader, has_widgets, is_on_request, prefix: format!("s{number:03}x"), folder: folder(number)? };
     let comparison = run.compare(program, scenario);
     let _ = std::fs::remove_dir_all(&run.folder);
     // Delete the scenario, so that the controller no longer reconciles it.
-    let _ = cluster.kubectl(&["delete", "kustomizations", "--all", "-n", &run.prefix, "--wait=false"]);
+    for namespace in run.namespaces_of_kustomizations().unwrap_or_default() {
+        let _ = cluster.kubectl(&["delete", "kustomizations", "--all", "-n", &namespace, "--wait=false"]);
+    }
     let _ = cluster.kubectl(&["delete", "namespace", &run.prefix, "--wait=false"]);
     comparison
 }
@@ -66,9 +70,14 @@ fn folder(number: usize) -> Result<PathBuf> {
     Ok(folder)
 }
 
-struct Run<'a> {
-    cluster: &'a Cluster,
-    prefix: String,
+/// One run of a scenario.
+pub(super) struct Run<'a> {
+    pub(super) cluster: &'a Cluster,
+    reader: &'a Reader,
+    /// The scenario has custom resources.
+    has_widgets: bool,
+    pub(super) is_on_request: bool,
+    pub(super) prefix: String,
     folder: PathBuf,
 }
 
@@ -82,7 +91,8 @@ impl Run<'_> {
         let mut files = Files::new();
         manifest::edit(&mut files, &scenario.before, &self.prefix)?;
         self.publish(&files, scenario)?;
-        self.apply(&manifest::object("ks root ./root", &self.prefix)?)?;
+        let options = if self.is_on_request { ON_REQUEST } else { "" };
+        self.apply(&manifest::object(&format!("ks root ./root {options}"), &self.prefix)?)?;
         self.wait_until_idle().context("before")?;
         for line in &scenario.live {
             let line = self.with_uids(&line.replace('@', &self.prefix))?;
@@ -103,16 +113,26 @@ impl Run<'_> {
         self.wait_until_idle().context("after")?;
         let after = self.uids()?;
         let (rows, mut mismatches) = check::predictions(&plan, |id| self.is_part(id));
-        let (wrong, races) = check::compare(&rows, &before, &after, scenario.incomplete);
+        let is_incomplete = scenario.incomplete || (scenario.may_be_incomplete && plan["complete"] == false);
+        let (wrong, races) = check::compare(&rows, &before, &after, is_incomplete);
         mismatches.extend(wrong);
-        let races = races.into_iter().map(|(id, happened)| (id.replace(&self.prefix, "@"), happened)).collect();
+        let races = races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect();
+        let gaps = items(&plan, "/gaps").filter(|_| is_incomplete);
+        let gaps = gaps.map(|gap| text(gap, "/message").replace(&self.prefix, "@")).collect();
         let expected: Vec<String> = scenario.expect.iter().map(|row| row.replace('@', &self.prefix)).collect();
         mismatches.extend(check::missing(&rows, &expected));
         let happens: Vec<String> = scenario.happens.iter().map(|row| row.replace('@', &self.prefix)).collect();
         mismatches.extend(check::not_happened(&before, &after, &happens));
         mismatches.extend(check::unverified(&plan, &self.prefix));
         let evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
-        Ok(Comparison { mismatches, rows: rows.len(), races, evidence })
+        Ok(Comparison { mismatches, rows: rows.len(), races, gaps, evidence })
+    }
+
+    pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {
+        let list = self.reader.read(self.cluster)?;
+        let kustomizations = items(&list, "/items").filter(|item| item["kind"] == "Kustomization");
+        let namespaces = kustomizations.map(|item| text(item, "/metadata/namespace").to_owned());
+        Ok(namespaces.filter(|namespace| namespace.starts_with(&self.prefix)).collect())
     }
 
     /// Returns one line for each Kustomization: its Ready condition and its inventory.
@@ -184,7 +204,7 @@ impl Run<'_> {
             .context("cannot run kubectl-gitops")?;
         let code = output.status.code().unwrap_or(-1);
         // 6 is the alarm, which most scenarios raise; 5 is a gap.
-        let is_expected = matches!(code, 0 | 6) || (code == 5 && scenario.incomplete);
+        let is_expected = matches!(code, 0 | 6) || (code == 5 && (scenario.incomplete || scenario.may_be_incomplete));
         if !is_expected {
             bail!("the plan ended with {code}: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
@@ -203,17 +223,10 @@ impl Run<'_> {
     }
 
     /// Reads every object of the scenario: its uid and its [`progress`].
-    fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
-        const TYPES: &str = "namespaces,configmaps,secrets,serviceaccounts,services,pods,deployments.apps,replicasets.apps,\
-            clusterroles,roles.rbac.authorization.k8s.io,runtimeclasses,customresourcedefinitions,kustomizations.kustomize.toolkit.fluxcd.io,\
-            gitrepositories.source.toolkit.fluxcd.io";
-        let mut lists = vec![self.cluster.kubectl(&["get", TYPES, "-A", "-o", "json"])?];
-        let widgets = format!("widgets.{}.example.com", self.prefix);
-        lists.extend(self.cluster.kubectl(&["get", &widgets, "-A", "-o", "json"]));
+    pub(super) fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
         let mut found = BTreeMap::new();
-        for list in lists {
-            let list: Value = serde_json::from_str(&list)?;
-            for item in items(&list, "/items") {
+        let mut add = |list: &Value| {
+            for item in items(list, "/items") {
                 let group = text(item, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
                 let (namespace, name) = (text(item, "/metadata/namespace"), text(item, "/metadata/name"));
                 let id = check::identity(group, text(item, "/kind"), namespace, name);
@@ -221,72 +234,20 @@ impl Run<'_> {
                     found.insert(id, (text(item, "/metadata/uid").to_owned(), progress(item)));
                 }
             }
+        };
+        add(&*self.reader.read(self.cluster)?);
+        if self.has_widgets {
+            let widgets = format!("widgets.{}.example.com", self.prefix);
+            if let Ok(list) = self.cluster.kubectl(&["get", &widgets, "-A", "-o", "json"]) {
+                add(&serde_json::from_str(&list)?);
+            }
         }
         Ok(found)
     }
-
-    /// Waits until nothing has changed for [`QUIET`].
-    fn wait_until_idle(&self) -> Result<()> {
-        let end = Instant::now() + LIMIT;
-        let mut last = self.read()?;
-        let mut since = Instant::now();
-        let mut working = 0;
-        while since.elapsed() < QUIET {
-            if Instant::now() > end {
-                bail!("objects still change after {} s in {}", LIMIT.as_secs(), self.prefix);
-            }
-            std::thread::sleep(POLL);
-            let now = self.read()?;
-            // At every interval a Kustomization reconciles for a moment. Longer work, such as waiting for a namespace, counts,
-            // but not a wait without an end, such as for the finalizer of another controller.
-            working = if now.values().any(|(_, progress)| progress.contains("working")) { working + 1 } else { 0 };
-            if without_work(&now) != without_work(&last)
-                || now.values().any(|(_, progress)| progress.contains("busy"))
-                || LONG_WORK.contains(&working)
-            {
-                last = now;
-                since = Instant::now();
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Returns what to compare of two reads: everything except that a Kustomization reconciles.
-fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, String)> {
-    read.iter().map(|(id, (uid, progress))| (id.as_str(), uid.as_str(), progress.replace("working", ""))).collect()
-}
-
-/// Describes the work on an object: `busy` during its deletion, unless a finalizer holds it or its content, and before the first attempt of a Kustomization, `working`
-/// while a Kustomization reconciles.
-fn progress(item: &Value) -> String {
-    let deleting = !text(item, "/metadata/deletionTimestamp").is_empty() && text(item, "/kind") != "Pod";
-    let holds_content = |condition: &Value| {
-        condition["type"] == "NamespaceFinalizersRemaining" && text(condition, "/message").contains(HOLD)
-    };
-    let held = deleting
-        && (items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD)
-            || items(item, "/status/conditions").any(holds_content));
-    let kustomization =
-        text(item, "/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
-    let untouched = kustomization && item.pointer("/status/conditions").is_none();
-    let busy = if held {
-        "held"
-    } else if deleting || untouched {
-        "busy"
-    } else {
-        ""
-    };
-    let working = kustomization && ready_condition(item).is_some_and(|ready| ready["status"] == "Unknown");
-    let working = if working { "working" } else { "" };
-    format!(
-        "{busy}{working} {} {}",
-        text(item, "/status/lastAttemptedRevision"),
-        text(item, "/status/lastAppliedRevision")
-    )
-}
-
-fn ready_condition(item: &Value) -> Option<&Value> {
+/// Returns the Ready condition of a Kustomization.
+pub(super) fn ready_condition(item: &Value) -> Option<&Value> {
     items(item, "/status/conditions").find(|condition| condition["type"] == "Ready")
 }
 

@@ -22,6 +22,10 @@ pub struct Scenario {
     pub sources: &'static [&'static str],
     /// The plan says that it is incomplete.
     pub incomplete: bool,
+    /// The plan may say that it is incomplete, as in a random repository.
+    pub may_be_incomplete: bool,
+    /// Its Kustomizations reconcile on request, not at short intervals, so that more scenarios can run at the same time.
+    pub is_on_request: bool,
     /// What the controller must have done to objects, as `ACTION KIND/NAME`, where the plan has no row.
     pub happens: Vec<String>,
     /// Rows that the plan must contain, as `ACTION KIND/NAME`.
@@ -79,6 +83,8 @@ impl Row {
             controller: self.controller,
             sources: self.sources,
             incomplete: self.incomplete,
+            may_be_incomplete: false,
+            is_on_request: false,
             happens: owned(self.happens),
             expect: owned(self.expect),
         }

@@ -1,0 +1,115 @@
+//! Waits until nothing changes any more in a scenario.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use super::run::{Run, ready_condition};
+use crate::{items, text};
+
+/// Time without any change until a scenario is idle: longer than the short interval of its Kustomizations, or than the time
+/// after which one that waits for a dependency tries again.
+const QUIET: [Duration; 2] = [Duration::from_secs(7), Duration::from_secs(5)];
+/// Options of a Kustomization that reconciles on request.
+pub(super) const ON_REQUEST: &str = "interval=1h json:retryInterval=\"1h\"";
+/// Annotation that requests a reconciliation.
+const REQUESTED: &str = "reconcile.fluxcd.io/requestedAt";
+/// Maximum number of requests until nothing changes any more.
+const ROUNDS: usize = 8;
+/// Time between two reads of the cluster.
+const POLL: Duration = Duration::from_secs(2);
+/// Reads in a row that see a Kustomization reconcile, from longer work to a wait without an end.
+const LONG_WORK: std::ops::Range<usize> = 3..45;
+/// Finalizer that nothing removes until the scenario ends.
+const HOLD: &str = "example.com/hold";
+/// Time limit for a scenario to become idle.
+const LIMIT: Duration = Duration::from_secs(240);
+
+impl Run<'_> {
+    /// Waits until nothing changes any more, also if every Kustomization reconciles once more.
+    pub(super) fn wait_until_idle(&self) -> Result<()> {
+        self.wait_until_quiet()?;
+        for round in 0..ROUNDS {
+            if !self.is_on_request {
+                return Ok(());
+            }
+            let before = self.read()?;
+            for namespace in self.namespaces_of_kustomizations()? {
+                let value = format!("{REQUESTED}={}-{round}", chrono::Utc::now().timestamp_millis());
+                let what = ["annotate", "kustomizations", "--all", "--overwrite", "--field-manager=flux"];
+                self.cluster.kubectl(&[&what[..], &["-n", &namespace, &value]].concat())?;
+            }
+            self.wait_until_quiet()?;
+            if without_work(&before) == without_work(&self.read()?) {
+                return Ok(());
+            }
+        }
+        bail!("objects still change after {ROUNDS} reconciliations in {}", self.prefix)
+    }
+
+    /// Waits until nothing has changed for some time.
+    fn wait_until_quiet(&self) -> Result<()> {
+        let quiet = QUIET[usize::from(self.is_on_request)];
+        let end = Instant::now() + LIMIT;
+        let mut last = self.read()?;
+        let mut since = Instant::now();
+        let mut working = 0;
+        while since.elapsed() < quiet {
+            if Instant::now() > end {
+                bail!("objects still change after {} s in {}", LIMIT.as_secs(), self.prefix);
+            }
+            std::thread::sleep(POLL);
+            let now = self.read()?;
+            // At every interval a Kustomization reconciles for a moment. Longer work, such as waiting for a namespace, counts,
+            // but not a wait without an end, such as for the finalizer of another controller.
+            working = if now.values().any(|(_, progress)| progress.contains("working")) { working + 1 } else { 0 };
+            if without_work(&now) != without_work(&last)
+                || now.values().any(|(_, progress)| progress.contains("busy"))
+                || LONG_WORK.contains(&working)
+            {
+                last = now;
+                since = Instant::now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what to compare of two reads: everything except that a Kustomization reconciles.
+fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, String)> {
+    read.iter().map(|(id, (uid, progress))| (id.as_str(), uid.as_str(), progress.replace("working", ""))).collect()
+}
+
+/// Describes the work on an object: `busy` during its deletion, unless a finalizer holds it or its content, before the first
+/// attempt of a Kustomization, and until it answers a request, `working` while it reconciles.
+pub(super) fn progress(item: &Value) -> String {
+    let deleting = !text(item, "/metadata/deletionTimestamp").is_empty() && text(item, "/kind") != "Pod";
+    let holds_content = |condition: &Value| {
+        condition["type"] == "NamespaceFinalizersRemaining" && text(condition, "/message").contains(HOLD)
+    };
+    let held = deleting
+        && (items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD)
+            || items(item, "/status/conditions").any(holds_content));
+    let kustomization =
+        text(item, "/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
+    let untouched = kustomization && item.pointer("/status/conditions").is_none();
+    let requested = item.pointer("/metadata/annotations").and_then(|annotations| annotations.get(REQUESTED));
+    let unanswered =
+        kustomization && requested.is_some_and(|at| item.pointer("/status/lastHandledReconcileAt") != Some(at));
+    let busy = if held {
+        "held"
+    } else if deleting || untouched || unanswered {
+        "busy"
+    } else {
+        ""
+    };
+    let working = kustomization && ready_condition(item).is_some_and(|ready| ready["status"] == "Unknown");
+    let working = if working { "working" } else { "" };
+    format!(
+        "{busy}{working} {} {}",
+        text(item, "/status/lastAttemptedRevision"),
+        text(item, "/status/lastAppliedRevision")
+    )
+}
