@@ -194,26 +194,11 @@ INPUT
     printf '::stop-commands::%s\n' "$pause"
   fi
   code=0
-  run "$@" -o json > "$out/plan.json" || code=$?
-  case $code in
-    0 | 3 | 5 | 6)
-      for format in markdown html; do
-        other=0
-        run "$@" -o "$format" > "$out/plan.$format" 2> "$work/tmp/stderr" || other=$?
-        [ "$other" -eq "$code" ] || break
-      done
-      ;;
-    *) other=$code ;;
-  esac
-  if [ "$other" -ne "$code" ]; then
-    cat "$work/tmp/stderr" >&2
-    printf 'error: exit code %s of the second plan differs from %s of the first: the cluster changed\n' "$other" "$code" >&2
-    code=1
-  fi
+  run "$@" -o json "--report=markdown=$out/plan.md" "--report=html=$out/plan.html" > "$out/plan.json" || code=$?
   [ -z "$pause" ] || printf '::%s::\n' "$pause"
   case $code in
-    0 | 3 | 5 | 6) mv "$out/plan.markdown" "$out/plan.md" ;;
-    *) rm -f "$out/plan.json" "$out/plan.markdown" "$out/plan.html" ;;
+    0 | 3 | 5 | 6) ;;
+    *) rm -f "$out/plan.json" "$out/plan.md" "$out/plan.html" ;;
   esac
   printf '%s\n' "$code" > "$out/exit-code"
   if [ -n "${GITHUB_OUTPUT-}" ]; then printf 'exit-code=%s\n' "$code" >> "$GITHUB_OUTPUT"; fi

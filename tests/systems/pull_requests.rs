@@ -20,7 +20,14 @@ const MARKER: &str = "<!-- kubectl gitops: plan -->";
 const TOKEN: &str = "token-of-the-forge";
 
 /// Start of a program that prints its arguments and its environment, and ends with the code in the file `code`.
-const PRINTING: &str = "echo \"$@\"\nenv\nexit \"$(cat \"${0%/*}/../../code\")\"";
+const PRINTING: &str = r#"
+print() { echo "$@"; env; }
+for argument; do
+  case $argument in --report=*) print "$@" > "${argument#--report=*=}" ;; esac
+done
+print "$@"
+echo run >> "${0%/*}/../../runs"
+exit "$(cat "${0%/*}/../../code")""#;
 
 fn read_yaml(path: &str) -> Value {
     serde_yaml::from_str(&fs::read_to_string(path).unwrap()).unwrap()
@@ -436,15 +443,18 @@ fn the_plan_has_no_variable_of_the_job_and_keeps_its_exit_code() {
     assert!(!unknown.status.success() && text(&unknown).contains("fail-on has an unknown word"), "{}", text(&unknown));
 }
 
-/// Each format is a plan of its own.
 #[test]
-fn plans_that_differ_are_no_plan() {
-    let job = Job::new("ci-differ");
-    job.install(Some("case \"$*\" in *html) echo '::error::x' >&2; exit 5 ;; esac\necho '{}'"));
+fn all_formats_are_of_one_plan_and_a_failed_one_leaves_no_part() {
+    let job = Job::new("ci-formats");
+    job.install(Some(PRINTING));
+    job.folder.write("code", "6");
+    assert!(job.plan(&[]).status.success());
+    assert_eq!(fs::read_to_string(job.folder.path().join("runs")).unwrap(), "run\n");
+    job.folder.write("code", "1");
     let output = job.plan(&[("GITHUB_ACTIONS", "true")]);
-    assert!(output.status.success() && text(&output).contains("exit code 5 of the second plan"), "{}", text(&output));
+    assert!(output.status.success(), "{}", text(&output));
     assert_eq!(job.planned("exit-code"), "1\n");
-    for file in ["plan.json", "plan.markdown", "plan.md", "plan.html"] {
+    for file in ["plan.json", "plan.md", "plan.html"] {
         assert!(!job.folder.path().join("work/plan").join(file).exists(), "{file}");
     }
 
@@ -557,7 +567,8 @@ fn the_plan_of_a_mistyped_path_is_posted_once_and_then_updated() {
 #[test]
 fn errors_of_the_forge_are_failures_with_a_message() {
     let job = Job::new("ci-errors");
-    job.install(Some("echo '{}'"));
+    job.install(Some(PRINTING));
+    job.folder.write("code", "0");
     assert!(job.plan(&[]).status.success());
     let message = "{\"message\": \"Resource not accessible\\n::set-env name=a::b\"}";
     for (make, hint) in [(Forge::github as fn() -> Forge, "pull-requests: write"), (Forge::gitlab, "the scope api")] {
