@@ -31,10 +31,18 @@ impl Render for Plan {
         if wide {
             columns.extend(["by", "cause", "uid"]);
         }
+        // Only a plan of several clusters says where each object is.
+        let has_clusters = !self.spokes().is_empty();
+        if has_clusters {
+            columns.insert(1, "cluster");
+        }
         let mut table = Table::new(columns);
         let note = |table: &mut Table, mut cells: Vec<String>| {
             if wide {
                 cells.extend([String::new(), String::new(), String::new()]);
+            }
+            if has_clusters {
+                cells.insert(1, String::new());
             }
             table.row(cells);
         };
@@ -48,6 +56,9 @@ impl Render for Plan {
                 let by = serde_json::to_value(change.by).ok().and_then(|by| by.as_str().map(str::to_owned));
                 let cause = change.cause.as_ref().map(ToString::to_string).unwrap_or_default();
                 cells.extend([by.unwrap_or_default(), cause, change.object.uid.clone()]);
+            }
+            if has_clusters {
+                cells.insert(1, id.cluster.as_deref().unwrap_or_default().to_owned());
             }
             table.row(cells);
         }
@@ -156,7 +167,8 @@ fn notes(plan: &Plan) -> Vec<Vec<String>> {
     for Contested { object: id, owners } in plan.contested() {
         let owners: Vec<String> = owners.iter().map(owner).collect();
         let reason = "each owner undoes what the others do".to_owned();
-        rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason));
+        let place = id.cluster.as_ref().map(|name| format!(" (in cluster {name})")).unwrap_or_default();
+        rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason + &place));
     }
     for (what, owners) in owners_in_doubt(plan) {
         // An unknown owner whose object has an unknown row needs no second one.

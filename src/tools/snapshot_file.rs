@@ -24,9 +24,16 @@ pub fn read(path: &Path) -> Result<Snapshot> {
     let bytes = if is_gzip(path) { expand(path, &stored)? } else { stored };
     match serde_json::from_slice(&bytes) {
         Ok(Snapshot { schema, .. }) if schema != SCHEMA => Err(other_schema(path, &schema)),
+        Ok(snapshot) if names_clusters(&snapshot) => Err(invalid(path, "its objects are of several clusters")),
         Ok(snapshot) => Ok(snapshot),
         Err(error) => Err(unreadable(path, &bytes, &error)),
     }
+}
+
+/// Returns true if an object is said to be in another cluster than the one that was recorded.
+fn names_clusters(snapshot: &Snapshot) -> bool {
+    let metadata = snapshot.objects.iter().chain(snapshot.resources.iter().map(|full| &full.object));
+    metadata.into_iter().any(|object| object.id.cluster.is_some())
 }
 
 /// Decompresses a snapshot. Fails if it is damaged, or expands to more than a snapshot would.

@@ -90,6 +90,18 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
+    /// Returns the flags for another context of the same kubeconfig, without those that name this cluster and its user.
+    pub(crate) fn of_context(&self, context: &str) -> Self {
+        Self {
+            kubeconfig: self.kubeconfig.clone(),
+            context: Some(context.to_owned()),
+            request_timeout: self.request_timeout,
+            disable_compression: self.disable_compression,
+            verb: self.verb,
+            ..Self::default()
+        }
+    }
+
     /// Returns the name of a flag that is about one cluster or the credentials for it, if one is given.
     pub fn flag_of_one_cluster(&self) -> Option<&'static str> {
         let is_given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());

@@ -142,6 +142,7 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
     });
     ObjectMetadata {
         id: ObjectId {
+            cluster: None,
             group: kind.group.clone(),
             kind: kind.kind.clone(),
             namespace: interner.intern(&metadata.namespace),

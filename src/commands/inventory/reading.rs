@@ -2,7 +2,6 @@
 
 use super::InventoryArgs;
 use crate::cluster::Cluster;
-use crate::cluster::config::args::ConnectionArgs;
 use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::gap::Gap;
@@ -97,16 +96,7 @@ async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, clu
 
 /// Connects to the hub: another context of the same kubeconfig, and another cluster.
 async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> Result<Cluster> {
-    let own = &session.connection;
-    let connection = ConnectionArgs {
-        kubeconfig: own.kubeconfig.clone(),
-        context: Some(context.to_owned()),
-        request_timeout: own.request_timeout,
-        disable_compression: own.disable_compression,
-        verb: own.verb,
-        ..ConnectionArgs::default()
-    };
-    let hub = Cluster::connect(&connection).await?;
+    let hub = Cluster::connect(&session.connection.of_context(context)).await?;
     let is_same_cluster = match (hub.uid().await, cluster.uid().await) {
         (Some(hub), Some(own)) => hub == own,
         _ => hub.server == cluster.server,

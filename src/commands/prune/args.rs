@@ -21,8 +21,8 @@ const MAX_PARALLEL: usize = 32;
 /// Plan and delete objects that their owner no longer prunes
 ///
 /// Finds leaked objects: labelled for a live owner whose inventory does not list them, so that its controller never prunes
-/// them. Orphaned objects, whose owner does not exist, are kept unless --include orphaned is given. Without --plan, sends
-/// every deletion as a dry-run, asks you, and then deletes what still qualifies.
+/// them. Orphaned objects, whose owner does not exist, need --include orphaned. Without --plan, sends each deletion as a
+/// dry-run, asks you, and deletes what still qualifies.
 #[derive(Debug, Args)]
 #[command(
     subcommand_value_name = "SYSTEM",

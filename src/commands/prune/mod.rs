@@ -14,6 +14,7 @@ mod recorder;
 mod rehearsal;
 mod review;
 pub mod sources;
+mod spokes;
 pub mod tree;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -22,6 +23,7 @@ use super::{Session, owners};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::duration::human;
+use crate::output::format::Format;
 use crate::output::{plan as show, sanitize};
 use crate::suggest::nearest;
 use args::{PruneArgs, System};
@@ -32,6 +34,7 @@ use gitops_core::plan::{filter, limits};
 use gitops_core::prune::collectors::request::CollectorRequest;
 use policy::PolicyFile;
 use review::ReviewedPlan;
+use spokes::SpokeClusters;
 
 /// Names of the sub-verbs.
 const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
@@ -55,7 +58,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         return execution::run(|_, _| Ok(PlanSource::Manifests(collector)), request, snapshot, session).await;
     }
     let now = session.now;
-    let snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
+    let mut snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
     if !args.tree.is_given() {
         let source =
             |session: &Session, index: &Index<'_>| Ok(PlanSource::Cluster(leaked::options(args, session, index)?));
@@ -65,7 +68,8 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         check_cluster_flags(session, &snapshot).await?;
         warn_of_age(session, &snapshot, now);
     }
-    preview(args, request.policy.as_ref(), session, &snapshot).await
+    let spokes = spokes::read(&args.tree.spoke, session, &mut snapshot, execution.snapshot.is_some()).await?;
+    preview(args, request.policy.as_ref(), session, &snapshot, &spokes).await
 }
 
 impl PruneArgs {
@@ -104,6 +108,16 @@ impl PruneArgs {
             return Err(Error::usage("--diff compares a working tree with the cluster")
                 .hint("name the tree with --repo or --source"));
         }
+        if !self.tree.spoke.is_empty() {
+            if !self.tree.is_given() {
+                return Err(Error::usage("--spoke reads another cluster for the plan of a working tree")
+                    .hint("name the tree with --repo or --source"));
+            }
+            if self.execution.output == Format::Name {
+                return Err(Error::usage("-o name does not say in which cluster an object is, so --spoke rejects it")
+                    .hint("use -o json or -o wide, which have the cluster of each object"));
+            }
+        }
         if self.tree.offline && !self.tree.is_given() {
             return Err(Error::usage("--offline leaves out the dry-runs of a working tree")
                 .hint("name the tree with --repo or --source"));
@@ -118,10 +132,11 @@ async fn preview(
     policy: Option<&PolicyFile<'_>>,
     session: &mut Session,
     snapshot: &Snapshot,
+    spokes: &SpokeClusters,
 ) -> Result<ExitCode> {
     let index = Index::build(snapshot);
     let execution = &args.execution;
-    let (mut plan, secrets) = tree::plan(&args.tree, session, snapshot, execution.snapshot.is_some()).await?;
+    let (mut plan, secrets) = tree::plan(&args.tree, session, snapshot, spokes, execution.snapshot.is_some()).await?;
     let options = leaked::options(args, session, &index)?;
     if options.is_restricted() {
         filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::rehearsal::{ControllerUser, Rehearsal};
 use super::sources;
+use super::spokes::{Spoke, SpokeClusters};
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::commands::Session;
 use crate::error::{Error, Result};
@@ -59,6 +60,9 @@ pub struct TreeArgs {
     /// Send no dry-runs to the API server
     #[arg(long, requires = "plan")]
     pub offline: bool,
+    /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
+    #[arg(long, value_name = "SECRET=CLUSTER", requires = "plan", hide_short_help = true)]
+    pub spoke: Vec<Spoke>,
     /// Branch that the checkout is merged into
     #[arg(long, value_name = "BRANCH", requires = "repo", hide_short_help = true)]
     pub branch: Option<String>,
@@ -107,13 +111,15 @@ impl TreeArgs {
 }
 
 /// Plans what Flux does with the tree. Also returns the names with values of Secrets, which must be masked before the plan
-/// is shown. `offline` is true if the snapshot came from a file: then no cluster is asked.
+/// is shown. `spokes` are other clusters that the snapshot has, with a connection. `offline` is true if the snapshot came from
+/// a file: then no cluster is asked.
 ///
 /// Fails if a directory cannot be read, if kustomize cannot be run, or if no source of the cluster is the tree.
 pub async fn plan(
     args: &TreeArgs,
     session: &mut Session,
     snapshot: &Snapshot,
+    spokes: &SpokeClusters,
     offline: bool,
 ) -> Result<(Plan, SecretMask)> {
     let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
@@ -176,10 +182,11 @@ pub async fn plan(
     let Some(cluster) = runner.cluster.clone().filter(|_| !args.offline) else {
         return Ok((plan, preview.secret_mask(&runner.answers)));
     };
-    let rehearsal = Rehearsal::new(&cluster, snapshot, user, flags, args.diff);
+    let rehearsal = Rehearsal::new(&cluster, snapshot, user, flags, args.diff, spokes);
     let mut rehearsed = rehearsal.run(&mut runner, &mut preview, plan).await?;
     let secrets = preview.secret_mask(&runner.answers);
-    let warnings = rehearsed.warning.into_iter().chain(cluster.take_warnings());
+    let of_spokes = spokes.values().flat_map(Cluster::take_warnings);
+    let warnings = rehearsed.warning.into_iter().chain(cluster.take_warnings()).chain(of_spokes);
     for warning in warnings {
         session.terminal.warning(&sanitize::one_line(&secrets.mask_values(&warning)));
     }

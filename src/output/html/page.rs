@@ -69,7 +69,8 @@ impl<'a> Section<'a> {
 
 impl<'a> Row<'a> {
     pub(super) fn new(tag: (Tone, impl Into<String>), id: &ObjectId, note: Prose) -> Self {
-        let (kind, namespace, name) = (id.kind.to_string(), id.namespace.to_string(), id.name.to_string());
+        let (kind, namespace, mut name) = (id.kind.to_string(), id.namespace.to_string(), id.name.to_string());
+        name += &id.cluster.as_ref().map(|cluster| format!(" in cluster {cluster}")).unwrap_or_default();
         Self { tag: (tag.0, tag.1.into()), kind, namespace, name, note, diff: None, children: vec![] }
     }
 

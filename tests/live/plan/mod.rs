@@ -13,6 +13,7 @@ mod releases;
 mod resource_sets;
 mod secrets;
 mod sops;
+mod spokes;
 mod stored_charts;
 mod substitution;
 mod upgrades;

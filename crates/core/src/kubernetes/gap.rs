@@ -58,6 +58,12 @@ impl From<Gap> for AnswerGap {
 }
 
 impl Gap {
+    /// Returns the gap of another cluster as one of an answer about several.
+    #[must_use]
+    pub fn in_cluster(&self, name: &str) -> Self {
+        Self { subject: format!("{} in cluster {name}", self.subject), ..self.clone() }
+    }
+
     /// Returns true if objects of this group and kind may exist that the gap hides, in [`Gap::namespace`] or anywhere.
     ///
     /// A group version hides the kinds that are read in that version, and every kind of its group that no known type

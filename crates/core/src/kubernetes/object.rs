@@ -35,6 +35,9 @@ impl fmt::Display for GroupKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectId {
+    /// Name of the other cluster that has the object, as in `--spoke`; absent for the cluster itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Arc<str>>,
     /// API group, empty for core.
     pub group: Arc<str>,
     pub kind: Arc<str>,
@@ -45,7 +48,18 @@ pub struct ObjectId {
 
 impl ObjectId {
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
-        Self { group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+        Self { cluster: None, group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Returns the object with the same group, kind and name in another cluster, or in the cluster itself.
+    #[must_use]
+    pub fn in_cluster(self, cluster: Option<&Arc<str>>) -> Self {
+        Self { cluster: cluster.cloned(), ..self }
+    }
+
+    /// Returns the namespace that an object is in, as an object of the same cluster.
+    pub fn namespace_object(&self) -> Self {
+        Self::new("", "Namespace", "", &self.namespace).in_cluster(self.cluster.as_ref())
     }
 
     pub fn group_kind(&self) -> GroupKind {
@@ -56,13 +70,22 @@ impl ObjectId {
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.group == group && &*self.kind == kind
     }
+
+    /// Returns true if the object is of this group and kind, and not in another cluster.
+    pub fn is_here(&self, group: &str, kind: &str) -> bool {
+        self.cluster.is_none() && self.is(group, kind)
+    }
 }
 
 impl fmt::Display for ObjectId {
-    /// Writes `deployment.apps/web -n shop`, or `namespace/shop` for a cluster-scoped object.
+    /// Writes `deployment.apps/web -n shop`, or `namespace/shop` for a cluster-scoped object; ` in cluster edge` follows
+    /// for an object of another cluster.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.group_kind(), self.name)?;
-        if self.namespace.is_empty() { Ok(()) } else { write!(f, " -n {}", self.namespace) }
+        if !self.namespace.is_empty() {
+            write!(f, " -n {}", self.namespace)?;
+        }
+        self.cluster.as_ref().map_or(Ok(()), |cluster| write!(f, " in cluster {cluster}"))
     }
 }
 

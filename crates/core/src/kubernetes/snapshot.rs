@@ -1,6 +1,7 @@
 //! A reading of a cluster in one value. Every view and plan is a pure function of a snapshot, and it can be a file.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +13,8 @@ use super::object::{GroupKind, ObjectId, ObjectMetadata, Resource, ResourceType}
 
 /// Schema name of the recorded form.
 pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
+/// Key of a kubeconfig in a Secret whose reference names none.
+pub const DEFAULT_KEY: &str = "value";
 
 /// A served version of a kind, other than the one in which it is read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -63,6 +66,12 @@ pub struct Snapshot {
     #[serde(rename = "moved", default, skip_serializing_if = "Vec::is_empty")]
     pub changed_during_read: Vec<Box<str>>,
     pub gaps: Vec<Gap>,
+    /// Readings of other clusters by their names. The identities of their objects name the cluster.
+    #[serde(skip)]
+    pub spokes: BTreeMap<Arc<str>, Snapshot>,
+    /// Names of the clusters that Secrets with a kubeconfig reach, by the Secret and its key; no key for the default one.
+    #[serde(skip)]
+    pub kube_configs: BTreeMap<(ObjectId, Option<String>), Arc<str>>,
 }
 
 impl Snapshot {
@@ -81,7 +90,51 @@ impl Snapshot {
             charts: BTreeMap::new(),
             changed_during_read: vec![],
             gaps: vec![],
+            spokes: BTreeMap::new(),
+            kube_configs: BTreeMap::new(),
         }
+    }
+
+    /// Adds the reading of another cluster under a name.
+    pub fn add_spoke(&mut self, name: &str, mut spoke: Snapshot) {
+        let name: Arc<str> = name.into();
+        for object in &mut spoke.objects {
+            object.id.cluster = Some(name.clone());
+        }
+        for resource in &mut spoke.resources {
+            resource.object.id.cluster = Some(name.clone());
+        }
+        self.spokes.insert(name, spoke);
+    }
+
+    /// Returns the name of the cluster that the kubeconfig in a Secret reaches, if it was read.
+    pub fn spoke_of(&self, secret: &ObjectId, key: Option<&str>) -> Option<&Arc<str>> {
+        let key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
+        self.kube_configs.get(&(secret.clone(), key)).filter(|name| self.spokes.contains_key(*name))
+    }
+
+    /// Returns what could not be read of this cluster and of the others.
+    pub fn all_gaps(&self) -> impl Iterator<Item = Gap> {
+        let others = self.spokes.iter().flat_map(|(name, spoke)| spoke.gaps.iter().map(|gap| gap.in_cluster(name)));
+        self.gaps.iter().cloned().chain(others)
+    }
+
+    /// Returns the reading of another cluster by its name, or this one without a name; `None` if it was not read.
+    pub fn of_cluster(&self, name: Option<&Arc<str>>) -> Option<&Snapshot> {
+        match name {
+            None => Some(self),
+            Some(name) => self.spokes.get(name),
+        }
+    }
+
+    /// Returns this reading, and those of other clusters with their names.
+    pub fn clusters(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &Snapshot)> {
+        std::iter::once((None, self)).chain(self.spokes.iter().map(|(name, spoke)| (Some(name), spoke)))
+    }
+
+    /// Returns the type of an object in its cluster.
+    pub fn type_of(&self, id: &ObjectId) -> Option<&ResourceType> {
+        self.of_cluster(id.cluster.as_ref())?.resource_type(&id.group_kind())
     }
 
     /// Adds a packed chart with this digest.
@@ -138,14 +191,16 @@ impl Snapshot {
 
     /// Returns the metadata of an object.
     pub fn object(&self, id: &ObjectId) -> Option<&ObjectMetadata> {
-        let found = self.objects.binary_search_by(|object| object.id.cmp(id)).ok()?;
-        Some(&self.objects[found])
+        let objects = &self.of_cluster(id.cluster.as_ref())?.objects;
+        let found = objects.binary_search_by(|object| object.id.cmp(id)).ok()?;
+        Some(&objects[found])
     }
 
     /// Returns an object with content.
     pub fn resource(&self, id: &ObjectId) -> Option<&Resource> {
-        let found = self.resources.binary_search_by(|full| full.object.id.cmp(id)).ok()?;
-        Some(&self.resources[found])
+        let resources = &self.of_cluster(id.cluster.as_ref())?.resources;
+        let found = resources.binary_search_by(|full| full.object.id.cmp(id)).ok()?;
+        Some(&resources[found])
     }
 
     /// Returns the type of a group and kind.

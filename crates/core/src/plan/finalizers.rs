@@ -95,10 +95,12 @@ fn remaining_finalizers(
 
 /// Explains that the owner of a custom resource's definition also loses a Deployment, if that is so.
 fn operator_deleted_with(resource: &ObjectId, plan: &Plan, snapshot: &Snapshot) -> Option<String> {
-    let kind = snapshot.resource_type(&resource.group_kind())?;
+    let kind = snapshot.type_of(resource)?;
     let definition = plan.deletions().find(|change| {
         let id = &change.object.id;
-        id.is("apiextensions.k8s.io", "CustomResourceDefinition") && *id.name == *kind.resource()
+        id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+            && *id.name == *kind.resource()
+            && id.cluster == resource.cluster
     })?;
     let owner = definition.owner.as_ref()?;
     let deployment = plan

@@ -84,7 +84,8 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
     let (mut emptied, mut shrunk, mut deleted) = (vec![], vec![], vec![]);
     let lost_by_owner = lost_by_owner(plan);
     for (owner, lost) in &lost_by_owner {
-        let Some(Members::Listed(recorded)) = index.owner(owner).map(|owner| &owner.members) else { continue };
+        let members = index.owner(owner).map(|owner| &owner.members);
+        let Some(Members::Listed(recorded) | Members::Remote(recorded)) = members else { continue };
         let (all, cause) = (recorded.len().max(*lost), cause(plan, owner));
         if is_deleted(plan, owner) {
             deleted.push(*owner);

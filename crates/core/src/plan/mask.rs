@@ -63,7 +63,7 @@ impl SecretMask {
     fn mask_id(&self, id: &mut ObjectId) {
         let [group, kind, namespace, name] =
             [&*id.group, &*id.kind, &*id.namespace, &*id.name].map(|part| self.mask(part));
-        *id = ObjectId::new(&group, &kind, &namespace, &name);
+        *id = ObjectId::new(&group, &kind, &namespace, &name).in_cluster(id.cluster.as_ref());
     }
 
     fn mask_owner(&self, owner: &mut OwnerId) {

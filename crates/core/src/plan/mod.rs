@@ -17,6 +17,9 @@ pub mod policy;
 pub mod reason;
 pub mod volumes;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +44,7 @@ pub const SCHEMA: &str = "kubectl-gitops/plan/v1";
 #[serde(try_from = "Document", into = "Document")]
 pub struct Plan {
     cluster: ClusterIdentity,
+    spokes: BTreeMap<Arc<str>, ClusterIdentity>,
     recorded: Option<DateTime<Utc>>,
     rehearsed: bool,
     unrehearsed: Vec<ObjectId>,
@@ -64,6 +68,16 @@ impl Plan {
     /// Cluster that the plan is pinned to.
     pub fn cluster(&self) -> &ClusterIdentity {
         &self.cluster
+    }
+
+    /// Other clusters in which owners of this one change objects, by the names that identities have.
+    pub fn spokes(&self) -> &BTreeMap<Arc<str>, ClusterIdentity> {
+        &self.spokes
+    }
+
+    /// Sets the other clusters.
+    pub fn set_spokes(&mut self, spokes: BTreeMap<Arc<str>, ClusterIdentity>) {
+        self.spokes = spokes;
     }
 
     /// Time of the recording that the plan was made from; `None` for a live cluster.
@@ -286,6 +300,9 @@ struct Document {
     rehearsed: bool,
     gaps: Vec<Gap>,
     cluster: ClusterIdentity,
+    /// Other clusters in which owners of this one change objects, by the names in `cluster` of their objects.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    spokes: BTreeMap<Arc<str>, ClusterIdentity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recorded: Option<DateTime<Utc>>,
     owners: Vec<OwnerOutcome>,
@@ -307,6 +324,7 @@ impl From<Plan> for Document {
         let (complete, summary) = (plan.is_complete(), plan.summary());
         let Plan {
             cluster,
+            spokes,
             recorded,
             rehearsed,
             gaps,
@@ -325,6 +343,7 @@ impl From<Plan> for Document {
             rehearsed,
             gaps,
             cluster,
+            spokes,
             recorded,
             owners,
             changes,
@@ -349,6 +368,7 @@ impl TryFrom<Document> for Plan {
             rehearsed,
             gaps,
             cluster,
+            spokes,
             recorded,
             owners,
             changes,
@@ -362,7 +382,7 @@ impl TryFrom<Document> for Plan {
         if schema != SCHEMA {
             return Err(format!("its schema is {schema:?}; this version reads {SCHEMA:?}"));
         }
-        let mut plan = Self { cluster, recorded, rehearsed, blocked_by_finalizers, alarms, ..Self::default() };
+        let mut plan = Self { cluster, spokes, recorded, rehearsed, blocked_by_finalizers, alarms, ..Self::default() };
         plan.add_gaps(gaps);
         plan.add_owners(owners);
         plan.add_changes(changes);

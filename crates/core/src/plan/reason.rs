@@ -42,6 +42,7 @@ reason_codes! {
     NotWatched => "The controller's label selector does not select the owner, so nothing reconciles it.",
     ContainerDeleted => "A namespace or a definition that the owner needs is being deleted, or is deleted by this change.",
     KeysMissing => "The Secret with the owner's keys for decryption does not exist, so its build fails.",
+    KubeConfigMissing => "The object with the kubeconfig of the owner's cluster does not exist, so its controller does nothing.",
     ExpressionInvalid => "An expression of the owner (readyExpr, healthCheckExprs) is not valid, so its controller stops.",
     DependencyMissing => "A dependency of the owner does not exist.",
     DependencyDeleted => "A dependency of the owner is deleted by this change.",

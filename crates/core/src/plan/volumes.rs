@@ -1,6 +1,6 @@
 //! Adds to a plan what happens to the volumes of deleted claims.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Action, Actor, Change, Plan};
 use crate::kubernetes::deletion::volumes::{CLAIM, KIND, RESOURCE, ReclaimOutcome, Volumes};
@@ -11,7 +11,8 @@ use crate::kubernetes::snapshot::Snapshot;
 /// Adds a row for each volume that stays although its claim is deleted, and says of a recreated claim what happens to
 /// its data. A recording that holds no specs of volumes is a gap.
 pub fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
-    let volumes = Volumes::new(snapshot);
+    let volumes: BTreeMap<_, _> =
+        snapshot.clusters().map(|(cluster, snapshot)| (cluster.cloned(), Volumes::new(snapshot))).collect();
     let listed: BTreeSet<ObjectId> = plan.changes().iter().map(|change| change.object.id.clone()).collect();
     let mut staying = vec![];
     let mut deletes_claim = false;
@@ -21,6 +22,7 @@ pub fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
         }
         deletes_claim = true;
         let Some(claim) = snapshot.object(&change.object.id) else { return };
+        let Some(volumes) = volumes.get(&claim.id.cluster) else { return };
         for (volume, outcome) in volumes.of(claim) {
             if change.action == Action::Recreate {
                 let remark = match outcome {
@@ -39,8 +41,10 @@ pub fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
         }
     });
     plan.add_changes(staying);
-    let unread =
-        snapshot.objects.iter().any(|object| object.id.is("", KIND) && snapshot.resource(&object.id).is_none());
+    let unread = snapshot
+        .clusters()
+        .flat_map(|(_, cluster)| &cluster.objects)
+        .any(|object| object.id.is("", KIND) && snapshot.resource(&object.id).is_none());
     if deletes_claim && unread && !plan.gaps().iter().any(|gap| gap.subject == RESOURCE) {
         plan.add_gaps([Gap {
             kind: GapKind::Failed,

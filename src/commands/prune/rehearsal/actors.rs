@@ -55,7 +55,8 @@ type Review = OnceCell<Result<bool, Failure>>;
 
 /// The subjects of a cluster, and what is known of their rights.
 pub(super) struct Actors {
-    cluster: Cluster,
+    /// Connection as the user.
+    pub(super) cluster: Cluster,
     /// Name of the controller.
     name: &'static str,
     controller: ControllerUser,

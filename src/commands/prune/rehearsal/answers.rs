@@ -34,13 +34,22 @@ pub(super) struct Answers {
     unknown_rights: BTreeMap<String, Failure>,
     /// Objects that are not asked about, because their names hold values of Secrets.
     hidden: Vec<ObjectId>,
+    /// Objects of clusters that were read from files.
+    unasked: Vec<ObjectId>,
     is_endless: bool,
 }
 
 impl Answers {
     pub(super) fn new(with_diffs: bool) -> Self {
         let dry_runs = DryRuns { with_diffs, ..DryRuns::default() };
-        Self { dry_runs, failures: BTreeMap::new(), unknown_rights: BTreeMap::new(), hidden: vec![], is_endless: false }
+        Self {
+            dry_runs,
+            failures: BTreeMap::new(),
+            unknown_rights: BTreeMap::new(),
+            hidden: vec![],
+            unasked: vec![],
+            is_endless: false,
+        }
     }
 
     pub(super) fn add_apply(
@@ -79,8 +88,10 @@ impl Answers {
     }
 
     fn add_failure(&mut self, snapshot: &Snapshot, id: &ObjectId, failure: Failure) {
-        let kind = id.group_kind();
-        let resource = snapshot.resource_type(&kind).map_or_else(|| kind.to_string(), ResourceType::resource);
+        let mut resource = snapshot.type_of(id).map_or_else(|| id.group_kind().to_string(), ResourceType::resource);
+        if let Some(cluster) = &id.cluster {
+            resource += &format!(" in cluster {cluster}");
+        }
         self.failures.entry(resource).or_insert_with(|| (failure, BTreeSet::new())).1.insert(id.clone());
     }
 
@@ -92,6 +103,11 @@ impl Answers {
     pub(super) fn leave_open(&mut self, id: &ObjectId) -> bool {
         self.hidden.push(id.clone());
         false
+    }
+
+    /// Records an object of a cluster that was read from a file, and cannot be asked.
+    pub(super) fn add_unasked(&mut self, id: &ObjectId) {
+        self.unasked.push(id.clone());
     }
 
     /// Records that new questions came up after the last round.
@@ -120,10 +136,12 @@ impl Answers {
         let not_validated = self.dry_runs.applied.iter();
         let not_validated = not_validated.filter(|(_, result)| matches!(result, DryRunResult::NotValidated(_)));
         let mut open: Vec<ObjectId> = not_validated.map(|(applied, _)| applied.id.clone()).collect();
+        let asks_every_cluster = self.unasked.is_empty();
         open.extend(self.hidden);
+        open.extend(self.unasked);
         open.extend(self.failures.into_values().flat_map(|(_, objects)| objects));
         let mut plan = self.dry_runs.add_to(plan, snapshot, &preview.applied_objects());
-        if gaps.is_empty() {
+        if gaps.is_empty() && asks_every_cluster {
             plan.set_rehearsed();
         }
         plan.set_unrehearsed(open);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Rehearsal;
-use super::actors::Subject;
+use super::actors::{Actors, Subject};
 use super::answers::NAMED_OBJECTS;
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
@@ -41,19 +41,20 @@ impl Rehearsal<'_> {
         if let Some(known) = known.filter(|_| !is_in_new_namespace) {
             return Ok(known);
         }
-        let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else { return Ok(DryRunResult::Unchanged) };
+        let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::Unchanged) };
+        let Some(actors) = self.actors(id) else { return Ok(DryRunResult::Unchanged) };
         // The controller sends, and compares in, the version of the manifest.
         let kind = ResourceType { version: applied.built.version.as_str().into(), ..kind.clone() };
-        let subject = self.actors.subject(self.applier(&applied.owner, &applied.spec));
+        let subject = actors.subject(self.applier(&applied.owner, &applied.spec));
         let exists = self.snapshot.object(id).is_some();
         let verbs: &[&'static str] = if exists { &["patch"] } else { &["patch", "create"] };
-        if let Some(missing) = self.actors.missing_right(&subject, verbs, &kind, id).await {
+        if let Some(missing) = actors.missing_right(&subject, verbs, &kind, id).await {
             return Ok(DryRunResult::Refused(missing));
         }
         if is_in_new_namespace {
             return self.validate_elsewhere(applied, &kind, &subject).await;
         }
-        let live = self.request(self.read(&subject, &kind, id)).await?;
+        let live = self.request(id, self.read(actors, &subject, &kind, id)).await?;
         let mut manifest = manifest_to_apply(applied);
         let failure = match self.send_apply(&subject, &kind, id, &mut manifest).await {
             Ok(merged) => {
@@ -70,10 +71,16 @@ impl Rehearsal<'_> {
     }
 
     /// Returns the live object. The service account may lack the right to read it, and applies all the same.
-    async fn read(&self, subject: &Subject, kind: &ResourceType, id: &ObjectId) -> Result<Option<Value>, Failure> {
+    async fn read(
+        &self,
+        actors: &Actors,
+        subject: &Subject,
+        kind: &ResourceType,
+        id: &ObjectId,
+    ) -> Result<Option<Value>, Failure> {
         match subject.cluster.fetch_json(kind, id).await {
             Err(failure) if failure.kind == FailureKind::Forbidden && subject.is_account => {
-                self.cluster.fetch_json(kind, id).await
+                actors.cluster.fetch_json(kind, id).await
             }
             answer => answer,
         }
@@ -87,9 +94,10 @@ impl Rehearsal<'_> {
         id: &ObjectId,
         manifest: &mut Value,
     ) -> Result<Value, Failure> {
-        let mut retries = UnknownFieldRetries::new(kind, self.snapshot);
+        let mut retries =
+            UnknownFieldRetries::new(kind, self.snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(self.snapshot));
         loop {
-            match self.request(subject.cluster.apply_dry_run(kind, id, manifest, APPLYING)).await {
+            match self.request(id, subject.cluster.apply_dry_run(kind, id, manifest, APPLYING)).await {
                 Err(failure) if retries.should_retry(manifest, self.error(subject, &failure)) => {}
                 answer => return answer,
             }
@@ -133,6 +141,10 @@ impl Rehearsal<'_> {
         kind: &ResourceType,
         subject: &Subject,
     ) -> Result<DryRunResult, Failure> {
+        if applied.id.cluster.is_some() {
+            // The namespace of its Kustomization is one of the cluster that has the Kustomization.
+            return Ok(DryRunResult::NotValidated(NEW_NAMESPACE.to_owned()));
+        }
         let mut manifest = manifest_to_apply(applied);
         let id = ObjectId { namespace: applied.owner.namespace.as_str().into(), ..applied.id.clone() };
         let other = rename_for_creation(&id, &mut manifest);

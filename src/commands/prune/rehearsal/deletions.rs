@@ -13,8 +13,9 @@ const ATTEMPTS: usize = 5;
 impl Rehearsal<'_> {
     /// Returns the refusal of a deletion, or `None` if the server accepts it or the object is gone.
     pub(super) async fn delete(&self, deletion: &PlannedDeletion<'_>) -> Result<Option<DryRunResult>, Failure> {
-        let subject = self.actors.subject(self.applier(&deletion.owner, &deletion.spec));
-        self.delete_as(&self.actors, &subject, deletion.object).await
+        let Some(actors) = self.actors(&deletion.object.id) else { return Ok(None) };
+        let subject = actors.subject(self.applier(&deletion.owner, &deletion.spec));
+        self.delete_as(actors, &subject, deletion.object).await
     }
 
     /// As [`Self::delete`], by the subject of a controller.
@@ -25,7 +26,7 @@ impl Rehearsal<'_> {
         object: &ObjectMetadata,
     ) -> Result<Option<DryRunResult>, Failure> {
         let id = &object.id;
-        let Some(kind) = self.snapshot.resource_type(&id.group_kind()) else { return Ok(None) };
+        let Some(kind) = self.snapshot.type_of(id) else { return Ok(None) };
         if let Some(missing) = actors.missing_right(subject, &["get", "delete"], kind, id).await {
             return Ok(Some(DryRunResult::Refused(missing)));
         }
@@ -35,7 +36,7 @@ impl Rehearsal<'_> {
         };
         let mut attempts = 1;
         let failure = loop {
-            match self.request(sent()).await {
+            match self.request(id, sent()).await {
                 Ok(()) => return Ok(None),
                 Err(failure) if failure.kind == FailureKind::NotFound => return Ok(None),
                 // The object changed between the GET and the DELETE, as a Kustomization does while it reconciles.

@@ -10,7 +10,7 @@ mod deletions;
 mod owners;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -53,7 +53,8 @@ pub(super) struct Rehearsal<'a> {
     cluster: Cluster,
     snapshot: &'a Snapshot,
     flags: ControllerFlags,
-    actors: Actors,
+    /// Subjects of kustomize-controller by cluster; no name for the cluster itself.
+    actors: BTreeMap<Option<Arc<str>>, Actors>,
     /// Controllers of other owners by name, once a change of such an owner is asked about.
     controllers: BTreeMap<&'static str, OwnerController>,
     of_owners: OwnerDryRuns,
@@ -62,23 +63,30 @@ pub(super) struct Rehearsal<'a> {
     /// Owner, object and manifest of each question so far.
     asked: BTreeSet<(ObjectId, ObjectId, String)>,
     answers: Answers,
-    /// Failure after which no further request is sent.
-    broken: Mutex<Option<Failure>>,
+    /// Failure after which no further request is sent to a cluster.
+    broken: Mutex<BTreeMap<Option<Arc<str>>, Failure>>,
     encrypted: Vec<AppliedObject>,
 }
 
 impl<'a> Rehearsal<'a> {
-    /// Prepares the dry-runs. With `with_diffs`, every applied object is compared, and the plan gets the differences.
+    /// Prepares the dry-runs in the cluster and in `spokes`, other clusters by name. With `with_diffs`, every applied object
+    /// is compared, and the plan gets the differences.
     pub(super) fn new(
         cluster: &Cluster,
         snapshot: &'a Snapshot,
         controller: ControllerUser,
         flags: ControllerFlags,
         with_diffs: bool,
+        spokes: &BTreeMap<Arc<str>, Cluster>,
     ) -> Self {
         let cluster = cluster.with_request_timeout(REQUEST_LIMIT);
+        let actors = |cluster, user| Actors::new(cluster, kustomize_controller::NAME, user);
+        // In another cluster the controller is the user of the kubeconfig, which is not read.
+        let in_spoke =
+            |spoke: &Cluster| actors(spoke.with_request_timeout(REQUEST_LIMIT), ControllerUser::NotInCluster);
+        let spokes = spokes.iter().map(|(name, spoke)| (Some(name.clone()), in_spoke(spoke)));
         Self {
-            actors: Actors::new(cluster.clone(), kustomize_controller::NAME, controller),
+            actors: spokes.chain([(None, actors(cluster.clone(), controller))]).collect(),
             controllers: BTreeMap::new(),
             of_owners: OwnerDryRuns::default(),
             cluster,
@@ -122,6 +130,10 @@ impl<'a> Rehearsal<'a> {
             if objects.is_empty() && deletions.is_empty() && of_owners.is_empty() {
                 return Ok(self.answers.add_to(plan, self.snapshot, preview, encrypted_warning(&self.encrypted)));
             }
+            let unasked =
+                objects.iter().map(|object| &object.id).chain(deletions.iter().map(|deletion| &deletion.object.id));
+            let unasked: Vec<ObjectId> = unasked.filter(|id| self.actors(id).is_none()).cloned().collect();
+            unasked.iter().for_each(|id| self.answers.add_unasked(id));
             self.encrypted.extend(objects.iter().filter(|object| object.built.undecrypted.is_some()).cloned());
             self.send(objects, deletions).await;
             self.send_of_owners(of_owners).await;
@@ -140,10 +152,12 @@ impl<'a> Rehearsal<'a> {
 
     async fn send(&mut self, objects: Vec<AppliedObject>, deletions: Vec<PlannedDeletion<'_>>) {
         let flags = self.flags.clone();
-        let applying = objects.iter().map(|object| (&object.owner, &object.spec));
-        let deleting = deletions.iter().map(|deletion| (&deletion.owner, &deletion.spec));
-        let appliers = applying.chain(deleting).map(|(owner, spec)| applier(&flags, owner, spec));
-        self.actors.prepare(appliers).await;
+        for (name, actors) in &mut self.actors {
+            let applying = objects.iter().map(|object| (&object.id, &object.owner, &object.spec));
+            let deleting = deletions.iter().map(|deletion| (&deletion.object.id, &deletion.owner, &deletion.spec));
+            let in_cluster = applying.chain(deleting).filter(|(id, ..)| id.cluster == *name);
+            actors.prepare(in_cluster.map(|(_, owner, spec)| applier(&flags, owner, spec))).await;
+        }
         let this = &*self;
         // In order: of several refusals, a plan always names the same one.
         let applies = objects.into_iter().map(|object| async move { (this.apply(&object).await, object) });
@@ -156,16 +170,25 @@ impl<'a> Rehearsal<'a> {
         for (result, deletion) in deletes {
             self.answers.add_deletion(self.snapshot, deletion, result);
         }
-        self.answers.add_failures(self.actors.take_failures());
+        for actors in self.actors.values() {
+            self.answers.add_failures(actors.take_failures());
+        }
     }
 
-    /// Sends one request, unless the server stopped answering. Then all further requests fail in the same way.
+    /// Returns the subjects in the cluster of an object; `None` if it was read from a file, and cannot be asked.
+    fn actors(&self, id: &ObjectId) -> Option<&Actors> {
+        self.actors.get(&id.cluster)
+    }
+
+    /// Sends one request about an object, unless its server stopped answering. Then all further requests fail in the same
+    /// way.
     async fn request<T>(
         &self,
+        id: &ObjectId,
         request: impl Future<Output = std::result::Result<T, Failure>>,
     ) -> std::result::Result<T, Failure> {
         let broken = || self.broken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(failure) = broken().clone() {
+        if let Some(failure) = broken().get(&id.cluster).cloned() {
             return Err(failure);
         }
         let result = request.await;
@@ -173,7 +196,7 @@ impl<'a> Rehearsal<'a> {
             && matches!(failure.kind, FailureKind::Timeout | FailureKind::Unreachable)
             && failure.code.is_none()
         {
-            broken().get_or_insert(failure.clone());
+            broken().entry(id.cluster.clone()).or_insert_with(|| failure.clone());
         }
         result
     }

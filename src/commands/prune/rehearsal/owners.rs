@@ -113,7 +113,7 @@ impl Rehearsal<'_> {
             return Some(DryRunResult::Refused(missing));
         }
         let applying = Applying { manager: controller.name, is_strict: true };
-        match self.request(subject.cluster.apply_dry_run(&kind, id, manifest, applying)).await {
+        match self.request(id, subject.cluster.apply_dry_run(&kind, id, manifest, applying)).await {
             Ok(_) => Some(DryRunResult::Unchanged),
             // Its namespace can be created by the same owner.
             Err(failure) if failure.kind == FailureKind::NotFound => None,

@@ -66,11 +66,13 @@ impl DryRunResult {
             // Its name would be in the URL of the request, and so in logs.
             return Some(Self::NotValidated("its name holds a value of a Secret: not compared".to_owned()));
         }
-        if snapshot.resource_type(&id.group_kind()).is_none() {
+        if snapshot.type_of(id).is_none() {
             return Some(Self::NotValidated("its kind is new".to_owned()));
         }
-        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
-        let lists_namespaces = snapshot.objects.iter().any(|object| object.id.is("", "Namespace"));
+        let namespace = id.namespace_object();
+        let cluster = snapshot.of_cluster(id.cluster.as_ref());
+        let lists_namespaces =
+            cluster.is_some_and(|cluster| cluster.objects.iter().any(|object| object.id.is("", "Namespace")));
         if lists_namespaces && !id.namespace.is_empty() && snapshot.object(&namespace).is_none() {
             return Some(Self::NotValidated(NEW_NAMESPACE.to_owned()));
         }

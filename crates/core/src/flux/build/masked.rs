@@ -3,6 +3,8 @@
 //! The identity and the manifest of a [`BuiltObject`] are those that the controller applies, because they are compared with
 //! the cluster. Nothing of them may be shown where [`BuiltObject::masked`] differs.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::objects::{BuiltObject, objects};
@@ -30,6 +32,15 @@ impl BuiltObject {
     /// Returns the identity to show, which holds no value of a Secret.
     pub fn shown_id(&self) -> &ObjectId {
         self.masked.as_deref().map_or(&self.id, |masked| &masked.id)
+    }
+
+    /// Returns the object with the same manifest in another cluster, or in the cluster itself.
+    pub(crate) fn in_cluster(mut self, cluster: Option<&Arc<str>>) -> Self {
+        self.id.cluster = cluster.cloned();
+        if let Some(masked) = &mut self.masked {
+            masked.id.cluster = cluster.cloned();
+        }
+        self
     }
 
     /// Returns true if the identity holds a value of a Secret.

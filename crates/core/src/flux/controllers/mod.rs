@@ -12,6 +12,8 @@
 //!
 //! Replica counts of Deployments are not read.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -36,16 +38,26 @@ pub struct FluxControllers<'a> {
     deployments: Vec<&'a ObjectMetadata>,
     /// Owners whose finalizer fails, with the reason.
     stuck: Vec<(OwnerId, String)>,
+    /// Those of the other clusters.
+    spokes: BTreeMap<&'a str, FluxControllers<'a>>,
 }
 
 impl<'a> FluxControllers<'a> {
     /// Collects the Deployments of a snapshot.
     pub fn new(plan: &Plan, snapshot: &'a Snapshot) -> Self {
-        let deleted = plan.deletions().map(|change| &change.object.id).filter(|id| id.is("apps", "Deployment"));
+        let of = |name: Option<&Arc<str>>, cluster| Self::of_cluster(plan, name, cluster);
+        let spokes = snapshot.spokes.iter().map(|(name, spoke)| (&**name, of(Some(name), spoke))).collect();
+        Self { spokes, ..of(None, snapshot) }
+    }
+
+    fn of_cluster(plan: &Plan, name: Option<&Arc<str>>, snapshot: &'a Snapshot) -> Self {
+        let deleted = plan.deletions().map(|change| &change.object.id);
+        let deleted = deleted.filter(|id| id.cluster.as_ref() == name && id.is("apps", "Deployment"));
         let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment")).collect();
-        let stuck = plan.owners().iter().filter(|row| row.reason.code == ReasonCode::OwnerStuck);
+        // The owners of a plan are objects of the cluster itself.
+        let stuck = plan.owners().iter().filter(|row| name.is_none() && row.reason.code == ReasonCode::OwnerStuck);
         let stuck = stuck.map(|row| (row.owner.clone(), row.reason.detail.clone())).collect();
-        Self { snapshot, deleted: deleted.cloned().collect(), deployments, stuck }
+        Self { snapshot, deleted: deleted.cloned().collect(), deployments, stuck, spokes: BTreeMap::new() }
     }
 
     /// Returns true if every Deployment of the cluster was read.
@@ -83,6 +95,16 @@ impl FinalizerOwner for FluxControllers<'_> {
 
     /// Kinds that are not Flux's are presumed to have a controller.
     fn presence(&self, id: &ObjectId) -> ControllerPresence {
+        if let Some(cluster) = &id.cluster {
+            return self.spokes.get(&**cluster).map_or(ControllerPresence::Presumed, |spoke| spoke.presence_here(id));
+        }
+        self.presence_here(id)
+    }
+}
+
+impl FluxControllers<'_> {
+    /// Returns the presence of the controller of an object in the same cluster.
+    fn presence_here(&self, id: &ObjectId) -> ControllerPresence {
         if let Some((_, detail)) = self.stuck.iter().find(|(owner, _)| owner.is_object(id)) {
             return ControllerPresence::Absent(detail.clone());
         }

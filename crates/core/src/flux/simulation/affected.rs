@@ -7,23 +7,26 @@ use serde_json::Value;
 use super::comparison::Comparison;
 use super::model::Pass;
 use super::passes::Derivation;
+use super::spokes::RemoteOwner;
 use super::unfollowed::Unfollowed;
 use super::{Consequences, Preview};
 use crate::flux::build::{Answers, Needs};
 use crate::kubernetes::object::ObjectId;
 
 impl<'a> Preview<'a> {
-    /// Returns the affected owners whose effect is not computed, and the answers that are missing.
+    /// Returns the affected owners whose effect is not computed, those of Flux in other clusters, and the answers that are
+    /// missing.
     pub(super) fn find_unfollowed(
         &self,
         consequences: &Consequences<'a>,
         answers: &Answers,
-    ) -> (Vec<Unfollowed>, Needs) {
+    ) -> (Vec<Unfollowed>, Vec<RemoteOwner>, Needs) {
         let mut derivation = Derivation::new(self, consequences, answers);
         let mut comparison = Comparison::new(&mut derivation);
         let mut unfollowed = comparison.affected_owners();
         unfollowed.extend(comparison.affected_kustomizations());
-        (unfollowed, derivation.needs)
+        let remote_owners = comparison.remote_owners();
+        (unfollowed, remote_owners, derivation.needs)
     }
 }
 
@@ -35,7 +38,7 @@ impl Comparison<'_, '_, '_> {
         let passes = preview.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
         let generated = preview.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
-        live.chain(applied).chain(generated).filter(|id| id.is(group, kind)).cloned().collect()
+        live.chain(applied).chain(generated).filter(|id| id.is_here(group, kind)).cloned().collect()
     }
 
     /// Returns the specs that an object has after the change: those that passes apply, or the live one.

@@ -56,14 +56,20 @@ impl Comparison<'_, '_, '_> {
             let deletes = live_spec.finalizer_deletes(self.preview().input.features.deletion_policy).is_ok();
             let detail = "it is deleted with its objects in another cluster (spec.kubeConfig), which were not read";
             let reason = Reason::new(ReasonCode::NotRecorded, detail);
-            return (live_spec.is_remote() && deletes).then_some(Effect::Unknown(reason));
+            return (self.preview().target_of_live(live).is_err() && deletes).then_some(Effect::Unknown(reason));
         }
         let pass = node.last_pass().filter(|pass| !pass.spec.is_suspended())?;
         let mut changes = self.source_object_changes(key, &pass.spec);
         let is_elsewhere =
             matches!(&pass.outcome, PassOutcome::Unknown(reason) if reason.code == ReasonCode::OtherSource);
         let mut why = "the new content of its source is not known here";
-        if live_spec.is_remote() || pass.spec.is_remote() {
+        if self.is_followed_elsewhere(node, pass) {
+            let moves = self.cluster_changes(&key.namespace, pass.spec.value());
+            if !moves.is_empty() {
+                why = "it may apply to another cluster then (spec.kubeConfig)";
+            }
+            changes.extend(moves);
+        } else if live_spec.is_remote() || pass.spec.is_remote() {
             why = "its objects are in another cluster (spec.kubeConfig), which is not read";
             changes.extend(changed_fields(&live_spec, &pass.spec));
             changes.extend(self.cluster_changes(&key.namespace, pass.spec.value()));

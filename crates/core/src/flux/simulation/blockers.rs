@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Preview;
 use super::model::{Node, NodeId, Pass, PassOutcome};
-use super::owners::{dependency_detail, owner_id, relative_clause, unknown_reason};
+use super::owners::{dependency_detail, owner_id, relative_clause};
 use super::protection::{is_never_applied, prune_protection};
 use crate::flux::ready_expr::{self, Invalid, ReadyExpression};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
@@ -39,8 +39,8 @@ impl Blocker {
 impl Preview<'_> {
     /// Returns the condition that blocks a Kustomization with this spec, a certain one first.
     pub(super) fn blocker(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-        let own =
-            self.own_blocker(key, spec).into_iter().chain(self.missing_keys(key, spec)).chain(self.unwatched(key));
+        let own = self.own_blocker(key, spec).into_iter().chain(self.missing_keys(key, spec));
+        let own = own.chain(self.missing_kube_config(key, spec)).chain(self.unwatched(key));
         let dependencies = spec.dependencies(&key.namespace);
         let of_dependencies = dependencies.filter_map(|dependency| self.dependency_blocker(key, spec, &dependency));
         own.chain(of_dependencies).max_by_key(|blocker| blocker.is_certain)
@@ -92,9 +92,10 @@ impl Preview<'_> {
     /// Returns true if an object does not exist and nothing applies it.
     pub(super) fn is_absent(&self, id: &ObjectId) -> bool {
         let kind = id.group_kind();
+        let Some(cluster) = self.input.snapshot.of_cluster(id.cluster.as_ref()) else { return false };
         self.live_object(id).is_none()
-            && self.input.snapshot.resource_type(&kind).is_some()
-            && self.input.snapshot.gaps_hiding(&kind).next().is_none()
+            && cluster.resource_type(&kind).is_some()
+            && cluster.gaps_hiding(&kind).next().is_none()
             && !self.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(id))
     }
 
@@ -141,7 +142,7 @@ impl Preview<'_> {
         if self.waits_for(key, spec, key) {
             return Some(self.cycle_blocker(key, spec, &name));
         }
-        if unknown_reason(node).is_some() {
+        if self.unknown_reason(node).is_some() {
             return Some(Blocker::possible(ReasonCode::DependencyUnknown, dependency_detail(&name)));
         }
         match node.last_pass().map(|pass| &pass.outcome) {
@@ -173,13 +174,15 @@ impl Preview<'_> {
                 && self.live_object(id).is_some_and(|live| prune_protection(live, self.input.features).is_none())
                 && !self.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
         };
-        if let Some(missing) = pass.spec.health_checks().into_iter().find(|id| self.is_absent(id) || prunes(id)) {
+        if let Some(missing) =
+            self.health_checks(&node.id.key, &pass.spec).into_iter().find(|id| self.is_absent(id) || prunes(id))
+        {
             let detail = format!("it depends on {name}, whose health check names {missing}, which does not exist then");
             return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
         }
         let ready = self.live.get(&node.id.key).filter(|_| !node.id.is_new).and_then(|live| live.condition("Ready"));
         let fails_now = ready.is_some_and(|ready| ready.status == "False" && ready.reason == "HealthCheckFailed");
-        let why = match self.new_unproven_object(pass) {
+        let why = match self.new_unproven_object(&node.id.key, pass) {
             _ if !pass.spec.checks_health() => return None,
             _ if fails_now => "whose health check fails now".to_owned(),
             Some(created) => format!("which creates {created}"),
@@ -190,8 +193,8 @@ impl Preview<'_> {
     }
 
     /// Returns an object that a pass creates, that its health check includes, and that need not become healthy.
-    fn new_unproven_object<'p>(&self, pass: &'p Pass) -> Option<&'p ObjectId> {
-        let checked = pass.spec.health_checks();
+    fn new_unproven_object<'p>(&self, key: &NamespacedName, pass: &'p Pass) -> Option<&'p ObjectId> {
+        let checked = self.health_checks(key, &pass.spec);
         let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
         let mut created =
             applied.map(|(id, _)| id).filter(|id| self.live_object(id).is_none() && !is_healthy_at_once(id));

@@ -10,6 +10,7 @@ use super::applied_specs::Applied;
 use super::effective::differing_parts;
 use super::model::PassOutcome;
 use super::passes::Derivation;
+use super::spokes::in_cluster;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::data::{Data, DataRef, Lookup};
@@ -72,8 +73,9 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
             let mut context = BuildContext::new(preview.input.features, derivation.answers, &mut derivation.needs);
             let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
             let Some(Ok(built)) = built else { continue };
-            let Some(built) = derivation.resolve_names(key, built) else { continue };
-            if let PassOutcome::Applied(objects) = derivation.scopes.apply(built) {
+            let Ok(cluster) = preview.target_of_live(live) else { continue };
+            let Some(built) = derivation.resolve_names(key, in_cluster(built, cluster.as_ref())) else { continue };
+            if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built) {
                 for (id, built) in objects.iter() {
                     last_applied.entry(id.clone()).or_default().push((key.clone(), built.clone()));
                 }

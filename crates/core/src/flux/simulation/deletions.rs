@@ -58,6 +58,14 @@ impl Derivation<'_, '_> {
             let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
             return Finalization::Depends(detail);
         }
+        if let Some(config) = self.preview.kube_config(&live.object.id.namespace, &spec) {
+            if self.preview.is_absent(&config) {
+                return Finalization::Depends(format!("it stays Terminating until its {config} exists"));
+            }
+            if self.consequences.may_be_deleted(&config) {
+                return Finalization::Depends(format!("its {config} is deleted too"));
+            }
+        }
         let flags = &self.preview.input.flags;
         let Some(account) = flags.service_account(&spec) else { return Finalization::DeletesObjects };
         let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);

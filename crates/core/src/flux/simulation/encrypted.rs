@@ -7,6 +7,7 @@ use super::model::Node;
 use super::owners::owner_id;
 use super::passes::Derivation;
 use super::rows::kustomization_row;
+use super::spokes::in_cluster;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::objects::BuiltObject;
@@ -14,7 +15,6 @@ use crate::flux::build::resolve_names::resolve_names;
 use crate::flux::build::undecrypted::{Undecrypted, UnknownName};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::{Action, Certainty, Change, Reason, ReasonCode};
 use crate::text::pluralize;
@@ -87,11 +87,13 @@ impl Derivation<'_, '_> {
         let last_build = match preview.input.last_applied.get(key) {
             Some(artifact) => {
                 let mut context = BuildContext::new(preview.input.features, self.answers, &mut self.needs);
-                build::build(artifact, key, &KustomizationSpec::of(live), &mut context)?.ok()
+                let cluster = preview.target_of_live(live).unwrap_or_default();
+                let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context)?.ok();
+                built.map(|built| in_cluster(built, cluster.as_ref()))
             }
             None => None,
         };
-        let inventory = match inventory_members(&live.content) {
+        let inventory = match preview.members(live) {
             Members::Listed(ids) => ids.into_iter().collect(),
             _ => Default::default(),
         };

@@ -53,7 +53,7 @@ impl Preview<'_> {
         let live = self.input.snapshot.resources.iter().map(|full| &full.object.id);
         let passes = self.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
-        live.chain(applied).filter(|id| id.is(GENERATOR_GROUP, GENERATOR)).cloned().collect()
+        live.chain(applied).filter(|id| id.is_here(GENERATOR_GROUP, GENERATOR)).cloned().collect()
     }
 
     fn add_generator(

@@ -43,6 +43,7 @@ mod schedule;
 mod scope;
 mod secrets;
 mod sources;
+mod spokes;
 #[cfg(test)]
 mod tests;
 mod unfollowed;
@@ -77,6 +78,7 @@ use model::{Node, NodeId, Pass, SimulationEvent};
 use owner_dry_runs::OwnerDryRuns;
 use passes::Derivation;
 use rehearsal::DeletionRefusal;
+use spokes::RemoteOwner;
 use unfollowed::{Effect, Unfollowed};
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
@@ -134,6 +136,8 @@ pub struct Preview<'a> {
     cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Affected owners other than Kustomizations.
     unfollowed: Vec<Unfollowed>,
+    /// Objects of Flux in other clusters that change.
+    remote_owners: Vec<RemoteOwner>,
     /// Artifacts of ArtifactGenerators.
     generated: GeneratedArtifacts,
     /// Results of generators so far, by everything that they depend on.
@@ -186,7 +190,7 @@ impl Consequences<'_> {
 
     /// Returns true if the namespace of an object is deleted and not created again.
     fn namespace_is_deleted(&self, id: &ObjectId) -> bool {
-        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        let namespace = id.namespace_object();
         !id.namespace.is_empty()
             && self.outcomes.get(&namespace).is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
     }
@@ -246,6 +250,7 @@ impl<'a> Preview<'a> {
             deletion_refusals: vec![],
             owner_dry_runs: OwnerDryRuns::default(),
             unfollowed: vec![],
+            remote_owners: vec![],
             generated: GeneratedArtifacts::default(),
             generations: BTreeMap::new(),
         }
@@ -270,10 +275,11 @@ impl<'a> Preview<'a> {
                 return Progress::Needs(needs);
             }
             if is_stable {
-                let (unfollowed, needs) = self.find_unfollowed(&consequences, answers);
+                let (unfollowed, remote_owners, needs) = self.find_unfollowed(&consequences, answers);
                 if !needs.is_empty() {
                     return Progress::Needs(needs);
                 }
+                self.remote_owners = remote_owners;
                 // Objects that upgrades and ResourceSets change have consequences of their own.
                 let is_followed = unfollowed == self.unfollowed
                     || !unfollowed
@@ -354,7 +360,7 @@ impl<'a> Preview<'a> {
         let passes = self.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
         let generated = self.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
-        keys.extend(applied.chain(generated).filter(|id| id.is(GROUP, KIND)).map(NamespacedName::of));
+        keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
         let spec_changes = self.spec_changes();
         let mut nodes = Vec::new();
         for key in keys {

@@ -39,7 +39,7 @@ impl Preview<'_> {
         let mut gaps = vec![];
         let unfollowed: BTreeSet<OwnerId> = self.unfollowed_owners().collect();
         for node in self.nodes.iter().filter(|node| !unfollowed.contains(&owner_id(&node.id.key))) {
-            let Some(reason) = unknown_reason(node) else { continue };
+            let Some(reason) = self.unknown_reason(node) else { continue };
             let changed = if follows_another_tree(&reason) { " with its changed spec" } else { "" };
             let subject = format!("build of {}{changed}", owner_id(&node.id.key));
             gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: reason.detail });
@@ -49,7 +49,7 @@ impl Preview<'_> {
 
     /// Returns the outcome of a Kustomization, and its reason.
     fn outcome(&self, node: &Node) -> (Outcome, Reason) {
-        let (outcome, reason) = node_outcome(node);
+        let (outcome, reason) = self.node_outcome(node);
         let Some(failure) = self.failing_deletion(node) else { return (outcome, reason) };
         match reason.code {
             ReasonCode::OwnerDeletedWithObjects | ReasonCode::OwnerDeletedUncertain => {
@@ -97,6 +97,50 @@ impl Preview<'_> {
         let dependency = dependencies.iter().map(owner_id).find(|dependency| unknown.contains(dependency))?;
         Some(Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&dependency)))
     }
+
+    /// Returns the reason why the objects of a Kustomization at the new revision or with its changed spec are not known.
+    pub(super) fn unknown_reason(&self, node: &Node) -> Option<Reason> {
+        let is_changed = match (node.passes.first(), node.passes.last()) {
+            (Some(first), Some(last)) if !node.id.is_new => !changed_fields(&first.spec, &last.spec).is_empty(),
+            _ => false,
+        };
+        let mut reasons = node.passes.iter().enumerate().filter_map(|(number, pass)| {
+            let PassOutcome::Unknown(reason) = &pass.outcome else { return None };
+            let is_last_change = is_changed && number + 1 == node.passes.len();
+            let is_elsewhere = self.is_elsewhere(&node.id.key, &pass.spec) || follows_another_tree(reason);
+            (is_last_change || !is_elsewhere).then_some(reason)
+        });
+        reasons.next().cloned()
+    }
+
+    fn node_outcome(&self, node: &Node) -> (Outcome, Reason) {
+        if let Some(deletion) = &node.deletion {
+            return (Outcome::Deleted, deletion_reason(deletion));
+        }
+        let Some(pass) = node.last_pass() else { return (Outcome::Unchanged, ReasonCode::Terminating.into()) };
+        if let Some(mut reason) = self.unknown_reason(node) {
+            if !node.inventory.is_empty() {
+                reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
+            }
+            return (Outcome::Unknown, reason);
+        }
+        match &pass.outcome {
+            PassOutcome::Applied(_) => match &node.unreadable_inventory {
+                Some(error) => {
+                    let detail =
+                        format!("its inventory is unreadable: {error}; it is replaced, and nothing is deleted");
+                    (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
+                }
+                None if pass.condition.is_some() => {
+                    let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
+                    (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
+                }
+                None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
+            },
+            PassOutcome::Partial { reason, .. } | PassOutcome::Blocked(reason) => (Outcome::Blocked, reason.clone()),
+            PassOutcome::Unknown(reason) => (Outcome::Unchanged, reason.clone()),
+        }
+    }
 }
 
 fn parent_detail(parent: &OwnerId) -> String {
@@ -118,49 +162,6 @@ pub(super) fn dependency_detail(dependency: &OwnerId) -> String {
 
 fn follows_another_tree(reason: &Reason) -> bool {
     matches!(reason.code, ReasonCode::OtherSource | ReasonCode::OtherCluster)
-}
-
-/// Returns the reason why the objects of a Kustomization at the new revision or with its changed spec are not known.
-pub(super) fn unknown_reason(node: &Node) -> Option<Reason> {
-    let is_changed = match (node.passes.first(), node.passes.last()) {
-        (Some(first), Some(last)) if !node.id.is_new => !changed_fields(&first.spec, &last.spec).is_empty(),
-        _ => false,
-    };
-    let mut reasons = node.passes.iter().enumerate().filter_map(|(number, pass)| {
-        let PassOutcome::Unknown(reason) = &pass.outcome else { return None };
-        let is_last_change = is_changed && number + 1 == node.passes.len();
-        let is_elsewhere = pass.spec.is_remote() || follows_another_tree(reason);
-        (is_last_change || !is_elsewhere).then_some(reason)
-    });
-    reasons.next().cloned()
-}
-
-fn node_outcome(node: &Node) -> (Outcome, Reason) {
-    if let Some(deletion) = &node.deletion {
-        return (Outcome::Deleted, deletion_reason(deletion));
-    }
-    let Some(pass) = node.last_pass() else { return (Outcome::Unchanged, ReasonCode::Terminating.into()) };
-    if let Some(mut reason) = unknown_reason(node) {
-        if !node.inventory.is_empty() {
-            reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
-        }
-        return (Outcome::Unknown, reason);
-    }
-    match &pass.outcome {
-        PassOutcome::Applied(_) => match &node.unreadable_inventory {
-            Some(error) => {
-                let detail = format!("its inventory is unreadable: {error}; it is replaced, and nothing is deleted");
-                (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
-            }
-            None if pass.condition.is_some() => {
-                let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
-                (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
-            }
-            None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
-        },
-        PassOutcome::Partial { reason, .. } | PassOutcome::Blocked(reason) => (Outcome::Blocked, reason.clone()),
-        PassOutcome::Unknown(reason) => (Outcome::Unchanged, reason.clone()),
-    }
 }
 
 fn deletion_reason(deletion: &KustomizationDeletion) -> Reason {

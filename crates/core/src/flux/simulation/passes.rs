@@ -15,6 +15,7 @@ use super::model::{
 use super::owners::{owner_id, relative_clause};
 use super::protection::{is_marked, is_never_applied};
 use super::scope::{Scopes, stop_at};
+use super::spokes::{NOT_READ, in_cluster};
 use super::unserved::{Definition, applied_definitions};
 use super::{Consequences, Preview};
 use crate::flux::apply::ignore_rules::{IgnoreTarget, ignored_paths};
@@ -26,7 +27,6 @@ use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 use crate::plan::{Reason, ReasonCode};
 
@@ -35,7 +35,8 @@ pub(super) struct Derivation<'r, 'a> {
     pub(super) preview: &'r Preview<'a>,
     /// Consequences of the last state.
     pub(super) consequences: &'r Consequences<'a>,
-    pub(super) scopes: Scopes<'r>,
+    /// Scopes of kinds in each cluster.
+    pub(super) scopes: BTreeMap<Option<Arc<str>>, Scopes<'r>>,
     /// Definitions that passes of the last state apply.
     pub(super) definitions: Vec<Definition<'r>>,
     pub(super) answers: &'r Answers,
@@ -48,7 +49,7 @@ impl Preview<'_> {
     pub(super) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
         let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
         for (pass_id, pass) in self.nodes.iter().flat_map(Node::numbered_passes) {
-            for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is(GROUP, KIND)) {
+            for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
                 // Of a manifest that is encrypted as a whole only the live spec is known.
                 if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
                     let change = spec_change(built, id, &pass_id, &pass.spec);
@@ -96,7 +97,11 @@ impl Preview<'_> {
 impl<'r, 'a> Derivation<'r, 'a> {
     /// Creates a computation without needs.
     pub(super) fn new(preview: &'r Preview<'a>, consequences: &'r Consequences<'a>, answers: &'r Answers) -> Self {
-        let scopes = Scopes::new(preview.input.snapshot, &preview.nodes, &preview.input.flags.custom_stage_kinds);
+        let custom = &preview.input.flags.custom_stage_kinds;
+        let clusters = preview.input.snapshot.clusters();
+        let scopes = clusters
+            .map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &preview.nodes, custom)))
+            .collect();
         let definitions = applied_definitions(&preview.nodes);
         Self { preview, consequences, scopes, definitions, answers, needs: Needs::default() }
     }
@@ -108,7 +113,7 @@ impl Derivation<'_, '_> {
         let is_terminating = live.object.deletion_timestamp.is_some();
         let mut passes = if is_terminating { vec![] } else { self.live_passes(key, live, changes) };
         self.fail_without_containers(&NodeId::live(key), &mut passes);
-        let (inventory, unreadable_inventory) = match inventory_members(&live.content) {
+        let (inventory, unreadable_inventory) = match self.preview.members(live) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),
             Members::Unreadable(error) => (BTreeSet::new(), Some(error)),
             _ => (BTreeSet::new(), None),
@@ -194,7 +199,7 @@ impl Derivation<'_, '_> {
 
     /// Returns false if the namespace of an object is deleted and nothing creates it again.
     fn may_return(&self, id: &ObjectId) -> bool {
-        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        let namespace = id.namespace_object();
         let outcomes = self.consequences.outcomes.get(&namespace);
         outcomes.is_none_or(|outcomes| !outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Recreated))
     }
@@ -352,15 +357,23 @@ impl Derivation<'_, '_> {
             Some(Err(BuildFailure::Proven(reason))) => return PassOutcome::Blocked(reason),
             Some(Err(BuildFailure::Unknown(reason))) => return PassOutcome::Unknown(reason),
         };
-        if spec.is_remote() {
-            let detail = "its objects are in another cluster (spec.kubeConfig)";
-            return PassOutcome::Unknown(Reason::new(ReasonCode::OtherCluster, detail));
-        }
-        let Some(built) = self.resolve_names(key, built) else {
+        let cluster = match preview.target_of_pass(key, spec) {
+            Ok(cluster) => cluster,
+            Err(reason) => return PassOutcome::Unknown(reason),
+        };
+        let Some(built) = self.resolve_names(key, in_cluster(built, cluster.as_ref())) else {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };
-        preview.apply_refusals(key, self.scopes.apply(built))
+        preview.apply_refusals(key, self.place(cluster.as_ref(), built))
+    }
+
+    /// Returns the outcome of applying a build in a cluster.
+    pub(super) fn place(&self, cluster: Option<&Arc<str>>, built: Vec<BuiltObject>) -> PassOutcome {
+        match self.scopes.get(&cluster.cloned()) {
+            Some(scopes) => scopes.apply(built),
+            None => PassOutcome::Unknown(Reason::new(ReasonCode::OtherCluster, NOT_READ)),
+        }
     }
 }
 

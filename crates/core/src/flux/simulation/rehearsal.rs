@@ -56,7 +56,7 @@ impl AppliedBuilds {
     fn contains(&self, applied: &AppliedObject) -> bool {
         let Some(build) = self.0.get(&applied.owner) else { return false };
         let same = |pointer: &str| build.spec.value().pointer(pointer) == applied.spec.value().pointer(pointer);
-        let is_applied_alike = ["/commonMetadata", "/serviceAccountName"].into_iter().all(same);
+        let is_applied_alike = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter().all(same);
         let manifests = build.manifests.get(&kind_and_name(&applied.built));
         is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&applied.built.manifest))
     }
@@ -139,8 +139,10 @@ impl<'a> Preview<'a> {
             Some(PassOutcome::Applied(objects)) => !objects.contains_key(id),
             _ => false,
         };
-        // The API types are read anew for a service account, and an unknown one is an error.
-        let is_account = node.last_pass().is_some_and(|pass| self.input.flags.service_account(&pass.spec).is_some());
+        // The API types are read anew for a service account and for another cluster, and an unknown one is an error.
+        let reads_types =
+            |spec: &KustomizationSpec| spec.is_remote() || self.input.flags.service_account(spec).is_some();
+        let is_account = node.last_pass().is_some_and(|pass| reads_types(&pass.spec));
         let unserved = node.unserved.iter().filter(|(id, found)| is_account && found.is_certain && is_gone(id));
         if let Some((id, Unserved { version, .. })) = unserved.into_iter().next() {
             return Some(format!("the API server does not serve version {version} of {id}"));

@@ -192,7 +192,7 @@ impl Comparison<'_, '_, '_> {
         };
         let objects =
             generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())?;
-        match self.derivation.scopes.apply(objects) {
+        match self.derivation.place(None, objects) {
             PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None }),
             PassOutcome::Partial { desired, reason, .. } => {
                 Ok(Generated { objects: desired, failure: Some(reason.detail) })
@@ -360,7 +360,7 @@ impl Comparison<'_, '_, '_> {
     /// Returns true if the namespace or the definition of an object is created with it, so that no dry-run can show it.
     fn comes_with_container(&self, built: &BuiltObject, all: &BuiltObjects) -> bool {
         let preview = self.preview();
-        let namespace = ObjectId::new("", "Namespace", "", &built.id.namespace);
+        let namespace = built.id.namespace_object();
         let is_new = all.contains_key(&namespace) && preview.live_object(&namespace).is_none();
         is_new || preview.input.snapshot.resource_type(&built.id.group_kind()).is_none()
     }

@@ -35,7 +35,9 @@ impl Preview<'_> {
     /// Returns the plan of the last state. A state that is not stable is a gap.
     pub(super) fn plan(&self, consequences: &Consequences<'_>, is_stable: bool) -> Plan {
         let mut plan = Plan::new(self.input.snapshot.cluster.clone());
-        plan.add_gaps(self.input.snapshot.gaps.iter().cloned());
+        let spokes = self.input.snapshot.spokes.iter();
+        plan.set_spokes(spokes.map(|(name, spoke)| (name.clone(), spoke.cluster.clone())).collect());
+        plan.add_gaps(self.input.snapshot.all_gaps());
         plan.add_gaps(self.unknown_builds());
         if !is_stable {
             let message = "Kustomizations change each other, and no stable state was found".to_owned();
@@ -65,6 +67,7 @@ impl Preview<'_> {
         plan.add_contested(self.contested());
         plan.set_unrehearsed(unrehearsed(&plan));
         self.add_unfollowed(&mut plan);
+        self.add_remote_owners(&mut plan);
         plan.set_emptied_files(self.emptied_files(&plan));
         plan
     }
@@ -211,7 +214,7 @@ impl Preview<'_> {
         let owner = self.nodes.iter().find(|node| node.inventory.contains(id)).map(|node| owner_id(&node.id.key));
         let mut row = Change::cascaded(cascaded, owner);
         let is_desired = consequences.outcomes.get(id).is_some_and(|outcomes| outcomes.is_desired);
-        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        let namespace = id.namespace_object();
         if (is_desired && !self.container_is_deleted(id, consequences))
             || (is_namespace_default(id) && consequences.may_be_recreated(&namespace))
         {
@@ -267,7 +270,9 @@ impl Preview<'_> {
             let references = built.manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array);
             let mut uids =
                 references.into_iter().flatten().map(|reference| reference["uid"].as_str().unwrap_or_default());
-            let exists = |uid: &str| self.input.snapshot.objects.iter().any(|object| &*object.uid == uid);
+            let cluster = self.input.snapshot.of_cluster(id.cluster.as_ref());
+            let exists =
+                |uid: &str| cluster.is_some_and(|cluster| cluster.objects.iter().any(|object| &*object.uid == uid));
             references.is_some_and(|references| !references.is_empty()) && !uids.any(exists)
         })
     }

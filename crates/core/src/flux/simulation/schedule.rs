@@ -120,7 +120,7 @@ impl ObjectApply {
                 || (is_ignored && features.ignore_protects),
             is_skipped: is_disabled || is_ignored,
             only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
-            only_if_present: built.id.is("", "Namespace") && *built.id.name == *owner.namespace,
+            only_if_present: built.id.is_here("", "Namespace") && *built.id.name == *owner.namespace,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::plan::{Reason, ReasonCode};
 
 /// Kinds and namespaces that exist, or that some Kustomization applies.
 pub(super) struct Scopes<'a> {
+    /// The cluster.
     snapshot: &'a Snapshot,
     /// True for a kind of a custom resource definition whose objects are namespaced.
     defined: HashMap<GroupKind, bool>,
@@ -28,14 +29,20 @@ pub(super) struct Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
-    /// Collects the kinds and namespaces of the cluster and of the builds so far.
-    pub(super) fn new(snapshot: &'a Snapshot, nodes: &[Node], custom: &'a BTreeSet<GroupKind>) -> Self {
+    /// Collects the kinds and namespaces of a cluster and of the builds for it so far. The cluster itself has no name.
+    pub(super) fn new(
+        name: Option<&Arc<str>>,
+        snapshot: &'a Snapshot,
+        nodes: &[Node],
+        custom: &'a BTreeSet<GroupKind>,
+    ) -> Self {
         let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
         let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
         let has_namespaces = !namespaces.is_empty();
         let mut defined = HashMap::new();
         let passes = nodes.iter().flat_map(|node| &node.passes);
-        for built in passes.filter_map(Pass::applied_objects).flat_map(BuiltObjects::values) {
+        let applied = passes.filter_map(Pass::applied_objects).flat_map(BuiltObjects::values);
+        for built in applied.filter(|built| built.id.cluster.as_ref() == name) {
             defined.extend(defined_kind(built));
             if built.id.is("", "Namespace") {
                 namespaces.insert(built.id.name.to_string());
@@ -84,7 +91,7 @@ impl<'a> Scopes<'a> {
             .or_else(|| self.version_failure(object, own))
             .or_else(|| has_invalid_variable(object).then(|| format!("{shown} has a variable that is no text")));
         match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
-            Some(false) => (Some(ObjectId::new(&kind.group, &kind.kind, "", &id.name)), refused),
+            Some(false) => (Some(ObjectId { namespace: "".into(), ..id }), refused),
             // A gap in discovery may hide the kind.
             None if self.snapshot.gaps_hiding(&kind).next().is_none() => {
                 let unknown = format!("no matches for kind {} in group {:?}", shown.kind, &*shown.group);

@@ -9,7 +9,6 @@ use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
-use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::schemes::{flux_helmrelease, flux_operator};
 use crate::ownership::{Members, OwnerId};
@@ -110,8 +109,8 @@ impl Preview<'_> {
                 (row.outcome, row.reason) = (Outcome::Unknown, reason.clone());
             }
             let Some(live) = self.input.snapshot.resource(&found.id) else { continue };
-            let Members::Listed(members) = inventory_members(&live.content) else { continue };
-            for child in members.iter().filter(|id| id.is(flux_kustomization::GROUP, flux_kustomization::KIND)) {
+            let Members::Listed(members) = self.members(live) else { continue };
+            for child in members.iter().filter(|id| id.is_here(flux_kustomization::GROUP, flux_kustomization::KIND)) {
                 if let Some(row) = owners.get_mut(&NamespacedName::of(child)) {
                     row.parents.insert(found.owner());
                 }

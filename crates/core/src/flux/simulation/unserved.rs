@@ -4,6 +4,7 @@
 //! that there is none, which counts as deleted, and the object is left behind (observed).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::model::{Node, Pass, Unserved};
 use super::passes::Derivation;
@@ -16,6 +17,8 @@ use crate::ownership::schemes::flux::inventory_versions;
 pub(super) struct Definition<'r> {
     /// Kustomization of the pass.
     owner: &'r NamespacedName,
+    /// Name of the cluster that has it; `None` for the cluster itself.
+    cluster: &'r Option<Arc<str>>,
     kind: GroupKind,
     /// Versions that are served.
     served: Vec<&'r str>,
@@ -28,8 +31,9 @@ pub(super) fn applied_definitions(nodes: &[Node]) -> Vec<Definition<'_>> {
 }
 
 fn definitions<'r>(owner: &'r NamespacedName, pass: &'r Pass) -> impl Iterator<Item = Definition<'r>> {
-    let defined = pass.applied_objects().into_iter().flatten().filter_map(|(_, built)| served_versions(built));
-    defined.map(move |(kind, served)| Definition { owner, kind, served })
+    let applied = pass.applied_objects().into_iter().flatten();
+    let defined = applied.filter_map(|(id, built)| Some((&id.cluster, served_versions(built)?)));
+    defined.map(move |(cluster, (kind, served))| Definition { owner, cluster, kind, served })
 }
 
 impl Derivation<'_, '_> {
@@ -41,12 +45,16 @@ impl Derivation<'_, '_> {
         live: &Resource,
         last: Option<&Pass>,
     ) -> BTreeMap<ObjectId, Unserved> {
-        let snapshot = self.preview.input.snapshot;
+        let target = self.preview.target_of_live(live);
+        let Some(cluster) = target.as_ref().ok().map(Option::as_ref) else { return BTreeMap::new() };
+        let Some(snapshot) = self.preview.input.snapshot.of_cluster(cluster) else { return BTreeMap::new() };
         let own: Vec<Definition<'_>> = last.into_iter().flat_map(|pass| definitions(key, pass)).collect();
         let others = self.definitions.iter().filter(|definition| definition.owner != key);
         let all = others.map(|definition| (definition, false)).chain(own.iter().map(|definition| (definition, true)));
-        let versions: BTreeMap<&GroupKind, (&[&str], bool)> =
-            all.map(|(definition, is_own)| (&definition.kind, (&*definition.served, is_own))).collect();
+        let versions: BTreeMap<&GroupKind, (&[&str], bool)> = all
+            .filter(|(definition, _)| definition.cluster.as_ref() == cluster)
+            .map(|(definition, is_own)| (&definition.kind, (&*definition.served, is_own)))
+            .collect();
         let mut unserved = BTreeMap::new();
         for (id, version) in inventory_versions(&live.content) {
             let kind = id.group_kind();
@@ -56,7 +64,7 @@ impl Derivation<'_, '_> {
                 (_, Some((served, is_own))) if !served.contains(&version) => *is_own || is_served_now == Some(false),
                 _ => continue,
             };
-            unserved.insert(id, Unserved { version: version.to_owned(), is_certain });
+            unserved.insert(id.in_cluster(cluster), Unserved { version: version.to_owned(), is_certain });
         }
         unserved
     }

@@ -14,7 +14,7 @@ use super::scope::stop_at;
 use super::{Consequences, Preview};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::object::{GroupKind, ObjectId};
+use crate::kubernetes::object::ObjectId;
 use crate::plan::{Reason, ReasonCode};
 
 /// Effect of a namespace or definition that is deleted on a pass that needs it.
@@ -28,15 +28,16 @@ enum Effect {
 impl Preview<'_> {
     /// Returns the namespace and the definition that an object needs, as far as they exist.
     fn containers<'i>(&'i self, id: &'i ObjectId) -> impl Iterator<Item = ObjectId> + 'i {
-        let namespace = (!id.namespace.is_empty()).then(|| ObjectId::new("", "Namespace", "", &id.namespace));
-        namespace.into_iter().chain(self.definition(&id.group_kind())).filter(|id| self.live_object(id).is_some())
+        let namespace = (!id.namespace.is_empty()).then(|| id.namespace_object());
+        namespace.into_iter().chain(self.definition(id)).filter(|id| self.live_object(id).is_some())
     }
 
-    /// Returns the definition of a kind; `None` for a kind that is not served.
-    pub(super) fn definition(&self, kind: &GroupKind) -> Option<ObjectId> {
-        let served = self.input.snapshot.resource_type(kind)?;
+    /// Returns the definition of the kind of an object; `None` for a kind that is not served.
+    pub(super) fn definition(&self, id: &ObjectId) -> Option<ObjectId> {
+        let served = self.input.snapshot.type_of(id)?;
         let name = format!("{}.{}", served.plural, served.group);
-        Some(ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name))
+        let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name);
+        Some(definition.in_cluster(id.cluster.as_ref()))
     }
 
     /// Returns true if the namespace or the definition of an object is deleted and not created again.
@@ -50,7 +51,7 @@ impl Preview<'_> {
 
     /// Returns true if an object is in a namespace that is being deleted and that the same build creates again.
     pub(super) fn comes_back(&self, id: &ObjectId, objects: &BuiltObjects) -> bool {
-        let namespace = ObjectId::new("", "Namespace", "", &id.namespace);
+        let namespace = id.namespace_object();
         objects.contains_key(&namespace) && self.is_being_deleted(&namespace)
     }
 
@@ -69,7 +70,7 @@ impl Derivation<'_, '_> {
             let applied = objects.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
             let needed = applied.flat_map(|(id, built)| {
                 let own = is_container(id).then(|| id.clone());
-                let is_first = kinds.insert((&id.namespace, &id.group, &id.kind));
+                let is_first = kinds.insert((&id.cluster, &id.namespace, &id.group, &id.kind));
                 let containers: Vec<ObjectId> = match is_first {
                     true => self.preview.containers(id).chain(own).collect(),
                     false => own.into_iter().collect(),

@@ -61,7 +61,7 @@ impl CascadeKind {
     }
 }
 
-/// Lookup tables for following cascades through one snapshot.
+/// Lookup tables for following cascades through one snapshot, in each of its clusters.
 pub struct Cascade<'a> {
     snapshot: &'a Snapshot,
     by_namespace: HashMap<&'a str, Vec<&'a ObjectMetadata>>,
@@ -73,6 +73,8 @@ pub struct Cascade<'a> {
     /// Group and kind by the name of their definition, `<plural>.<group>`.
     definitions: HashMap<String, (&'a str, &'a str)>,
     volumes: Volumes<'a>,
+    /// The tables of the other clusters.
+    spokes: BTreeMap<&'a str, Cascade<'a>>,
 }
 
 impl<'a> Cascade<'a> {
@@ -87,6 +89,7 @@ impl<'a> Cascade<'a> {
             namespaced: HashMap::new(),
             definitions: HashMap::new(),
             volumes: Volumes::new(snapshot),
+            spokes: snapshot.spokes.iter().map(|(name, spoke)| (&**name, Self::new(spoke))).collect(),
         };
         for object in &snapshot.objects {
             cascade.by_uid.insert(&object.uid, object);
@@ -182,6 +185,15 @@ impl<'a> Cascade<'a> {
 
     /// Returns the objects whose deletion the deletion of `object` causes directly.
     fn consequences(&self, object: &ObjectMetadata, deleted: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
+        if let Some(cluster) = &object.id.cluster {
+            let spoke = self.spokes.get(&**cluster);
+            return spoke.map_or_else(Vec::new, |spoke| spoke.consequences_here(object, deleted));
+        }
+        self.consequences_here(object, deleted)
+    }
+
+    /// Returns what [`Cascade::consequences`] returns, for an object of the cluster itself.
+    fn consequences_here(&self, object: &ObjectMetadata, deleted: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
         let mut found: Vec<(&'a ObjectMetadata, CascadeKind)> = vec![];
         if object.id.is("", "Namespace") {
             let content = self.by_namespace.get(&*object.id.name).into_iter().flatten();

@@ -131,6 +131,9 @@ impl<'a> Index<'a> {
 
     /// Returns the live owner that an object is.
     pub fn owner_of_object(&self, id: &ObjectId) -> Option<&Owner<'a>> {
+        if id.cluster.is_some() {
+            return None;
+        }
         let schemes = SCHEMES.iter().filter(|scheme| scheme.has_owner_kind(id));
         let mut ids = schemes.map(|scheme| OwnerId::new(scheme.system, &id.kind, &id.namespace, &id.name));
         ids.find_map(|id| self.owners.get(&id))

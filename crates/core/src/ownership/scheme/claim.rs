@@ -33,9 +33,10 @@ impl OwnerId {
         }
     }
 
-    /// Returns true if an object is the owner object itself, by kind, namespace and name.
+    /// Returns true if an object is the owner object itself, by kind, namespace and name. An object in another cluster is
+    /// not: owners are those of the cluster itself.
     pub fn is_object(&self, id: &ObjectId) -> bool {
-        *id.kind == *self.kind && *id.namespace == *self.namespace && *id.name == *self.name
+        id.cluster.is_none() && *id.kind == *self.kind && *id.namespace == *self.namespace && *id.name == *self.name
     }
 }
 

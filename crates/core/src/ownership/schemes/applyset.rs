@@ -48,7 +48,7 @@ pub const SCHEME: Scheme = Scheme {
 
 /// Returns the ID of a parent: 55 characters, whatever its name.
 pub fn id_of(parent: &ObjectId) -> String {
-    let ObjectId { group, kind, namespace, name } = parent;
+    let ObjectId { group, kind, namespace, name, .. } = parent;
     let hash = Sha256::digest(format!("{name}.{namespace}.{kind}.{group}"));
     format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(hash))
 }

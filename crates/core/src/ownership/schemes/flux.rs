@@ -89,15 +89,19 @@ pub(crate) fn inventory_versions(content: &Value) -> impl Iterator<Item = (Objec
     })
 }
 
-/// Returns the destination in `spec.kubeConfig`.
+/// Returns the destination in `spec.kubeConfig` of an owner.
 pub(crate) fn hub_target(owner: &Resource) -> HubTarget {
-    if owner.at("/spec/kubeConfig").is_none_or(Value::is_null) {
-        return HubTarget::Hub;
-    }
+    target(owner.spec(), &owner.object.id.namespace)
+}
+
+/// Returns the destination in the `kubeConfig` of the spec of an owner in a namespace.
+pub(crate) fn target(spec: &Value, namespace: &str) -> HubTarget {
+    let Some(config) = spec.get("kubeConfig").filter(|config| !config.is_null()) else { return HubTarget::Hub };
     for (kind, reference) in [("Secret", "secretRef"), ("ConfigMap", "configMapRef")] {
-        if let Some(name) = owner.text(&format!("/spec/kubeConfig/{reference}/name")) {
-            let key = owner.text(&format!("/spec/kubeConfig/{reference}/key")).map(str::to_owned);
-            return HubTarget::Access(Access { id: ObjectId::new("", kind, &owner.object.id.namespace, name), key });
+        let field = |key: &str| config.get(reference)?.get(key)?.as_str().filter(|text| !text.is_empty());
+        if let Some(name) = field("name") {
+            let id = ObjectId::new("", kind, namespace, name);
+            return HubTarget::Access(Access { id, key: field("key").map(str::to_owned) });
         }
     }
     HubTarget::Unknown

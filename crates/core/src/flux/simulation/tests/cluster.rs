@@ -284,6 +284,21 @@ impl TestCluster {
         self.snapshot.resources.iter_mut().find(|full| &*full.object.id.name == name).unwrap()
     }
 
+    /// Moves the objects of a Kustomization to another cluster, `edge`, which the Secret `spoke` reaches.
+    pub(crate) fn move_to_spoke(&mut self, owner: &str) {
+        let mut spoke = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        spoke.types.clone_from(&self.snapshot.types);
+        let is_of_owner = |object: &ObjectMetadata| object.labels.get(NAME) == Some(owner);
+        spoke.objects = self.snapshot.objects.extract_if(.., |object| is_of_owner(object)).collect();
+        spoke.resources = self.snapshot.resources.extract_if(.., |full| is_of_owner(&full.object)).collect();
+        let namespace = cluster_scoped("Namespace", NS);
+        spoke.objects.push(testing::object("", "Namespace", "", namespace["metadata"]["name"].as_str().unwrap()));
+        spoke.normalise();
+        self.snapshot.add_spoke("edge", spoke);
+        let secret = ObjectId::new("", "Secret", NS, "spoke");
+        self.snapshot.kube_configs.insert((secret, None), "edge".into());
+    }
+
     pub(crate) fn plan(&self, files: &Files) -> Plan {
         let id = SourceId { kind: "GitRepository".into(), namespace: NS.into(), name: "repo".into() };
         let mut pinned = BTreeMap::new();

@@ -13,6 +13,7 @@ mod release_charts;
 mod releases;
 mod resource_sets;
 mod shared_objects;
+mod spokes;
 mod unfollowed;
 mod unknown_builds;
 mod upgrades;

@@ -286,7 +286,7 @@ fn a_kustomization_on_another_cluster_is_unknown_if_its_build_or_its_spec_change
         let mut spec = json!({"kubeConfig": {"secretRef": {"name": "spoke"}}});
         more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
         vec![
-            ("root/k.yaml", vec![ks("k", "./k", spec)]),
+            ("root/k.yaml", vec![ks("k", "./k", spec), data("Secret", "spoke", json!({"value": "eA=="}))]),
             ("k/a.yaml", vec![data("ConfigMap", "a", json!({"k": value}))]),
         ]
     };
@@ -312,9 +312,10 @@ fn the_source_object_of_a_kustomization_counts() {
 
 #[test]
 fn a_new_kustomization_that_is_not_followed_gets_a_remark() {
-    let before = root(vec![cm("x")]);
+    let secret = data("Secret", "spoke", json!({"value": "eA=="}));
+    let before = root(vec![cm("x"), secret.clone()]);
     let remote = ks("k", "./root", json!({"kubeConfig": {"secretRef": {"name": "spoke"}}}));
-    let plan = cluster(&before, true).plan(&root(vec![cm("x"), remote]));
+    let plan = cluster(&before, true).plan(&root(vec![cm("x"), secret, remote]));
     assert!(plan.is_complete(), "{:?}", plan.gaps());
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "k").unwrap();
     assert!(row.reason.detail.contains("it applies its objects to another cluster"), "{}", row.reason);

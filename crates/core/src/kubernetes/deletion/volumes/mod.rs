@@ -114,7 +114,8 @@ impl<'a> Volumes<'a> {
 pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
     let full = snapshot.resource(&volume.id).filter(|full| full.object.id.is("", KIND))?;
     let text = |key: &str| full.text(&format!("/spec/claimRef/{key}"));
-    let claim = snapshot.object(&ObjectId::new("", CLAIM, text("namespace")?, text("name")?))?;
+    let claim = ObjectId::new("", CLAIM, text("namespace")?, text("name")?);
+    let claim = snapshot.object(&claim.in_cluster(volume.id.cluster.as_ref()))?;
     (text("uid") == Some(&*claim.uid)).then_some(claim)
 }
 

@@ -1,0 +1,174 @@
+//! `--spoke NAMESPACE/SECRET=CLUSTER`: reads the clusters to which owners with `spec.kubeConfig` apply.
+//!
+//! The Secret with the kubeconfig is never read. The user says which cluster it reaches, and reads that cluster with the
+//! user's own rights, or from a snapshot.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::cluster::config::kubeconfig;
+use crate::cluster::{Cluster, Environment};
+use crate::commands::Session;
+use crate::error::{Error, Result};
+use crate::tools::snapshot_file;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::{ClusterIdentity, DEFAULT_KEY, Snapshot};
+
+/// Connections to other clusters by their names. A cluster that was read from a file has none.
+pub(super) type SpokeClusters = BTreeMap<Arc<str>, Cluster>;
+
+/// A value of `--spoke`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spoke {
+    /// Secret with the kubeconfig, as NAMESPACE/NAME.
+    namespace: String,
+    secret: String,
+    /// Key in the Secret, if it is not the default one.
+    key: Option<String>,
+    /// Context of the kubeconfig, or file of a snapshot.
+    cluster: String,
+}
+
+impl FromStr for Spoke {
+    type Err = String;
+
+    /// Parses `NAMESPACE/SECRET=CLUSTER` or `NAMESPACE/SECRET/KEY=CLUSTER`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "write NAMESPACE/SECRET=CONTEXT, or NAMESPACE/SECRET=FILE with the file of a snapshot";
+        let (secret, cluster) = text.split_once('=').ok_or(FORM)?;
+        let parts: Vec<&str> = secret.split('/').collect();
+        let (namespace, secret, key) = match parts[..] {
+            [namespace, secret] => (namespace, secret, None),
+            [namespace, secret, key] => (namespace, secret, Some(key)),
+            _ => return Err(FORM.to_owned()),
+        };
+        if parts.iter().any(|part| part.is_empty()) || cluster.is_empty() {
+            return Err(FORM.to_owned());
+        }
+        let key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
+        Ok(Self { namespace: namespace.to_owned(), secret: secret.to_owned(), key, cluster: cluster.to_owned() })
+    }
+}
+
+impl Spoke {
+    fn access(&self) -> (ObjectId, Option<String>) {
+        (ObjectId::new("", "Secret", &self.namespace, &self.secret), self.key.clone())
+    }
+}
+
+/// Where a cluster is read.
+enum Place {
+    Context,
+    File(PathBuf),
+}
+
+/// Reads the clusters of `--spoke` into a snapshot, each once. With a snapshot from a file, no cluster is contacted.
+///
+/// # Errors
+/// If a Secret is named twice, if a cluster is neither a context nor a file, if it cannot be read, or if two of the clusters
+/// are the same.
+pub(super) async fn read(
+    spokes: &[Spoke],
+    session: &mut Session,
+    snapshot: &mut Snapshot,
+    offline: bool,
+) -> Result<SpokeClusters> {
+    let mut clusters = SpokeClusters::new();
+    for place in places(spokes, session, offline)? {
+        let (name, place) = place;
+        let spoke = match place {
+            Place::File(file) => snapshot_file::read(&file)?,
+            Place::Context => {
+                let read = async |session: &Session| {
+                    let cluster = Cluster::connect(&session.connection.of_context(name)).await?;
+                    Ok((session.snapshot_of(&cluster).await?, cluster))
+                };
+                let (spoke, cluster) = read(session).await.map_err(|error: Error| {
+                    let message = format!("cannot read the cluster of --spoke …={name}: {}", error.message);
+                    Error { message, ..error }
+                })?;
+                clusters.insert(name.into(), cluster);
+                spoke
+            }
+        };
+        ensure_is_other(name, &spoke.cluster, snapshot)?;
+        snapshot.add_spoke(name, spoke);
+    }
+    for spoke in spokes {
+        let known = snapshot.kube_configs.insert(spoke.access(), spoke.cluster.as_str().into());
+        if known.is_some() {
+            let Spoke { namespace, secret, .. } = spoke;
+            return Err(Error::usage(format!("--spoke names the Secret {namespace}/{secret} twice"))
+                .hint("name each Secret once, with the cluster that its kubeconfig reaches"));
+        }
+    }
+    Ok(clusters)
+}
+
+/// Returns where each cluster is read, in the order of the flags.
+fn places<'s>(spokes: &'s [Spoke], session: &Session, offline: bool) -> Result<Vec<(&'s str, Place)>> {
+    let mut found: Vec<(&str, Place)> = vec![];
+    if spokes.is_empty() {
+        return Ok(found);
+    }
+    let contexts = match offline {
+        true => vec![],
+        false => kubeconfig::names(&session.connection, &Environment::process())?.contexts,
+    };
+    for name in spokes.iter().map(|spoke| spoke.cluster.as_str()) {
+        if found.iter().any(|(known, _)| *known == name) {
+            continue;
+        }
+        let place = if contexts.iter().any(|context| context == name) {
+            Place::Context
+        } else if Path::new(name).exists() {
+            Place::File(name.into())
+        } else if offline {
+            return Err(Error::usage(format!("--spoke: there is no snapshot {name}"))
+                .hint("with --snapshot no cluster is read: record each spoke with `kubectl gitops snapshot FILE`"));
+        } else {
+            let known = contexts.iter().map(String::as_str);
+            return Err(Error::usage(format!("--spoke: {name} is neither a context nor a file"))
+                .hint(kubeconfig::suggestion("context", name, known)));
+        };
+        found.push((name, place));
+    }
+    Ok(found)
+}
+
+/// Refuses a cluster that was read already: its objects would be two objects each.
+fn ensure_is_other(name: &str, own: &ClusterIdentity, snapshot: &Snapshot) -> Result<()> {
+    let is_same = |other: &ClusterIdentity| match (own.uid.as_str(), other.uid.as_str()) {
+        ("", _) | (_, "") => own.server.trim_end_matches('/') == other.server.trim_end_matches('/'),
+        (own, other) => own == other,
+    };
+    if is_same(&snapshot.cluster) {
+        return Err(Error::usage(format!("--spoke: {name} is the cluster that is planned"))
+            .hint("leave this --spoke out; what a kubeconfig applies to its own cluster is not followed"));
+    }
+    match snapshot.spokes.iter().find(|(_, other)| is_same(&other.cluster)) {
+        Some((other, _)) => Err(Error::usage(format!("--spoke: {name} and {other} are the same cluster"))
+            .hint("name the cluster in the same way for all of its Secrets")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spoke_names_a_secret_a_key_and_a_cluster() {
+        let parsed: Spoke = "flux-system/edge=arn:aws:eks:eu:1:cluster/edge".parse().unwrap();
+        assert_eq!((&*parsed.namespace, &*parsed.secret, parsed.key.as_deref()), ("flux-system", "edge", None));
+        assert_eq!(parsed.cluster, "arn:aws:eks:eu:1:cluster/edge");
+        let key = |text: &str| text.parse::<Spoke>().unwrap().key;
+        assert_eq!(key("a/b/c=x"), Some("c".to_owned()));
+        assert_eq!(key("a/b/value=x"), None, "the default key");
+        for wrong in ["", "edge", "a=b", "a/=b", "/a=b", "a/b=", "a/b/c/d=e"] {
+            assert!(wrong.parse::<Spoke>().is_err(), "{wrong:?}");
+        }
+    }
+}
