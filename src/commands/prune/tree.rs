@@ -152,8 +152,19 @@ pub async fn plan(
     let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
     let (secrets, answers) = (secrets_in_use(snapshot), Answers::default());
     let progress = BuildProgress::new(session.terminal.can_ask());
-    let mut runner =
-        BuildRunner { snapshot, versions, kustomize, helm, flux_operator, charts, cluster, secrets, progress, answers };
+    let mut runner = BuildRunner {
+        snapshot,
+        versions,
+        kustomize,
+        helm,
+        flux_operator,
+        charts,
+        cluster,
+        spokes,
+        secrets,
+        progress,
+        answers,
+    };
     let checked = verify_last_applied(snapshot, &folders, controller.features, &mut runner).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
@@ -207,6 +218,7 @@ pub(super) struct BuildRunner<'s> {
     charts: Option<ChartFolder>,
     versions: KustomizeVersions,
     cluster: Option<Cluster>,
+    spokes: &'s SpokeClusters,
     /// Secrets that may be read.
     secrets: BTreeSet<DataRef>,
     progress: BuildProgress,
@@ -239,12 +251,13 @@ impl BuildRunner<'_> {
         for (key, output) in self.flux_operator.build_all(needs.resource_sets.into_values(), parallel).await? {
             self.answers.record_resource_set(key, output);
         }
-        if needs.kube_version {
-            let version = match &self.cluster {
+        for name in needs.kube_versions {
+            let recorded = self.snapshot.of_cluster(name.as_ref()).map(|cluster| cluster.kube_version.clone());
+            let version = match name.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name)) {
                 Some(cluster) => cluster.version().await.ok(),
-                None => Some(self.snapshot.kube_version.clone()).filter(|version| !version.is_empty()),
+                None => recorded.filter(|version| !version.is_empty()),
             };
-            self.answers.record_kube_version(version);
+            self.answers.record_kube_version(name, version);
         }
         for (chart, archive) in self.helm.pull_all(needs.remote_charts, parallel).await? {
             self.answers.record_remote_chart(chart, archive);

@@ -1,5 +1,5 @@
-//! Kustomizations with `spec.kubeConfig`, planned with `--spoke` and compared by uid in both clusters with what the real
-//! kustomize-controller does.
+//! Kustomizations and HelmReleases with `spec.kubeConfig`, planned with `--spoke` and compared by uid in both clusters with what the real
+//! controllers do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,10 +12,11 @@ use test_support::folder::folder;
 use test_support::gitops::{Run, gitops_as};
 use test_support::tree_plan::{arguments, document, reason};
 use xtask::cluster::{Cluster, Flux, Options};
+use xtask::controlplane::{bin, ensure};
 
 use super::generators::{assert_effect, deploy};
 use super::releases::objects;
-use super::upgrades::{commit, git};
+use super::upgrades::{commit, git, publish_chart, ready};
 
 /// The cluster with Flux, the other cluster, and a kubeconfig with the contexts `hub` and `edge`.
 struct Clusters {
@@ -227,9 +228,9 @@ impl Case {
 }
 
 impl Clusters {
-    fn start() -> Self {
+    fn start(flux: Flux) -> Self {
         let flags = ["--requeue-dependency=1s"].map(str::to_owned);
-        let options = Options { flux: Flux::Kustomize, kustomize_controller_flags: flags.into(), ..Options::default() };
+        let options = Options { flux, kustomize_controller_flags: flags.into(), ..Options::default() };
         let hub = Cluster::up(options).expect("the cluster with Flux comes up");
         let edge = Cluster::up(Options { flux: Flux::Crds, ..Options::default() }).expect("the other cluster comes up");
         let (mut merged, kubeconfig) = (config(&hub, "hub"), folder("spokes").join("config"));
@@ -242,28 +243,25 @@ impl Clusters {
         Self { hub, edge, kubeconfig }
     }
 
-    /// Creates the namespace of a case in both clusters, with the Secret `edge`, and deploys the tree.
-    fn deploy(&self, case: &Case, tree: &Path) {
+    /// Creates a namespace in both clusters, with the Secret `edge` in the hub, and deploys the tree.
+    fn deploy(&self, namespace: &str, tree: &Path) {
         let config = config(&self.edge, "edge");
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "edge", "namespace": case.name},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "edge", "namespace": namespace},
             "stringData": {"value": config.to_string()},
         });
-        self.edge.kubectl(&["create", "namespace", case.name]).unwrap();
-        deploy(&self.hub, case.name, tree);
+        self.edge.kubectl(&["create", "namespace", namespace]).unwrap();
+        deploy(&self.hub, namespace, tree);
         self.hub.kubectl_stdin(&["apply", "-f", "-"], &secret.to_string()).unwrap();
-        if !case.beside.is_empty() && case.beside != IN_SPACE && !case.beside.contains("kind: Cog") {
-            self.add_beside(case);
-        }
     }
 
     fn add_beside(&self, case: &Case) {
         self.edge.kubectl_stdin(&["apply", "-f", "-"], &case.beside.replace("NS", case.name)).unwrap();
     }
 
-    fn plan(&self, case: &Case, tree: &Path, more: &[&str]) -> Run {
-        let spoke = format!("--spoke={}/edge=edge", case.name);
-        let words = arguments(case.name, tree, &[&[&*spoke], more].concat());
+    fn plan(&self, namespace: &str, tree: &Path, more: &[&str]) -> Run {
+        let spoke = format!("--spoke={namespace}/edge=edge");
+        let words = arguments(namespace, tree, &[&[&*spoke], more].concat());
         gitops_as(&self.kubeconfig, &words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
@@ -312,10 +310,16 @@ fn outcome(document: &Value, name: &str) -> String {
 
 #[test]
 fn kustomizations_of_another_cluster_delete_what_was_planned() {
-    let clusters = &Clusters::start();
+    let clusters = &Clusters::start(Flux::Kustomize);
     let cases = cases();
     let trees: Vec<PathBuf> = cases.iter().map(Case::prepare).collect();
-    cases.iter().zip(&trees).for_each(|(case, tree)| clusters.deploy(case, tree));
+    for (case, tree) in cases.iter().zip(&trees) {
+        clusters.deploy(case.name, tree);
+        // What needs an object of `k` comes after it.
+        if !case.beside.is_empty() && case.beside != IN_SPACE && !case.beside.contains("kind: Cog") {
+            clusters.add_beside(case);
+        }
+    }
     for case in &cases {
         settled(&clusters.hub, case.name, "root");
         settled(&clusters.hub, case.name, "k");
@@ -326,7 +330,7 @@ fn kustomizations_of_another_cluster_delete_what_was_planned() {
     let (mut planned, mut open, mut wrong) = (BTreeMap::new(), BTreeSet::new(), vec![]);
     for (case, tree) in cases.iter().zip(&trees) {
         case.write(tree, 1);
-        let run = clusters.plan(case, tree, &[]);
+        let run = clusters.plan(case.name, tree, &[]);
         let document = document(&run);
         let shown: BTreeSet<String> = rows(&document).into_keys().filter(|row| is_shown(row)).collect();
         let found = (&document["complete"], &document["rehearsed"], shown, outcome(&document, "k"));
@@ -362,10 +366,10 @@ fn kustomizations_of_another_cluster_delete_what_was_planned() {
 
 #[test]
 fn a_spoke_can_be_a_file_and_wrong_spokes_are_refused() {
-    let clusters = &Clusters::start();
+    let clusters = &Clusters::start(Flux::Kustomize);
     let case = case("sp-file", [AB, A], &[]);
     let tree = case.prepare();
-    clusters.deploy(&case, &tree);
+    clusters.deploy(case.name, &tree);
     settled(&clusters.hub, case.name, "k");
     case.write(&tree, 1);
     let recordings = folder("spoke-recordings");
@@ -391,7 +395,7 @@ fn a_spoke_can_be_a_file_and_wrong_spokes_are_refused() {
     }
     let table = |more: &[&str]| {
         let source = format!("--source=GitRepository/{}/src={}", case.name, tree.display());
-        let kustomize = format!("--kustomize={}", xtask::controlplane::bin("kustomize").display());
+        let kustomize = format!("--kustomize={}", bin("kustomize").display());
         let words = [&["prune", "--plan", "-n", case.name, &*source, &*kustomize][..], more].concat();
         gitops_as(&clusters.kubeconfig, &words)
     };
@@ -424,4 +428,176 @@ fn a_spoke_can_be_a_file_and_wrong_spokes_are_refused() {
     clusters.edge.stop("kube-apiserver").unwrap();
     let down = table(&[&spoke("edge")]);
     assert!(down.code == 1 && down.stderr.contains("cannot read the cluster of --spoke …=edge"), "{down:?}");
+}
+
+/// A change of the release `app`, which is in the other cluster.
+struct ReleaseCase {
+    name: &'static str,
+    /// Fields of its spec; the empty text for no HelmRelease.
+    specs: [&'static str; 2],
+    /// Files of the chart after the change, and their content; `None` for one that is removed.
+    chart: &'static [(&'static str, Option<&'static str>)],
+    /// Rows that are no creation and no update, without Helm's records.
+    rows: &'static [&'static str],
+}
+
+const CHART: [(&str, &str); 5] = [
+    ("Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n"),
+    ("values.yaml", "b: true\n"),
+    ("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"),
+    ("templates/b.yaml", "{{- if .Values.b }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n{{- end }}\n"),
+    (
+        "templates/kept.yaml",
+        "{{- if .Values.b }}\napiVersion: v1\nkind: ConfigMap\n\
+         metadata: {name: kept, annotations: {helm.sh/resource-policy: keep}}\n{{- end }}\n",
+    ),
+];
+const CHART_2: (&str, Option<&str>) = ("Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 2.0.0\n"));
+
+fn release_cases() -> Vec<ReleaseCase> {
+    const PLAIN: &str = "interval: 1h";
+    vec![
+        ReleaseCase {
+            name: "sr-values",
+            specs: [PLAIN, "values: {b: false}"],
+            chart: &[],
+            rows: &["delete ConfigMap/b@edge", "keep ConfigMap/kept@edge"],
+        },
+        ReleaseCase {
+            name: "sr-chart",
+            specs: [PLAIN, PLAIN],
+            chart: &[CHART_2, ("templates/a.yaml", None)],
+            rows: &["delete ConfigMap/a@edge"],
+        },
+        ReleaseCase { name: "sr-same", specs: [PLAIN, "timeout: 30s"], chart: &[], rows: &[] },
+        ReleaseCase {
+            name: "sr-deleted",
+            specs: [PLAIN, ""],
+            chart: &[],
+            rows: &[
+                "delete ConfigMap/a@edge",
+                "delete ConfigMap/b@edge",
+                "delete HelmChart/sr-deleted-app",
+                "delete HelmRelease/app",
+                "keep ConfigMap/kept@edge",
+            ],
+        },
+        ReleaseCase {
+            name: "sr-replaced",
+            specs: [PLAIN, "releaseName: other"],
+            chart: &[],
+            rows: &["delete ConfigMap/a@edge", "delete ConfigMap/b@edge", "keep ConfigMap/kept@edge"],
+        },
+        ReleaseCase {
+            name: "sr-refused",
+            specs: [PLAIN, PLAIN],
+            chart: &[
+                CHART_2,
+                ("templates/a.yaml", None),
+                (
+                    "templates/wrong.yaml",
+                    Some("apiVersion: v1\nkind: Service\nmetadata: {name: wrong}\nspec: {ports: [{port: 0}]}\n"),
+                ),
+            ],
+            rows: &["delete? ConfigMap/a@edge"],
+        },
+    ]
+}
+
+impl ReleaseCase {
+    fn write(&self, tree: &Path, time: usize) {
+        let release = match self.specs[time] {
+            "" => "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: instead, namespace: NS}\n".to_owned(),
+            spec => format!(
+                "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: NS}}\n\
+                 spec:\n  interval: 1h\n  kubeConfig: {{secretRef: {{name: edge}}}}\n  install: {{disableWait: true}}\n  \
+                 upgrade: {{disableWait: true}}\n  chart: {{spec: {{chart: ./chart, interval: 1h, \
+                 sourceRef: {{kind: GitRepository, name: src}}}}}}\n  {}\n",
+                if spec.starts_with("interval") { "timeout: 20s" } else { spec }
+            ),
+        };
+        fs::create_dir_all(tree.join("root")).unwrap();
+        fs::write(tree.join("root/app.yaml"), release.replace("NS", self.name)).unwrap();
+        for (at, text) in if time == 0 { &[] } else { self.chart } {
+            let file = tree.join("chart").join(at);
+            match text {
+                Some(text) => fs::write(file, text).unwrap(),
+                None => fs::remove_file(file).unwrap(),
+            }
+        }
+        fs::write(tree.join("README.md"), time.to_string()).unwrap();
+    }
+
+    fn prepare(&self) -> PathBuf {
+        let tree = folder(&format!("tree-{}", self.name));
+        for (at, text) in CHART {
+            let file = tree.join("chart").join(at);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        self.write(&tree, 0);
+        git(&tree, &["init", "-q", "-b", "main"]);
+        commit(&tree);
+        tree
+    }
+}
+
+#[test]
+fn releases_in_another_cluster_delete_what_was_planned() {
+    ensure(&["helm"]).unwrap();
+    let clusters = &Clusters::start(Flux::All);
+    // The test gives HelmCharts their artifacts.
+    clusters.hub.stop("source-controller").unwrap();
+    let cases = release_cases();
+    let trees: Vec<PathBuf> = cases.iter().map(ReleaseCase::prepare).collect();
+    cases.iter().zip(&trees).for_each(|(case, tree)| clusters.deploy(case.name, tree));
+    for (case, tree) in cases.iter().zip(&trees) {
+        settled(&clusters.hub, case.name, "root");
+        publish_chart(&clusters.hub, case.name, tree);
+    }
+    cases.iter().for_each(|case| ready(&clusters.hub, case.name, "1"));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let before = clusters.objects();
+    let helm = format!("--helm={}", bin("helm").display());
+    let (mut planned, mut open, mut wrong) = (BTreeMap::new(), BTreeSet::new(), vec![]);
+    for (case, tree) in cases.iter().zip(&trees) {
+        case.write(tree, 1);
+        let run = clusters.plan(case.name, tree, &[&helm]);
+        let document = document(&run);
+        let is_record = |row: &str| row.contains("Secret/sh.helm.release.");
+        let shown: BTreeSet<String> =
+            rows(&document).into_keys().filter(|row| is_shown(row) && !is_record(row)).collect();
+        let expected: BTreeSet<String> = case.rows.iter().map(|row| (*row).to_owned()).collect();
+        if (&document["complete"], &shown) != (&json!(true), &expected) {
+            wrong.push(format!("{}: {shown:?}\n{}{}", case.name, document["gaps"], run.stderr));
+        }
+        for row in document["changes"].as_array().unwrap() {
+            let uid = row["object"]["uid"].as_str().unwrap().to_owned();
+            let is_deletion = ["delete", "recreate"].contains(&row["action"].as_str().unwrap());
+            if is_deletion && row["certainty"] == "certain" {
+                planned.insert(uid, String::new());
+            } else if is_deletion {
+                open.insert(uid);
+            }
+        }
+    }
+    for (case, tree) in cases.iter().zip(&trees) {
+        commit(tree);
+        let revision = clusters.hub.publish(&format!("GitRepository/{}/src", case.name), tree).unwrap();
+        applied(&clusters.hub, case.name, "root", &revision);
+    }
+    for (case, tree) in cases.iter().zip(&trees).filter(|(case, _)| case.chart.contains(&CHART_2)) {
+        publish_chart(&clusters.hub, case.name, tree);
+    }
+    ready(&clusters.hub, "sr-chart", "2");
+    ready(&clusters.hub, "sr-values", "2");
+    let gone = || Ok(planned.keys().all(|uid| !clusters.objects().contains_key(uid)));
+    let _ = clusters.hub.wait_for("the planned deletions", LIMIT, gone);
+    std::thread::sleep(std::time::Duration::from_secs(8));
+    let after = clusters.objects();
+    let is_certain = |(uid, _): &(&String, &String)| !open.contains(*uid);
+    let certain = before.iter().filter(is_certain).map(|(uid, what)| (uid.clone(), what.clone())).collect();
+    assert_effect(&certain, &after, &planned);
+    assert!(open.iter().all(|uid| after.contains_key(uid)), "the server refuses the upgrade");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

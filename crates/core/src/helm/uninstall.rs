@@ -5,7 +5,6 @@
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
-use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, is_record};
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY, RELEASE_NAME};
 
@@ -27,14 +26,14 @@ pub enum Fate {
     Uncertain(String),
 }
 
-/// Returns the live objects in the inventory of a release with the effect of an uninstall on them.
-pub fn uninstalled_objects<'a>(snapshot: &'a Snapshot, release: &Resource) -> Vec<(&'a ObjectMetadata, Fate)> {
-    let Members::Listed(ids) = inventory_members(&release.content) else { return vec![] };
+/// Returns the live objects among the members of a release with the effect of an uninstall on them.
+pub fn uninstalled_objects<'a>(snapshot: &'a Snapshot, members: &Members) -> Vec<(&'a ObjectMetadata, Fate)> {
+    let Members::Listed(ids) = members else { return vec![] };
     let live = ids.iter().filter_map(|id| snapshot.object(id));
     live.map(|object| (object, fate(object))).collect()
 }
 
-/// Returns Helm's records of the release.
+/// Returns Helm's records of the release in its cluster.
 pub fn records<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Iterator<Item = &'a ObjectMetadata> {
     snapshot.objects.iter().filter(|object| is_record(&release.content, object))
 }
@@ -53,20 +52,22 @@ pub fn install_hooks<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Ite
     })
 }
 
-/// Returns the reason why an uninstall deletes nothing of a release; `None` if it does.
-pub fn prevented(snapshot: &Snapshot, release: &Resource) -> Option<&'static str> {
-    if release.flag("/spec/suspend") { Some("it is suspended") } else { without_release(snapshot, release) }
+/// Returns the reason why an uninstall deletes nothing of a release; `None` if it does. `cluster` is the cluster of the
+/// release, if it was read.
+pub fn prevented(cluster: Option<&Snapshot>, release: &Resource) -> Option<&'static str> {
+    if release.flag("/spec/suspend") { Some("it is suspended") } else { without_release(cluster, release) }
 }
 
-/// Returns how it is known that a HelmRelease has no release to uninstall; `None` if it has one.
-pub fn without_release(snapshot: &Snapshot, release: &Resource) -> Option<&'static str> {
+/// Returns how it is known that a HelmRelease has no release to uninstall; `None` if it has one. `cluster` is the cluster of
+/// the release, if it was read.
+pub fn without_release(cluster: Option<&Snapshot>, release: &Resource) -> Option<&'static str> {
     if release.at("/status/history/0").is_none() || text_at(&release.content, "/status/storageNamespace").is_empty() {
         return Some("it has no release");
     }
-    let can_list = snapshot.gaps_hiding(&GroupKind::new("", "Secret")).next().is_none();
-    let knows_secrets = snapshot.types.iter().any(|kind| kind.is("", "Secret"));
-    let is_remote = release.at("/spec/kubeConfig").is_some_and(|config| !config.is_null());
-    if can_list && knows_secrets && !is_remote && records(snapshot, release).next().is_none() {
+    let cluster = cluster?;
+    let can_list = cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_none();
+    let knows_secrets = cluster.types.iter().any(|kind| kind.is("", "Secret"));
+    if can_list && knows_secrets && records(cluster, release).next().is_none() {
         return Some("Helm has no record of its release");
     }
     None

@@ -3,6 +3,7 @@
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/inventory`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -60,10 +61,16 @@ pub struct Upgrade {
 }
 
 impl Rendered {
-    /// Reads the output of `helm template` for a release in a namespace.
+    /// Reads the output of `helm template` for a release in a namespace of a cluster with these types. `cluster` is its name;
+    /// `None` is the cluster that has the HelmRelease.
     ///
     /// Fails with the parser's message if a document is no YAML.
-    pub fn read(text: &str, namespace: &str, types: &[ResourceType]) -> Result<Self, String> {
+    pub fn read(
+        text: &str,
+        namespace: &str,
+        types: &[ResourceType],
+        cluster: Option<&Arc<str>>,
+    ) -> Result<Self, String> {
         let mut rendered = Self::default();
         let mut current = String::new();
         for line in text.lines().chain(std::iter::once("---")) {
@@ -75,17 +82,17 @@ impl Rendered {
             let document = std::mem::take(&mut current);
             if !document.trim().is_empty() {
                 let value = crate::yaml::document(&document).map_err(|error| error.to_string())?;
-                rendered.add(&value, namespace, types);
+                rendered.add(&value, namespace, types, cluster);
             }
         }
         Ok(rendered)
     }
 
-    fn add(&mut self, manifest: &Value, namespace: &str, types: &[ResourceType]) {
+    fn add(&mut self, manifest: &Value, namespace: &str, types: &[ResourceType], cluster: Option<&Arc<str>>) {
         if text_at(manifest, "/kind").ends_with("List")
             && let Some(Value::Array(items)) = manifest.get("items")
         {
-            items.iter().for_each(|item| self.add(item, namespace, types));
+            items.iter().for_each(|item| self.add(item, namespace, types, cluster));
             return;
         }
         let (kind, name) = (text_at(manifest, "/kind"), text_at(manifest, "/metadata/name"));
@@ -95,7 +102,7 @@ impl Rendered {
         let (group, _) = text_at(manifest, "/apiVersion").split_once('/').unwrap_or_default();
         let written = text_at(manifest, "/metadata/namespace");
         let namespace = if written.is_empty() { namespace } else { written };
-        let id = in_scope(ObjectId::new(group, kind, namespace, name), types);
+        let id = in_scope(ObjectId::new(group, kind, namespace, name).in_cluster(cluster), types);
         let key = [text_at(manifest, "/apiVersion"), kind, written, name].map(str::to_owned);
         if !self.written.insert(key) {
             self.duplicate = Some(id.clone());
@@ -189,18 +196,18 @@ mod tests {
 
     #[test]
     fn objects_and_hooks_get_the_namespace_of_the_release() {
-        let rendered = Rendered::read(TEXT, "shop", &types()).unwrap();
+        let rendered = Rendered::read(TEXT, "shop", &types(), None).unwrap();
         let names: Vec<String> = rendered.objects.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["configmap/b -n made", "configmap/a -n shop", "namespace/made"]);
         let hooks: Vec<String> = rendered.upgrade_hooks.iter().map(ToString::to_string).collect();
         assert_eq!(hooks, ["job.batch/migrate -n shop"]);
         assert_eq!(rendered.tests.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pod/test -n shop"]);
-        assert!(Rendered::read("a: [", "shop", &types()).is_err());
+        assert!(Rendered::read("a: [", "shop", &types(), None).is_err());
     }
 
     #[test]
     fn an_object_that_becomes_a_hook_is_created_after_the_upgrade_or_deleted_by_it() {
-        let read = |text: &str| Rendered::read(text, "shop", &types()).unwrap();
+        let read = |text: &str| Rendered::read(text, "shop", &types(), None).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
         let hooks = |annotations: &str| {
             let text =
@@ -216,7 +223,8 @@ mod tests {
     #[test]
     fn an_object_that_is_rendered_twice_is_named() {
         let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: post-upgrade}}\n";
-        let twice = |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types()).unwrap().duplicate;
+        let twice =
+            |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None).unwrap().duplicate;
         let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
         assert_eq!(twice(&named("a")).map(|id| id.to_string()).as_deref(), Some("configmap/a -n shop"));
         assert_eq!(twice(&named("b")), None);
@@ -224,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_an_upgrade_creates_or_changes_can_be_refused() {
-        let read = |text: &str| Rendered::read(text, "shop", &types()).unwrap();
+        let read = |text: &str| Rendered::read(text, "shop", &types(), None).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '1'}}\ndata: {k: v}\n");
         let changed = |new: &Rendered, exists: bool| -> Vec<String> {
             new.changed_from(&old, |_| exists).keys().map(ToString::to_string).collect()
@@ -239,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_manifest_that_differs_from_the_inventory_is_named() {
-        let rendered = Rendered::read(TEXT, "shop", &types()).unwrap();
+        let rendered = Rendered::read(TEXT, "shop", &types(), None).unwrap();
         let mut inventory: Vec<ObjectId> = rendered.objects.iter().cloned().collect();
         let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "cogs.example.com");
         inventory.push(definition);

@@ -1,6 +1,7 @@
 //! Dry-runs of the changes of HelmReleases and ResourceSets, as their controllers would send them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 
@@ -17,7 +18,8 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// A controller of owners in a cluster: helm-controller or flux-operator.
 pub(super) struct OwnerController {
-    actors: Actors,
+    /// Its subjects by cluster; no name for the cluster itself.
+    actors: BTreeMap<Option<Arc<str>>, Actors>,
     /// Its name, also of its Deployment and as field manager.
     name: &'static str,
     /// `--default-service-account`: account of owners that name none.
@@ -25,7 +27,12 @@ pub(super) struct OwnerController {
 }
 
 impl OwnerController {
-    async fn find(name: &'static str, cluster: &Cluster, snapshot: &Snapshot) -> Self {
+    async fn find(
+        name: &'static str,
+        cluster: &Cluster,
+        snapshot: &Snapshot,
+        spokes: impl Iterator<Item = (&Arc<str>, &Cluster)>,
+    ) -> Self {
         let found = match kustomize_controller::deployment(snapshot, name) {
             Some(deployment) => Some((deployment, read_deployment(cluster, deployment).await)),
             None => None,
@@ -39,7 +46,10 @@ impl OwnerController {
                 (user, kustomize_controller::default_service_account(&content))
             }
         };
-        Self { actors: Actors::new(cluster.clone(), name, user), name, default_service_account }
+        let here = (None, Actors::new(cluster.clone(), name, user));
+        let there = |spoke: &Cluster| Actors::new(spoke.clone(), name, ControllerUser::NotInCluster);
+        let actors = spokes.map(|(spoke, cluster)| (Some(spoke.clone()), there(cluster))).chain([here]).collect();
+        Self { actors, name, default_service_account }
     }
 }
 
@@ -58,14 +68,20 @@ impl Rehearsal<'_> {
     async fn send_of_controller(&mut self, name: &'static str, questions: Vec<OwnerQuestion>) {
         let mut controller = match self.controllers.remove(name) {
             Some(controller) => controller,
-            None => OwnerController::find(name, &self.cluster, self.snapshot).await,
+            None => {
+                let spokes = self.actors.iter().filter_map(|(name, actors)| Some((name.as_ref()?, &actors.cluster)));
+                OwnerController::find(name, &self.cluster, self.snapshot, spokes).await
+            }
         };
         let default = &controller.default_service_account;
-        controller.actors.prepare(questions.iter().map(|question| applier(question, default))).await;
+        for (cluster, actors) in &mut controller.actors {
+            let asked = questions.iter().filter(|question| question.id.cluster == *cluster);
+            actors.prepare(asked.map(|question| applier(question, default))).await;
+        }
         let (this, asking) = (&*self, &controller);
         let asked = questions.into_iter().map(|question| async move { (this.ask(asking, &question).await, question) });
         let answers: Vec<_> = stream::iter(asked).buffered(PARALLEL).collect().await;
-        self.answers.add_failures(controller.actors.take_failures());
+        controller.actors.values().for_each(|actors| self.answers.add_failures(actors.take_failures()));
         self.controllers.insert(name, controller);
         for (answer, question) in answers {
             if let Some(answer) = answer {
@@ -76,15 +92,14 @@ impl Rehearsal<'_> {
 
     /// Returns the answer of the server to one change; `None` if it says nothing about the controller.
     async fn ask(&self, controller: &OwnerController, question: &OwnerQuestion) -> Option<OwnerAnswer> {
-        let subject = &controller.actors.subject(applier(question, &controller.default_service_account));
+        let actors = controller.actors.get(&question.id.cluster)?;
+        let subject = &actors.subject(applier(question, &controller.default_service_account));
         let result = match &question.manifest {
-            Some(_) => self.ask_about_apply(controller, subject, question).await?,
-            None => {
-                match self.delete_as(&controller.actors, subject, self.snapshot.object(&question.id)?).await.ok()? {
-                    Some(result) => result,
-                    None => return Some(Ok(())),
-                }
-            }
+            Some(_) => self.ask_about_apply(controller, actors, subject, question).await?,
+            None => match self.delete_as(actors, subject, self.snapshot.object(&question.id)?).await.ok()? {
+                Some(result) => result,
+                None => return Some(Ok(())),
+            },
         };
         match result {
             DryRunResult::Refused(_) if question.is_private || question.id.is("", "Secret") => {
@@ -99,17 +114,18 @@ impl Rehearsal<'_> {
     async fn ask_about_apply(
         &self,
         controller: &OwnerController,
+        actors: &Actors,
         subject: &Subject,
         question: &OwnerQuestion,
     ) -> Option<DryRunResult> {
         let (id, manifest) = (&question.id, question.manifest.as_ref()?);
-        let kind = self.snapshot.resource_type(&id.group_kind())?;
+        let kind = self.snapshot.type_of(id)?;
         let api_version = text_at(manifest, "/apiVersion");
         let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
         let kind = ResourceType { version: version.into(), ..kind.clone() };
         let verbs: &[&'static str] =
             if self.snapshot.object(id).is_some() { &["get", "patch"] } else { &["get", "patch", "create"] };
-        if let Some(missing) = controller.actors.missing_right(subject, verbs, &kind, id).await {
+        if let Some(missing) = actors.missing_right(subject, verbs, &kind, id).await {
             return Some(DryRunResult::Refused(missing));
         }
         let applying = Applying { manager: controller.name, is_strict: true };

@@ -47,18 +47,18 @@ pub struct Needs {
     pub folder_charts: BTreeSet<String>,
     /// Charts to fetch from repositories.
     pub remote_charts: BTreeSet<RemoteChart>,
-    /// The version of the API server must be read.
-    pub kube_version: bool,
+    /// Clusters whose API server must be asked for its version; no name for the cluster itself.
+    pub kube_versions: BTreeSet<Option<Arc<str>>>,
     /// ResourceSets to generate, by the key of the run.
     pub resource_sets: BTreeMap<String, SetRun>,
 }
 
 impl Needs {
     pub fn is_empty(&self) -> bool {
-        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_version, resource_sets } = self;
+        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_versions, resource_sets } = self;
         let has_charts = !(charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty());
         let has_builds = !(runs.is_empty() && resource_sets.is_empty()) || has_charts || !remote_charts.is_empty();
-        !has_builds && data.is_empty() && !kube_version
+        !has_builds && data.is_empty() && kube_versions.is_empty()
     }
 }
 
@@ -74,7 +74,7 @@ pub struct Answers {
     artifacts: HashMap<String, ChartResult>,
     folder_charts: HashMap<String, ChartResult>,
     remote_charts: HashMap<RemoteChart, ChartResult>,
-    kube_version: Option<Option<String>>,
+    kube_versions: HashMap<Option<Arc<str>>, Option<String>>,
     resource_sets: HashMap<String, Result<String, String>>,
 }
 
@@ -127,9 +127,9 @@ impl Answers {
         self.remote_charts.get(chart)
     }
 
-    /// Records the version of the API server, such as `v1.33.1`; `None` if it cannot be read.
-    pub fn record_kube_version(&mut self, version: Option<String>) {
-        self.kube_version = Some(version);
+    /// Records the version of the API server of a cluster, such as `v1.33.1`; `None` if it cannot be read.
+    pub fn record_kube_version(&mut self, cluster: Option<Arc<str>>, version: Option<String>) {
+        self.kube_versions.insert(cluster, version);
     }
 
     /// Returns the files of a packed chart with a digest, or the reason why there are none; `None` if it was not recorded.
@@ -137,9 +137,9 @@ impl Answers {
         self.artifacts.get(digest)
     }
 
-    /// Returns the version of the API server, which may be unknown; `None` if it was not recorded.
-    pub(crate) fn kube_version(&self) -> Option<&Option<String>> {
-        self.kube_version.as_ref()
+    /// Returns the version of the API server of a cluster, which may be unknown; `None` if it was not recorded.
+    pub(crate) fn kube_version(&self, cluster: &Option<Arc<str>>) -> Option<&Option<String>> {
+        self.kube_versions.get(cluster)
     }
 
     /// Returns the output of `helm template`, or the reason why it has none; `None` if it was not recorded.

@@ -119,7 +119,7 @@ impl Comparison<'_, '_, '_> {
             let detail = format!("its {part} changes, so its release is uninstalled and another one installed; {why}");
             Effect::Unknown(Reason::new(ReasonCode::NotFollowed, detail))
         };
-        match inventory_members(&live.content) {
+        match self.preview().members(live) {
             Members::Listed(_) if self.preview().is_replacement_unknown(live, replacement) => unknown(&format!(
                 "of each of its objects in the namespace {}: {IMPLIED_NAMESPACE}",
                 replacement.old.namespace
@@ -180,13 +180,11 @@ impl Comparison<'_, '_, '_> {
 
     /// Returns true unless it is known that Helm has no record of the release with this spec.
     fn may_have_release(&self, id: &ObjectId, spec: &serde_json::Value) -> bool {
-        let snapshot = self.preview().input.snapshot;
+        let Some(cluster) = self.preview().cluster_of_spec(&id.namespace, spec) else { return true };
         let (name, namespace) = flux_helmrelease::release_record(id, spec);
         let secret = crate::kubernetes::object::GroupKind::new("", "Secret");
-        let is_remote = spec.get("kubeConfig").is_some_and(|config| !config.is_null());
-        let mut objects = snapshot.objects.iter();
-        is_remote
-            || snapshot.gaps_hiding(&secret).next().is_some()
+        let mut objects = cluster.objects.iter();
+        cluster.gaps_hiding(&secret).next().is_some()
             || objects.any(|object| flux_helmrelease::is_record_of(object, &namespace, &name))
     }
 
@@ -199,7 +197,8 @@ impl Comparison<'_, '_, '_> {
         let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
         let specs = self.specs_after(id);
         let takes_over = &*id.kind == flux_helmrelease::KIND && {
-            specs.iter().any(|spec| spec.get("kubeConfig").is_none() && self.may_have_release(id, spec))
+            let is_read = |spec: &&serde_json::Value| self.preview().cluster_of_spec(&id.namespace, spec).is_some();
+            specs.iter().filter(is_read).any(|spec| self.may_have_release(id, spec))
         };
         let why = if takes_over {
             "it is created and its release may exist already, which is then upgraded"
@@ -227,7 +226,7 @@ impl Comparison<'_, '_, '_> {
         let is_off = |key: &str| live.object.annotations.get(key).is_some_and(is_switched_off);
         match &*id.kind {
             flux_helmrelease::KIND if self.preview().uninstall_prevented(live).is_some() => None,
-            flux_helmrelease::KIND => match inventory_members(content) {
+            flux_helmrelease::KIND => match self.preview().members(live) {
                 Members::Listed(_) => None,
                 Members::Remote(ids) => Some(unrecorded(&format!(
                     "its release of {} in another cluster is uninstalled",

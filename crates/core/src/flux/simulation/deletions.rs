@@ -58,7 +58,7 @@ impl Derivation<'_, '_> {
             let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
             return Finalization::Depends(detail);
         }
-        if let Some(config) = self.preview.kube_config(&live.object.id.namespace, &spec) {
+        if let Some(config) = self.preview.kube_config(&live.object.id.namespace, live.spec()) {
             if self.preview.is_absent(&config) {
                 return Finalization::Depends(format!("it stays Terminating until its {config} exists"));
             }

@@ -35,7 +35,7 @@ impl<'a> Preview<'a> {
         let mut objects = self.uninstalled(release, &replacement.spec);
         objects.extend(self.namesakes(release, replacement));
         if !flag_at(&replacement.spec, "/install/disableHooks") {
-            objects.extend(install_hooks(self.input.snapshot, release));
+            objects.extend(self.cluster_of(release).into_iter().flat_map(|cluster| install_hooks(cluster, release)));
         }
         objects
     }
@@ -46,7 +46,7 @@ impl<'a> Preview<'a> {
         if old.namespace == new.namespace {
             return vec![];
         }
-        let members = uninstalled_objects(self.input.snapshot, release).into_iter();
+        let members = self.release_members(release).into_iter();
         let deleted =
             members.filter(|(object, fate)| *object.id.namespace == *old.namespace && !matches!(fate, Fate::Kept(_)));
         let namesake = |id: &ObjectId| ObjectId { namespace: new.namespace.as_str().into(), ..id.clone() };
@@ -58,8 +58,13 @@ impl<'a> Preview<'a> {
         let account = self.service_account(release);
         match account.is_some_and(|account| self.live_object(&account).is_none()) {
             true => Some("its service account does not exist"),
-            false => prevented(self.input.snapshot, release),
+            false => prevented(self.cluster_of(release), release),
         }
+    }
+
+    /// Returns the live objects in the inventory of a release with the effect of an uninstall on them.
+    fn release_members(&self, release: &Resource) -> Vec<(&'a ObjectMetadata, Fate)> {
+        uninstalled_objects(self.input.snapshot, &self.members(release))
     }
 
     fn service_account(&self, release: &Resource) -> Option<ObjectId> {
@@ -70,12 +75,11 @@ impl<'a> Preview<'a> {
     }
 
     fn uninstalled(&self, release: &Resource, spec: &Value) -> Vec<&'a ObjectMetadata> {
-        let snapshot = self.input.snapshot;
-        let members = uninstalled_objects(snapshot, release).into_iter();
+        let members = self.release_members(release).into_iter();
         let mut objects: Vec<&ObjectMetadata> =
             members.filter(|(_, fate)| !matches!(fate, Fate::Kept(_))).map(|(object, _)| object).collect();
         if !flag_at(spec, "/uninstall/keepHistory") {
-            objects.extend(records(snapshot, release));
+            objects.extend(self.cluster_of(release).into_iter().flat_map(|cluster| records(cluster, release)));
         }
         objects
     }
@@ -94,7 +98,7 @@ impl<'a> Preview<'a> {
                 false if is_deleted && self.uninstall_prevented(release).is_none() => ReasonCode::LeftBehind,
                 _ => continue,
             };
-            for (object, fate) in uninstalled_objects(self.input.snapshot, release) {
+            for (object, fate) in self.release_members(release) {
                 let Fate::Kept(why) = fate else { continue };
                 rows.extend(kept_row(object, &release.object.id, Reason::new(code, why), consequences));
             }
@@ -106,7 +110,7 @@ impl<'a> Preview<'a> {
     pub(super) fn qualify_uninstall(&self, row: &mut Change, cause: &ObjectId, consequences: &Consequences<'_>) {
         let Some(release) = self.input.snapshot.resource(cause) else { return };
         let mut conditions = vec![];
-        let members = uninstalled_objects(self.input.snapshot, release).into_iter();
+        let members = self.release_members(release).into_iter();
         let own = members.filter(|(object, _)| object.id == row.object.id).map(|(_, fate)| fate).next();
         let is_member = own.is_some();
         if let Some(Fate::Uncertain(why)) = own {
@@ -118,7 +122,10 @@ impl<'a> Preview<'a> {
             }
             None => {
                 let account = self.service_account(release).filter(|account| consequences.may_be_deleted(account));
-                conditions.extend(account.map(|account| format!("it stays if {account} is deleted first")));
+                let config = self.kube_config(&cause.namespace, release.spec());
+                let config = config.filter(|config| self.is_absent(config) || consequences.may_be_deleted(config));
+                let needed = account.into_iter().chain(config);
+                conditions.extend(needed.map(|needed| format!("it stays if {needed} does not exist by then")));
             }
         }
         conditions.iter().for_each(|condition| row.make_race(condition));
@@ -165,7 +172,8 @@ impl<'a> Preview<'a> {
     pub(super) fn is_replacement_unknown(&self, release: &Resource, replacement: &Replacement) -> bool {
         let Replacement { old, new, .. } = replacement;
         old.namespace != new.namespace
-            && uninstalled_objects(self.input.snapshot, release)
+            && self
+                .release_members(release)
                 .iter()
                 .any(|(object, fate)| *object.id.namespace == *old.namespace && !matches!(fate, Fate::Kept(_)))
     }

@@ -79,7 +79,7 @@ impl Preview<'_> {
 
     /// Returns true if the uninstall of a replaced release deletes anything, once the HelmRelease is resumed.
     pub(super) fn uninstalls(&self, release: &Resource) -> bool {
-        without_release(self.input.snapshot, release).is_none()
+        without_release(self.cluster_of(release), release).is_none()
     }
 
     /// Returns the name of the chart with this spec if it is known that it is another chart.
@@ -115,6 +115,9 @@ impl Preview<'_> {
             if !is_ready || !text_at(entry, "/readyExpr").is_empty() {
                 return Some(format!("it waits until {dependency} is ready"));
             }
+        }
+        if let Some(config) = self.kube_config(&id.namespace, spec).filter(|config| self.is_absent(config)) {
+            return Some(format!("it waits until {config} exists"));
         }
         for source in values_sources(&id.namespace, spec) {
             let values = source.reference.id();

@@ -1,10 +1,12 @@
-//! Kustomizations with `spec.kubeConfig`: their objects are in another cluster, and the plan follows them if it was read.
+//! Owners with `spec.kubeConfig`: their objects are in another cluster, and the plan follows them if it was read.
 //!
 //! The Secret of `spec.kubeConfig` is never read: the user says which cluster it reaches. Dependencies, variables, keys and
 //! service accounts are those of the cluster that has the Kustomization; health checks are about the other cluster
 //! (docs/reference/kustomize-controller.md 1).
 
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::Preview;
 use super::blockers::Blocker;
@@ -16,19 +18,20 @@ use crate::flux::kinds;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
 use crate::ownership::scheme::hub::{Access, HubTarget};
 use crate::ownership::schemes::flux::{inventory_members, target};
 use crate::plan::{Action, Actor, Change, PinnedObject, Plan, Reason, ReasonCode};
 use crate::text::join_limited;
 
-/// Detail of the reason that the objects of a Kustomization are in a cluster that was not read.
+/// Detail of the reason that the objects of an owner are in a cluster that was not read.
 pub(super) const NOT_READ: &str = "its objects are in another cluster (spec.kubeConfig)";
 
 /// Number of changed parts of a spec that one message names.
 const NAMED_PARTS: usize = 5;
 
-/// Name of the cluster to which a Kustomization applies; `None` for the one that has the Kustomization.
+/// Name of the cluster to which an owner applies; `None` for the one that has the owner.
 type ClusterName = Option<Arc<str>>;
 
 /// An object of Flux in another cluster that a Kustomization changes there.
@@ -41,10 +44,10 @@ pub(super) struct RemoteOwner {
     change: String,
 }
 
-impl Preview<'_> {
-    /// Returns the cluster to which a Kustomization in a namespace applies, or the reason why it was not read.
-    fn target(&self, namespace: &str, spec: &KustomizationSpec) -> Result<ClusterName, Reason> {
-        match target(spec.value(), namespace) {
+impl<'a> Preview<'a> {
+    /// Returns the cluster to which an owner in a namespace applies, or the reason why it was not read.
+    fn target(&self, namespace: &str, spec: &Value) -> Result<ClusterName, Reason> {
+        match target(spec, namespace) {
             HubTarget::Hub => Ok(None),
             HubTarget::Access(access) => match self.input.snapshot.spoke_of(&access.id, access.key.as_deref()) {
                 Some(cluster) => Ok(Some(cluster.clone())),
@@ -54,15 +57,25 @@ impl Preview<'_> {
         }
     }
 
-    /// Returns the cluster to which a live Kustomization applies, or the reason why it was not read.
+    /// Returns the cluster to which a live owner applies, or the reason why it was not read.
     pub(super) fn target_of_live(&self, live: &Resource) -> Result<ClusterName, Reason> {
-        self.target(&live.object.id.namespace, &KustomizationSpec::of(live))
+        self.target(&live.object.id.namespace, live.spec())
+    }
+
+    /// Returns the reading of the cluster to which a live owner applies.
+    pub(super) fn cluster_of(&self, live: &Resource) -> Option<&'a Snapshot> {
+        self.cluster_of_spec(&live.object.id.namespace, live.spec())
+    }
+
+    /// Returns the reading of the cluster to which an owner with this spec applies.
+    pub(super) fn cluster_of_spec(&self, namespace: &str, spec: &Value) -> Option<&'a Snapshot> {
+        self.input.snapshot.of_cluster(self.target(namespace, spec).ok()?.as_ref())
     }
 
     /// Returns the cluster to which a pass applies. Fails if it was not read, or if the live Kustomization applies to another
     /// one: the controller then looks for the objects of its inventory in the new cluster.
     pub(super) fn target_of_pass(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Result<ClusterName, Reason> {
-        let target = self.target(&key.namespace, spec)?;
+        let target = self.target(&key.namespace, spec.value())?;
         match self.live.get(key).map(|live| self.target_of_live(live)) {
             Some(live) if live.as_ref() != Ok(&target) => {
                 let detail = "it moves to another cluster (spec.kubeConfig changes)";
@@ -89,13 +102,13 @@ impl Preview<'_> {
 
     /// Returns the objects of `spec.healthChecks`, in the cluster to which the Kustomization applies.
     pub(super) fn health_checks(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Vec<ObjectId> {
-        let Ok(cluster) = self.target(&key.namespace, spec) else { return vec![] };
+        let Ok(cluster) = self.target(&key.namespace, spec.value()) else { return vec![] };
         spec.health_checks().into_iter().map(|id| id.in_cluster(cluster.as_ref())).collect()
     }
 
     /// Returns the Secret or ConfigMap of `spec.kubeConfig`.
-    pub(super) fn kube_config(&self, namespace: &str, spec: &KustomizationSpec) -> Option<ObjectId> {
-        match target(spec.value(), namespace) {
+    pub(super) fn kube_config(&self, namespace: &str, spec: &Value) -> Option<ObjectId> {
+        match target(spec, namespace) {
             HubTarget::Access(Access { id, .. }) => Some(id),
             _ => None,
         }
@@ -103,7 +116,7 @@ impl Preview<'_> {
 
     /// Returns a blocker if the object of `spec.kubeConfig` does not exist.
     pub(super) fn missing_kube_config(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-        let id = self.kube_config(&key.namespace, spec).filter(|id| self.is_absent(id))?;
+        let id = self.kube_config(&key.namespace, spec.value()).filter(|id| self.is_absent(id))?;
         let detail = format!("{id}, by which it reaches its cluster, does not exist");
         Some(Blocker::certain(ReasonCode::KubeConfigMissing, detail))
     }

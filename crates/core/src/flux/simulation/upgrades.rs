@@ -10,6 +10,7 @@ use super::comparison::Comparison;
 use super::effective::FORCES_UPGRADE;
 use super::helm_uninstall::{kept_row, release_owner};
 use super::release_charts::ReleaseCharts;
+use super::spokes::NOT_READ;
 use super::unfollowed::Effect;
 use super::{Consequences, Preview};
 use crate::flux::build::chart_templates::{ClusterValues, api_versions};
@@ -22,7 +23,8 @@ use crate::helm::upgrade::{Rendered, Upgrade};
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::kubernetes::recording::missing_field;
-use crate::ownership::schemes::flux::{inventory_members, status};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux::status;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Action, Change, Reason, ReasonCode};
 
@@ -88,11 +90,15 @@ impl Comparison<'_, '_, '_> {
             check_spec(spec)?;
         }
         check_change(&old_spec, &new_spec)?;
+        self.preview().target_of_live(live).map_err(|reason| reason.detail)?;
+        if let Some(moves) = self.cluster_changes(&id.namespace, &new_spec).into_iter().next() {
+            return Err(format!("it may reach another cluster then: {moves}").into());
+        }
         let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
         if !is_ready || text_at(&live.content, "/status/history/0/status") != "deployed" {
             return Err("its release is not deployed and ready".to_owned().into());
         }
-        let Members::Listed(inventory) = inventory_members(&live.content) else {
+        let Members::Listed(inventory) = self.preview().members(live) else {
             return Err("it records no inventory".to_owned().into());
         };
         let ReleaseCharts { old: old_chart, new: new_chart, assumption } = self.charts(live, &old_spec, &new_spec)?;
@@ -109,7 +115,7 @@ impl Comparison<'_, '_, '_> {
         }
         let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
         let old = self.render(live, &old_chart, &old_values, revision)?;
-        let types = &self.preview().input.snapshot.types;
+        let types = self.preview().cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
         if let Some(differing) = old.difference_from(&inventory, types) {
             let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
             return Err(why.into());
@@ -201,17 +207,18 @@ impl Comparison<'_, '_, '_> {
     }
 
     fn render(&mut self, live: &Resource, chart: &Chart, values: &Values, revision: i64) -> Result<Rendered, Missing> {
-        let Some(kube_version) = self.derivation.answers.kube_version().cloned() else {
-            self.derivation.needs.kube_version = true;
+        let name = self.preview().target_of_live(live).map_err(|reason| reason.detail)?;
+        let Some(kube_version) = self.derivation.answers.kube_version(&name).cloned() else {
+            self.derivation.needs.kube_versions.insert(name);
             return Err(Missing::Answer);
         };
-        let types = &self.preview().input.snapshot.types;
+        let snapshot = self.preview().cluster_of(live).ok_or_else(|| NOT_READ.to_owned())?;
         let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
-        let cluster = ClusterValues { revision, api_versions: self.api_versions(), kube_version };
-        let ReleaseTarget { name, namespace, .. } = &target;
-        let run = ChartRun::new(chart, name, namespace, &values.texts, &cluster, values.is_private)?;
+        let cluster = ClusterValues { revision, api_versions: served_versions(snapshot), kube_version };
+        let ReleaseTarget { name: release, namespace, .. } = &target;
+        let run = ChartRun::new(chart, release, namespace, &values.texts, &cluster, values.is_private)?;
         match self.derivation.answers.chart(&run.key) {
-            Some(Ok(text)) => Rendered::read(text, &target.namespace, types)
+            Some(Ok(text)) => Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref())
                 .map_err(|_| Missing::Reason("the output of helm for its chart cannot be read".to_owned())),
             Some(Err(why)) => Err(Missing::Reason(why.clone())),
             None => {
@@ -220,18 +227,17 @@ impl Comparison<'_, '_, '_> {
             }
         }
     }
+}
 
-    /// Returns the API versions that templates see; empty if only the preferred ones were read.
-    fn api_versions(&self) -> BTreeSet<String> {
-        let snapshot = self.preview().input.snapshot;
-        if snapshot.other_versions.is_empty() {
-            return BTreeSet::new();
-        }
-        let listed = snapshot.types.iter().map(|kind| (&*kind.group, &*kind.version, &*kind.kind));
-        let others = snapshot.other_versions.iter();
-        let others = others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind));
-        api_versions(listed.chain(others))
+/// Returns the API versions that templates see in a cluster; empty if only the preferred ones were read.
+fn served_versions(snapshot: &Snapshot) -> BTreeSet<String> {
+    if snapshot.other_versions.is_empty() {
+        return BTreeSet::new();
     }
+    let listed = snapshot.types.iter().map(|kind| (&*kind.group, &*kind.version, &*kind.kind));
+    let others = snapshot.other_versions.iter();
+    let others = others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind));
+    api_versions(listed.chain(others))
 }
 
 impl<'a> Preview<'a> {
@@ -346,9 +352,6 @@ pub(super) fn check_recorded(spec: &Value) -> Result<(), String> {
 
 /// Fails if a spec has fields with which a release is not rendered here as in the cluster.
 fn check_spec(spec: &Value) -> Result<(), String> {
-    if spec.get("kubeConfig").is_some_and(|value| !value.is_null()) {
-        return Err("its objects are in another cluster".to_owned());
-    }
     if flag_at(spec, "/upgrade/preserveValues") {
         return Err("upgrade.preserveValues merges the values with those of the last release".to_owned());
     }

@@ -355,7 +355,9 @@ impl TestCluster {
                         let output = if self.has_operator { expanded(&run) } else { Err("it is not here".to_owned()) };
                         answers.record_resource_set(run.key, output);
                     }
-                    answers.record_kube_version(Some("v1.33.1".to_owned()));
+                    for name in needs.kube_versions {
+                        answers.record_kube_version(name, Some("v1.33.1".to_owned()));
+                    }
                     for stem in needs.folder_charts {
                         let archive = &self.charts.as_ref().unwrap()[&stem];
                         answers.record_folder_chart(stem, chart_archive::unpack(archive).map(Arc::new));
