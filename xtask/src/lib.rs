@@ -17,10 +17,8 @@ mod child;
 pub mod cluster;
 pub mod controlplane;
 pub mod debian;
-pub mod demo;
 pub mod dependencies;
 pub mod dist;
-pub mod files;
 pub mod fuzz;
 pub mod git;
 mod lock;
@@ -34,32 +32,15 @@ pub mod shells;
 pub mod test;
 pub mod tool;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+pub use launch::{answer, demo, files, say, workspace_root};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-
-/// Returns the folder of the workspace's `Cargo.toml`. It does not depend on the working directory.
-pub fn workspace_root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_path_buf()
-}
 
 /// Returns the folder for all output of the tasks. `cargo clean` removes it.
 pub fn target_dir() -> PathBuf {
     workspace_root().join("target")
-}
-
-/// Prints progress on stderr, so that scripts can read the result on stdout.
-#[expect(clippy::print_stderr, reason = "a task reports its progress")]
-pub fn say(message: impl AsRef<str>) {
-    eprintln!("{}", message.as_ref());
-}
-
-/// Prints the result of a task on stdout.
-#[expect(clippy::print_stdout, reason = "the result of a task")]
-pub fn answer(message: impl AsRef<str>) {
-    println!("{}", message.as_ref());
 }
 
 /// Returns the string at a JSON pointer, or an empty one.

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::files::copy_folder;
-use crate::{answer, say, tool, workspace_root};
+use crate::{answer, say, workspace_root};
 
 /// Recording of a cluster after a commit with a mistyped path.
 pub const RECORDING: &str = "examples/shop.json.gz";
@@ -30,15 +30,28 @@ const SCENES: [(&str, &[&str]); 5] = [
 
 /// Prints every question and the output of its command.
 pub fn run() -> Result<()> {
-    let program = tool::build(false)?;
+    let program = build()?;
     preview(&program)?;
     say("\nThe commit was merged. This is the cluster afterwards.");
     for (question, args) in SCENES {
         say(format!("\n# {question}"));
         answer(format!("$ kubectl gitops {} --snapshot {RECORDING}", args.join(" ")));
-        tool::run(&program, &[args, &["--snapshot", RECORDING]].concat())?;
+        let mut command = Command::new(&program);
+        command.args(args).args(["--snapshot", RECORDING]).current_dir(workspace_root());
+        let status = command.status().with_context(|| format!("cannot run {}", program.display()))?;
+        ensure!(status.success(), "kubectl gitops {} ended with {status}", args.join(" "));
     }
     Ok(())
+}
+
+/// Builds the program in the profile `demo`, which compiles in the shortest time, and returns its path.
+fn build() -> Result<PathBuf> {
+    say("compiling kubectl-gitops; the first time takes about a minute");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--locked", "--profile", "demo", "--package", "kubectl-gitops"]);
+    cargo.args(["--bin", "kubectl-gitops"]).current_dir(workspace_root());
+    ensure!(cargo.status().context("cannot run cargo build")?.success(), "kubectl-gitops does not build");
+    Ok(workspace_root().join("target/demo/kubectl-gitops"))
 }
 
 /// Prints the plan of the commit with the mistyped path, or the recorded one on a machine without kubectl.
@@ -94,14 +107,14 @@ impl Drop for Tree {
 }
 
 /// Removes the manifests whose objects are leaked.
-pub(crate) fn remove_leaked(tree: &Path) -> Result<()> {
+pub fn remove_leaked(tree: &Path) -> Result<()> {
     ["apps/web/banner-easter.yaml", "apps/web/vouchers.yaml"]
         .iter()
         .try_for_each(|file| fs::remove_file(tree.join(file)).with_context(|| format!("cannot remove {file}")))
 }
 
 /// Mistypes the path of `checkout`.
-pub(crate) fn mistype(tree: &Path) -> Result<()> {
+pub fn mistype(tree: &Path) -> Result<()> {
     let (manifest, before, after) = MISTYPED;
     let manifest = tree.join(manifest);
     let text = fs::read_to_string(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
