@@ -11,6 +11,7 @@ pub mod sbom;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail};
 use flate2::Compression;
@@ -85,7 +86,7 @@ pub fn entries(platform: &Platform, program: &Path, command: &dyn Fn() -> Result
         ("LICENSE".to_owned(), plain(read(&workspace_root().join("LICENSE"))?)),
         ("README.md".to_owned(), plain(read(&workspace_root().join("README.md"))?)),
     ]);
-    let pages = tempfile(platform)?;
+    let pages = man_folder(platform)?;
     child::output(command()?.arg("man").arg(&pages))?;
     archive::add_folder(&mut entries, &pages, "man/")?;
     fs::remove_dir_all(&pages).with_context(|| format!("cannot remove {}", pages.display()))?;
@@ -103,9 +104,11 @@ pub fn entries(platform: &Platform, program: &Path, command: &dyn Fn() -> Result
     Ok(entries)
 }
 
-/// Returns a path for the man pages of a platform. Nothing is there.
-fn tempfile(platform: &Platform) -> Result<PathBuf> {
-    let path = target_dir().join("dist-man").join(format!("{}-{}", platform.target, std::process::id()));
+/// Returns a new, empty folder for the man pages of a platform. No other call has it, also none in another thread.
+fn man_folder(platform: &Platform) -> Result<PathBuf> {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("{}-{}-{}", platform.target, std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed));
+    let path = target_dir().join("dist-man").join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
     Ok(path)
