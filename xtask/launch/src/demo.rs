@@ -46,7 +46,7 @@ pub fn run() -> Result<()> {
 
 /// Builds the program in the profile `demo`, which compiles in the shortest time, and returns its path.
 fn build() -> Result<PathBuf> {
-    say("compiling kubectl-gitops; the first time takes about a minute");
+    say("compiling kubectl-gitops; the first time takes a minute or two");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--locked", "--profile", "demo", "--package", "kubectl-gitops"]);
     cargo.args(["--bin", "kubectl-gitops"]).current_dir(workspace_root());
