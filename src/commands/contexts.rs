@@ -15,7 +15,7 @@ use crate::output::terminal::Terminal;
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 
 /// Number of clusters that are read at the same time. Each is held in memory until its rows are known.
-const CLUSTERS_AT_ONCE: usize = 8;
+pub(super) const CLUSTERS_AT_ONCE: usize = 8;
 
 /// Selection of several clusters.
 #[derive(Args, Clone, Debug, Default)]

@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use futures::{StreamExt, stream};
+
 use crate::cluster::config::kubeconfig;
 use crate::cluster::{Cluster, Environment};
 use crate::commands::Session;
+use crate::commands::contexts::CLUSTERS_AT_ONCE;
 use crate::error::{Error, Result};
 use crate::tools::snapshot_file;
 use gitops_core::kubernetes::object::ObjectId;
@@ -71,30 +74,24 @@ enum Place {
 /// are the same.
 pub(super) async fn read(
     spokes: &[Spoke],
-    session: &mut Session,
+    session: &Session,
     snapshot: &mut Snapshot,
     offline: bool,
 ) -> Result<SpokeClusters> {
     let mut clusters = SpokeClusters::new();
-    for place in places(spokes, session, offline)? {
-        let (name, place) = place;
-        let spoke = match place {
-            Place::File(file) => snapshot_file::read(&file)?,
-            Place::Context => {
-                let read = async |session: &Session| {
-                    let cluster = Cluster::connect(&session.connection.of_context(name)).await?;
-                    Ok((session.snapshot_of(&cluster).await?, cluster))
-                };
-                let (spoke, cluster) = read(session).await.map_err(|error: Error| {
-                    let message = format!("cannot read the cluster of --spoke …={name}: {}", error.message);
-                    Error { message, ..error }
-                })?;
-                clusters.insert(name.into(), cluster);
-                spoke
-            }
+    let readings = places(spokes, session, offline)?.into_iter().map(|(name, place)| async move {
+        let (spoke, cluster) = match place {
+            Place::File(file) => (snapshot_file::read(&file)?, None),
+            Place::Context => read_context(name, session).await?,
         };
+        Ok::<_, Error>((name, spoke, cluster))
+    });
+    let readings: Vec<_> = stream::iter(readings).buffered(CLUSTERS_AT_ONCE).collect().await;
+    for reading in readings {
+        let (name, spoke, cluster) = reading?;
         ensure_is_other(name, &spoke.cluster, snapshot)?;
         snapshot.add_spoke(name, spoke);
+        clusters.extend(cluster.map(|cluster| (name.into(), cluster)));
     }
     for spoke in spokes {
         let known = snapshot.kube_configs.insert(spoke.access(), spoke.cluster.as_str().into());
@@ -105,6 +102,18 @@ pub(super) async fn read(
         }
     }
     Ok(clusters)
+}
+
+/// Reads the cluster of a context, without the flags that are about the planned cluster.
+async fn read_context(name: &str, session: &Session) -> Result<(Snapshot, Option<Cluster>)> {
+    let read = async {
+        let cluster = Cluster::connect(&session.connection.of_context(name)).await?;
+        Ok((session.snapshot_of(&cluster).await?, Some(cluster)))
+    };
+    read.await.map_err(|error: Error| {
+        let message = format!("cannot read the cluster of --spoke …={name}: {}", error.message);
+        Error { message, ..error }
+    })
 }
 
 /// Returns where each cluster is read, in the order of the flags.

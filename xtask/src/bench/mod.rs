@@ -8,6 +8,7 @@ mod curl;
 mod deletion;
 mod measure;
 mod objects;
+mod releases;
 mod report;
 mod seed;
 mod server;
@@ -40,6 +41,9 @@ pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
     let (mut objects, mut pairs, mut keep) = (13_000, 15, false);
     if let ["--kustomizations", count] = words {
         return Some(suspension::run(count.parse().ok()?));
+    }
+    if let ["--releases", count] = words {
+        return Some(releases::run(count.parse().ok()?));
     }
     if let ["--prune", count] = words {
         return Some(deletion::run(count.parse().ok()?));
