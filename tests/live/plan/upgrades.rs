@@ -16,9 +16,15 @@ use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
 
 /// Files of the chart of every scenario, in which `NS` stands for the namespace.
-const CHART: [(&str, &str); 11] = [
-    ("Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n"),
-    ("values.yaml", "extra: true\nname: plain\n"),
+const CHART: [(&str, &str); 21] = [
+    (
+        "Chart.yaml",
+        "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0, condition: sub.enabled}]\n",
+    ),
+    (
+        "values.yaml",
+        "extra: true\nname: plain\nsecret: true\nsecond: true\nhelper: helped\nmode: 'on'\nitems: [a, b]\nelsewhere: true\n",
+    ),
     ("templates/stays.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n"),
     ("templates/goes.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: goes}\n"),
     (
@@ -46,6 +52,41 @@ const CHART: [(&str, &str); 11] = [
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: 'post-install,post-upgrade'}}\n",
     ),
     ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+    ("charts/sub/templates/of-sub.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-sub}\n"),
+    (
+        "templates/role.yaml",
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: NS-role}\nrules: []\n",
+    ),
+    (
+        "templates/secret.yaml",
+        "{{ if .Values.secret }}\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {a: b}\n{{ end }}\n",
+    ),
+    (
+        "templates/list.yaml",
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: first}}\n\
+         {{- if .Values.second }}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: second}}\n{{- end }}\n",
+    ),
+    ("templates/_helpers.tpl", "{{ define \"app.helper\" }}{{ tpl \"{{ .Values.helper }}\" . }}{{ end }}\n"),
+    ("templates/helped.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ include \"app.helper\" . }}}\n"),
+    (
+        "templates/capability.yaml",
+        "{{ if and (.Capabilities.APIVersions.Has \"apps/v1\") (eq .Values.mode \"on\") }}\napiVersion: v1\nkind: ConfigMap\n\
+         metadata: {name: capable}\n{{ end }}\n",
+    ),
+    (
+        "templates/range.yaml",
+        "{{ range .Values.items }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: item-{{ . }}}\n{{ end }}\n",
+    ),
+    (
+        "templates/elsewhere.yaml",
+        "{{ if .Values.elsewhere }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: NS-else, namespace: default}\n{{ end }}\n",
+    ),
+    (
+        "crds/cogs.yaml",
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: cogs.NS.example.com}\n\
+         spec:\n  group: NS.example.com\n  scope: Namespaced\n  names: {kind: Cog, plural: cogs, singular: cog, listKind: CogList}\n  \
+         versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n",
+    ),
 ];
 
 /// One HelmRelease in a namespace of its own.
@@ -59,7 +100,12 @@ struct Case {
     deletes: &'static [&'static str],
 }
 
-const VERSION_2: (&str, Option<&str>) = ("chart/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 2.0.0\n"));
+const VERSION_2: (&str, Option<&str>) = (
+    "chart/Chart.yaml",
+    Some(
+        "apiVersion: v2\nname: app\ndependencies: [{name: sub, version: 1.0.0, condition: sub.enabled}]\nversion: 2.0.0\n",
+    ),
+);
 /// The hook of each upgrade.
 const HOOK: &str = "recreate ConfigMap/hook";
 
@@ -101,6 +147,52 @@ fn cases() -> Vec<Case> {
                 ),
             ],
             &[HOOK],
+        ),
+        case("up-secret", ["", "  values: {secret: false}\n"], &[], &[HOOK, "delete Secret/s"]),
+        case("up-list", ["", "  values: {second: false}\n"], &[], &[HOOK, "delete ConfigMap/second"]),
+        case("up-helper", ["", "  values: {helper: other}\n"], &[], &[HOOK, "delete ConfigMap/helped"]),
+        case("up-capability", ["", "  values: {mode: 'off'}\n"], &[], &[HOOK, "delete ConfigMap/capable"]),
+        case("up-range", ["", "  values: {items: [a]}\n"], &[], &[HOOK, "delete ConfigMap/item-b"]),
+        case("up-range-renamed", ["", "  values: {items: [c, a]}\n"], &[], &[HOOK, "delete ConfigMap/item-b"]),
+        case(
+            "up-null",
+            ["", "  values: {items: null}\n"],
+            &[],
+            &[HOOK, "delete ConfigMap/item-a", "delete ConfigMap/item-b"],
+        ),
+        case(
+            "up-elsewhere",
+            ["", "  values: {elsewhere: false}\n"],
+            &[],
+            &[HOOK, "delete ConfigMap/up-elsewhere-else"],
+        ),
+        case(
+            "up-role",
+            ["", ""],
+            &[VERSION_2, ("chart/templates/role.yaml", None)],
+            &[HOOK, "delete ClusterRole/up-role-role"],
+        ),
+        // Helm never deletes the definitions of a chart.
+        case("up-definition", ["", ""], &[VERSION_2, ("chart/crds/cogs.yaml", None)], &[HOOK]),
+        case("up-condition", ["", "  values: {sub: {enabled: false}}\n"], &[], &[HOOK, "delete ConfigMap/of-sub"]),
+        case(
+            "up-subchart",
+            ["", ""],
+            &[VERSION_2, ("chart/charts/sub/templates/of-sub.yaml", None)],
+            &[HOOK, "delete ConfigMap/of-sub"],
+        ),
+        case("up-labels", ["", "  commonMetadata: {labels: {team: a}}\n"], &[], &[HOOK]),
+        case(
+            "up-cleanup",
+            ["", "  values: {secret: false}\n  upgrade: {cleanupOnFail: true}\n"],
+            &[],
+            &[HOOK, "delete Secret/s"],
+        ),
+        case(
+            "up-several",
+            ["", "  values: {secret: false, items: [b], helper: plain-2}\n"],
+            &[],
+            &[HOOK, "delete ConfigMap/helped", "delete ConfigMap/item-a", "delete Secret/s"],
         ),
         case(
             "up-no-hooks",
@@ -171,7 +263,7 @@ pub(super) fn commit(tree: &Path) {
 /// Gives the HelmChart of the release the chart of the tree, as source-controller does.
 pub(super) fn publish_chart(cluster: &Cluster, namespace: &str, tree: &Path) {
     let about = fs::read_to_string(tree.join("chart/Chart.yaml")).unwrap();
-    let version = about.split_once("version: ").unwrap().1.trim().to_owned();
+    let version = about.lines().find_map(|line| line.strip_prefix("version: ")).unwrap().to_owned();
     let archive = folder(&format!("archive-{namespace}")).join(format!("app-{version}.tgz"));
     let packed = Command::new("tar").arg("-C").arg(tree).arg("-czf").arg(&archive).arg("chart").status().unwrap();
     assert!(packed.success());
