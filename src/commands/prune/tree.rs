@@ -33,6 +33,7 @@ use gitops_core::flux::simulation::{Preview, PreviewInput, Progress};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::spec::{NamespacedName, SourceId};
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization;
@@ -126,19 +127,15 @@ pub async fn plan(
     for unused in sources::unused(&folders, snapshot)? {
         session.terminal.warning(&sanitize::one_line(&format!("nothing in this cluster uses {unused}")));
     }
-    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
-    for (id, folder) in &folders {
-        let tree = worktree::read(folder, &args.state())?;
-        let artifact = sources::pack(snapshot, id, &tree);
-        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
-        trees.insert(id.clone(), artifact);
-    }
-    let cluster = if offline { None } else { Some(session.cluster().await?) };
-    let (controller, user) = controller(args, cluster.as_ref(), snapshot).await?;
     let kustomize = Kustomize::new(args.kustomize.as_deref())
         .of_trees(folders.values().cloned())
         .with_remote_bases(args.allow_remote_bases);
-    let versions = KustomizeVersions { program: kustomize.version().await?, linked: controller.kustomize };
+    // The program starts, and prints its version while git reads the trees.
+    let (version, read) = futures::join!(kustomize.version(), async { read_trees(&folders, &args.state(), snapshot) });
+    let (trees, gaps) = read?;
+    let cluster = if offline { None } else { Some(session.cluster().await?) };
+    let (controller, user) = controller(args, cluster.as_ref(), snapshot).await?;
+    let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
     if let Some(difference) = versions.difference() {
         session.terminal.warning(&sanitize::one_line(&format!("{difference}: builds may differ")));
     }
@@ -206,6 +203,22 @@ pub async fn plan(
     }
     rehearsed.plan.add_gaps(gaps);
     Ok((rehearsed.plan, secrets))
+}
+
+/// Reads the trees of the sources. Also returns what their content lacks.
+fn read_trees(
+    folders: &BTreeMap<SourceId, PathBuf>,
+    state: &WorktreeState,
+    snapshot: &Snapshot,
+) -> Result<(BTreeMap<SourceId, Arc<Artifact>>, Vec<Gap>)> {
+    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
+    for (id, folder) in folders {
+        let tree = worktree::read(folder, state)?;
+        let artifact = sources::pack(snapshot, id, &tree);
+        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
+        trees.insert(id.clone(), artifact);
+    }
+    Ok((trees, gaps))
 }
 
 /// Runner of the builds that a preview asks for.

@@ -114,13 +114,15 @@ impl Comparison<'_, '_, '_> {
             return Ok(None);
         }
         let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
-        let old = self.render(live, &old_chart, &old_values, revision)?;
+        // Both are asked for at once, so that they are rendered side by side.
+        let old = self.render(live, &old_chart, &old_values, revision);
+        let new = self.render(live, &new_chart, &new_values, revision + 1);
+        let (old, new) = (old?, new?);
         let types = self.preview().cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
         if let Some(differing) = old.difference_from(&inventory, types) {
             let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
             return Err(why.into());
         }
-        let new = self.render(live, &new_chart, &new_values, revision + 1)?;
         let runs_hooks = !flag_at(&new_spec, "/upgrade/disableHooks");
         let mut upgrade = Upgrade {
             removed: old.objects.difference(&new.objects).cloned().collect(),
@@ -139,8 +141,10 @@ impl Comparison<'_, '_, '_> {
         upgrade.removed.retain(|id| !upgrade.hooks.contains(id));
         // Chart and values do not change at the same time: either can come first.
         if !is_same_chart && !is_same_values {
-            for (chart, values) in [(&new_chart, &old_values), (&old_chart, &new_values)] {
-                let intermediate = self.render(live, chart, values, revision + 1)?;
+            let between = [(&new_chart, &old_values), (&old_chart, &new_values)]
+                .map(|(chart, values)| self.render(live, chart, values, revision + 1));
+            for intermediate in between {
+                let intermediate = intermediate?;
                 let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
                 upgrade.interrupted.extend(gone.cloned());
                 let hooks = intermediate.upgrade_hooks.difference(&upgrade.hooks).filter(|_| runs_hooks);
