@@ -61,7 +61,7 @@ impl Spoke {
     }
 }
 
-/// Where a cluster is read.
+/// Source of the reading of a cluster.
 enum Place {
     Context,
     File(PathBuf),

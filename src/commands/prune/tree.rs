@@ -205,12 +205,15 @@ pub async fn plan(
     Ok((rehearsed.plan, secrets))
 }
 
+/// Artifacts of the trees by source.
+type Trees = BTreeMap<SourceId, Arc<Artifact>>;
+
 /// Reads the trees of the sources. Also returns what their content lacks.
 fn read_trees(
     folders: &BTreeMap<SourceId, PathBuf>,
     state: &WorktreeState,
     snapshot: &Snapshot,
-) -> Result<(BTreeMap<SourceId, Arc<Artifact>>, Vec<Gap>)> {
+) -> Result<(Trees, Vec<Gap>)> {
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in folders {
         let tree = worktree::read(folder, state)?;

@@ -57,6 +57,7 @@ impl Preview<'_> {
         let mut changes: Vec<Change> = outcomes.flatten().collect();
         changes.extend(consequences.cascaded.values().map(|cascaded| self.cascaded_row(cascaded, consequences)));
         spread_unknown(&mut changes);
+        spread_open_uninstalls(&mut changes);
         changes.extend(self.kept_release_objects(consequences));
         changes.extend(self.kept_in_upgrades(consequences));
         changes.extend(self.expansion_rows(consequences));
@@ -309,6 +310,27 @@ fn spread_unknown(changes: &mut [Change]) {
             if change.cause.as_ref().is_some_and(|cause| unknown.contains(cause)) {
                 change.action = Action::Unknown;
                 is_growing |= unknown.insert(change.object.id.clone());
+            }
+        }
+    }
+}
+
+/// Makes the deletions races whose cause is an object of a release that is perhaps not uninstalled.
+fn spread_open_uninstalls(changes: &mut [Change]) {
+    let is_open = |change: &&Change| {
+        change.is_deletion()
+            && change.certainty == Certainty::Race
+            && [ReasonCode::Uninstalled, ReasonCode::ReleaseReplaced].contains(&change.reason.code)
+    };
+    let mut open: BTreeSet<ObjectId> = changes.iter().filter(is_open).map(|change| change.object.id.clone()).collect();
+    let mut is_growing = !open.is_empty();
+    while is_growing {
+        is_growing = false;
+        let certain = |change: &&mut Change| change.is_deletion() && change.certainty == Certainty::Certain;
+        for change in changes.iter_mut().filter(certain) {
+            if let Some(cause) = change.cause.clone().filter(|cause| open.contains(cause)) {
+                change.make_race(&format!("it depends on whether {cause} is deleted"));
+                is_growing |= open.insert(change.object.id.clone());
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::plan::{Reason, ReasonCode};
 
 /// Kinds and namespaces that exist, or that some Kustomization applies.
 pub(super) struct Scopes<'a> {
-    /// The cluster.
+    /// Reading of the cluster.
     snapshot: &'a Snapshot,
     /// True for a kind of a custom resource definition whose objects are namespaced.
     defined: HashMap<GroupKind, bool>,

@@ -40,7 +40,7 @@ pub(super) struct RemoteOwner {
     id: ObjectId,
     /// Kustomization that changes it.
     applied_by: NamespacedName,
-    /// The change, in words.
+    /// What changes, for people.
     change: String,
 }
 

@@ -286,11 +286,15 @@ impl TestCluster {
 
     /// Moves the objects of a Kustomization to another cluster, `edge`, which the Secret `spoke` reaches.
     pub(crate) fn move_to_spoke(&mut self, owner: &str) {
+        self.move_to_spoke_if(|object| object.labels.get(NAME) == Some(owner));
+    }
+
+    /// Moves objects to another cluster, `edge`, which the Secret `spoke` reaches.
+    pub(crate) fn move_to_spoke_if(&mut self, moves: impl Fn(&ObjectMetadata) -> bool) {
         let mut spoke = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         spoke.types.clone_from(&self.snapshot.types);
-        let is_of_owner = |object: &ObjectMetadata| object.labels.get(NAME) == Some(owner);
-        spoke.objects = self.snapshot.objects.extract_if(.., |object| is_of_owner(object)).collect();
-        spoke.resources = self.snapshot.resources.extract_if(.., |full| is_of_owner(&full.object)).collect();
+        spoke.objects = self.snapshot.objects.extract_if(.., |object| moves(object)).collect();
+        spoke.resources = self.snapshot.resources.extract_if(.., |full| moves(&full.object)).collect();
         let namespace = cluster_scoped("Namespace", NS);
         spoke.objects.push(testing::object("", "Namespace", "", namespace["metadata"]["name"].as_str().unwrap()));
         spoke.normalise();

@@ -1,11 +1,13 @@
 //! Releases that are uninstalled: because their HelmRelease is deleted, or because their target changes.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cm, set};
 use super::unfollowed::{cluster, release};
 use crate::ownership::schemes::helm::RELEASE_NAME;
-use crate::plan::{Outcome, Plan};
+use crate::plan::{Certainty, Outcome, Plan};
 
 const KEEP: &str = "helm.sh/resource-policy";
 
@@ -22,7 +24,12 @@ pub(super) fn record() -> Value {
 /// Returns a cluster with a release of the ConfigMaps `web` and `kept`, a ConfigMap that `web` owns, and Helm's
 /// record.
 fn installed(spec: Value) -> TestCluster {
-    let mut cluster = cluster(&tree(spec), true);
+    installed_from(&tree(spec))
+}
+
+/// Returns such a cluster after these files were applied, which have the HelmRelease `app`.
+fn installed_from(files: &Files) -> TestCluster {
+    let mut cluster = cluster(files, true);
     cluster.add(&cm("web"), None);
     cluster.add(&cm("kept"), None);
     let kept = cluster.object("kept");
@@ -51,6 +58,30 @@ fn outcome(plan: &Plan) -> (Outcome, String) {
 }
 
 const UNINSTALLED: [&str; 4] = ["delete web", "delete dependent", "keep kept", "delete sh.helm.release.v1.app.v1"];
+
+#[test]
+fn a_release_in_another_cluster_is_uninstalled_there() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "spoke", "namespace": NS}});
+    let remote = json!({"kubeConfig": {"secretRef": {"name": "spoke"}}});
+    let with = |objects: Vec<Value>| -> Files { vec![("root/x.yaml", objects), ("root/s.yaml", vec![secret.clone()])] };
+    let before = with(vec![release(remote.clone())]);
+    let mut found = installed_from(&before);
+    let unread = found.plan(&with(vec![cm("x")]));
+    assert!(!unread.is_complete() && unread.deletions().count() == 1, "the cluster was not read: {:?}", unread.gaps());
+    found.move_to_spoke_if(|object| {
+        ["web", "kept", "dependent", "sh.helm.release.v1.app.v1"].contains(&&*object.id.name)
+    });
+    let plan = found.plan(&with(vec![cm("x")]));
+    assert!(plan.is_complete(), "{:?}", plan.gaps());
+    let there = plan.changes().iter().filter(|row| row.object.id.cluster.is_some());
+    let there: BTreeSet<String> = there.map(|row| format!("{} {}", row.action, row.object.id.name)).collect();
+    assert_eq!(there, set(&UNINSTALLED));
+    // The finalizer of helm-controller needs the kubeconfig.
+    found.snapshot.objects.retain(|object| &*object.id.name != "spoke");
+    let blocked = found.plan(&vec![("root/x.yaml", vec![cm("x")])]);
+    let mut deletions = blocked.deletions().filter(|row| row.object.id.cluster.is_some());
+    assert!(deletions.all(|row| row.certainty == Certainty::Race), "{:?}", blocked.changes());
+}
 
 #[test]
 fn a_changed_name_storage_namespace_or_chart_replaces_the_release() {
