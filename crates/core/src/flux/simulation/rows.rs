@@ -300,19 +300,9 @@ impl Preview<'_> {
 
 /// Makes the deletions unknown whose cause is an object that is perhaps not deleted.
 fn spread_unknown(changes: &mut [Change]) {
-    let mut unknown: BTreeSet<ObjectId> = BTreeSet::new();
-    let is_unknown = |change: &&Change| change.action == Action::Unknown;
-    unknown.extend(changes.iter().filter(is_unknown).map(|change| change.object.id.clone()));
-    let mut is_growing = !unknown.is_empty();
-    while is_growing {
-        is_growing = false;
-        for change in changes.iter_mut().filter(|change| change.is_deletion()) {
-            if change.cause.as_ref().is_some_and(|cause| unknown.contains(cause)) {
-                change.action = Action::Unknown;
-                is_growing |= unknown.insert(change.object.id.clone());
-            }
-        }
-    }
+    let unknown = changes.iter().filter(|change| change.action == Action::Unknown);
+    let unknown = unknown.map(|change| change.object.id.clone()).collect();
+    spread(changes, unknown, |_| true, |change, _| change.action = Action::Unknown);
 }
 
 /// Makes the deletions races whose cause is an object of a release that is perhaps not uninstalled.
@@ -322,15 +312,28 @@ fn spread_open_uninstalls(changes: &mut [Change]) {
             && change.certainty == Certainty::Race
             && [ReasonCode::Uninstalled, ReasonCode::ReleaseReplaced].contains(&change.reason.code)
     };
-    let mut open: BTreeSet<ObjectId> = changes.iter().filter(is_open).map(|change| change.object.id.clone()).collect();
-    let mut is_growing = !open.is_empty();
+    let open = changes.iter().filter(is_open).map(|change| change.object.id.clone()).collect();
+    let is_certain = |change: &Change| change.certainty == Certainty::Certain;
+    spread(changes, open, is_certain, |change, cause| {
+        change.make_race(&format!("it depends on whether {cause} is deleted"));
+    });
+}
+
+/// Changes each deletion that one of the objects in `reached` causes, directly or through others, and that `includes`
+/// accepts. `affect` gets the row and its cause, and must change the row so that it is not accepted again.
+fn spread(
+    changes: &mut [Change],
+    mut reached: BTreeSet<ObjectId>,
+    includes: impl Fn(&Change) -> bool,
+    affect: impl Fn(&mut Change, &ObjectId),
+) {
+    let mut is_growing = !reached.is_empty();
     while is_growing {
         is_growing = false;
-        let certain = |change: &&mut Change| change.is_deletion() && change.certainty == Certainty::Certain;
-        for change in changes.iter_mut().filter(certain) {
-            if let Some(cause) = change.cause.clone().filter(|cause| open.contains(cause)) {
-                change.make_race(&format!("it depends on whether {cause} is deleted"));
-                is_growing |= open.insert(change.object.id.clone());
+        for change in changes.iter_mut().filter(|change| change.is_deletion() && includes(change)) {
+            if let Some(cause) = change.cause.clone().filter(|cause| reached.contains(cause)) {
+                affect(change, &cause);
+                is_growing |= reached.insert(change.object.id.clone());
             }
         }
     }

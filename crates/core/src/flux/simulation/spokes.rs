@@ -47,14 +47,12 @@ pub(super) struct RemoteOwner {
 impl<'a> Preview<'a> {
     /// Returns the cluster to which an owner in a namespace applies, or the reason why it was not read.
     fn target(&self, namespace: &str, spec: &Value) -> Result<ClusterName, Reason> {
-        match target(spec, namespace) {
-            HubTarget::Hub => Ok(None),
-            HubTarget::Access(access) => match self.input.snapshot.spoke_of(&access.id, access.key.as_deref()) {
-                Some(cluster) => Ok(Some(cluster.clone())),
-                None => Err(Reason::new(ReasonCode::OtherCluster, NOT_READ)),
-            },
-            HubTarget::Address(_) | HubTarget::Unknown => Err(Reason::new(ReasonCode::OtherCluster, NOT_READ)),
-        }
+        let cluster = match target(spec, namespace) {
+            HubTarget::Hub => return Ok(None),
+            HubTarget::Access(access) => self.input.snapshot.spoke_of(&access.id, access.key.as_deref()),
+            HubTarget::Address(_) | HubTarget::Unknown => None,
+        };
+        cluster.cloned().map(Some).ok_or_else(|| Reason::new(ReasonCode::OtherCluster, NOT_READ))
     }
 
     /// Returns the cluster to which a live owner applies, or the reason why it was not read.
