@@ -28,7 +28,7 @@ fn plans_equal_what_the_controller_does() {
     scenarios.extend(oracle::random(SEED, 25));
     let cluster = oracle::cluster().unwrap();
     let program = oracle::Program { path: test_support::gitops::binary(), controller_version: None };
-    let outcomes = oracle::run(&cluster, &program, &scenarios);
+    let outcomes = oracle::run(&cluster, &program, &scenarios).unwrap();
     for (scenario, outcome) in scenarios.iter().zip(outcomes) {
         let comparison = outcome.unwrap_or_else(|error| panic!("{}: {error:#}", scenario.name)).comparison;
         assert!(comparison.mismatches.is_empty(), "{scenario}{}", comparison.mismatches.join("\n"));

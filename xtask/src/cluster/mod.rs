@@ -76,6 +76,18 @@ pub struct Cluster {
     watchdog: Option<Watchdog>,
 }
 
+/// Returns the command that runs kubectl as admin of the cluster in `dir`.
+pub(crate) fn kubectl(dir: &Path) -> Command {
+    let mut command = Command::new(bin("kubectl"));
+    command
+        .arg("--kubeconfig")
+        .arg(access::kubeconfig(dir, access::ADMIN))
+        // kubectl caches discovery by port, and another cluster may have used the port before.
+        .env("KUBECACHEDIR", dir.join("cache"))
+        .env("KUBERC", "off");
+    command
+}
+
 impl Cluster {
     /// Starts a cluster and returns when it is ready. Dropping the value stops the cluster. A temporary cluster also
     /// stops when this process is killed.
@@ -148,13 +160,8 @@ impl Cluster {
 
     /// Runs kubectl as admin with `input` on stdin, such as a manifest for `apply -f -`, and returns its output.
     pub fn kubectl_stdin(&self, args: &[&str], input: &str) -> Result<String> {
-        let mut child = Command::new(bin("kubectl"))
-            .arg("--kubeconfig")
-            .arg(self.kubeconfig())
+        let mut child = kubectl(&self.dir)
             .args(args)
-            // kubectl caches discovery by port, and another cluster may have used the port before.
-            .env("KUBECACHEDIR", self.dir.join("cache"))
-            .env("KUBERC", "off")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

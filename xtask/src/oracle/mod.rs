@@ -47,10 +47,17 @@ pub struct Outcome {
 }
 
 /// Runs scenarios on a cluster. Returns one result for each, in the same order.
-pub fn run(cluster: &Cluster, program: &Program, scenarios: &[Scenario]) -> Vec<Result<Outcome>> {
-    let reader = Reader::default();
+///
+/// # Errors
+/// The cluster cannot be watched.
+pub fn run(cluster: &Cluster, program: &Program, scenarios: &[Scenario]) -> Result<Vec<Result<Outcome>>> {
+    let reader = Reader::start(cluster)?;
+    Ok(run_with(cluster, &reader, program, scenarios))
+}
+
+fn run_with(cluster: &Cluster, reader: &Reader, program: &Program, scenarios: &[Scenario]) -> Vec<Result<Outcome>> {
     in_parallel(scenarios, |scenario| {
-        let outcome = repeat_mismatch(|| run_once(cluster, &reader, program, scenario));
+        let outcome = repeat_mismatch(|| run_once(cluster, reader, program, scenario));
         report(scenario, &outcome);
         outcome
     })
@@ -192,8 +199,9 @@ pub fn command(words: &[&str]) -> Result<()> {
             Some(dir) if flags.is_empty() => Cluster::attach(dir)?,
             _ => cluster_with(flags, controller.as_deref())?,
         };
-        outcomes.extend(run(&cluster, &program, group));
-        clusters.push((flags, cluster, Reader::default()));
+        let reader = Reader::start(&cluster)?;
+        outcomes.extend(run_with(&cluster, &reader, &program, group));
+        clusters.push((flags, cluster, reader));
     }
     let again_once = |scenario: &Scenario| {
         let own = clusters.iter().find(|(flags, ..)| *flags == scenario.controller).expect("each has one");

@@ -129,10 +129,11 @@ impl Run<'_> {
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {
-        let list = self.reader.read(self.cluster)?;
-        let kustomizations = items(&list, "/items").filter(|item| item["kind"] == "Kustomization");
-        let namespaces = kustomizations.map(|item| text(item, "/metadata/namespace").to_owned());
-        Ok(namespaces.filter(|namespace| namespace.starts_with(&self.prefix)).collect())
+        let namespaces = self.reader.each(|item| {
+            let namespace = text(item, "/metadata/namespace");
+            (item["kind"] == "Kustomization" && namespace.starts_with(&self.prefix)).then(|| namespace.to_owned())
+        });
+        Ok(namespaces?.into_iter().collect())
     }
 
     /// Returns one line for each Kustomization: its Ready condition and its inventory.
@@ -224,22 +225,25 @@ impl Run<'_> {
 
     /// Reads every object of the scenario: its uid and its [`progress`].
     pub(super) fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
-        let mut found = BTreeMap::new();
-        let mut add = |list: &Value| {
-            for item in items(list, "/items") {
-                let group = text(item, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
-                let (namespace, name) = (text(item, "/metadata/namespace"), text(item, "/metadata/name"));
-                let id = check::identity(group, text(item, "/kind"), namespace, name);
-                if self.is_part(&id) {
-                    found.insert(id, (text(item, "/metadata/uid").to_owned(), progress(item)));
-                }
+        let read = |item: &Value| {
+            let group = text(item, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+            let (namespace, name) = (text(item, "/metadata/namespace"), text(item, "/metadata/name"));
+            if !namespace.starts_with(&self.prefix) && !name.contains(&self.prefix) {
+                return None;
             }
+            let id = check::identity(group, text(item, "/kind"), namespace, name);
+            Some((id, (text(item, "/metadata/uid").to_owned(), progress(item))))
         };
-        add(&*self.reader.read(self.cluster)?);
+        let mut found: BTreeMap<_, _> = self.reader.each(read)?.into_iter().collect();
         if self.has_widgets {
-            let widgets = format!("widgets.{}.example.com", self.prefix);
-            if let Ok(list) = self.cluster.kubectl(&["get", &widgets, "-A", "-o", "json"]) {
-                add(&serde_json::from_str(&list)?);
+            let list = |version| {
+                let path = format!("/apis/{}.example.com/{version}/widgets", self.prefix);
+                self.cluster.kubectl(&["get", "--raw", &path]).ok()
+            };
+            // The definition may not exist, and it may serve either version.
+            if let Some(list) = list("v1").or_else(|| list("v2")) {
+                let list: Value = serde_json::from_str(&list)?;
+                found.extend(items(&list, "/items").filter_map(read));
             }
         }
         Ok(found)
