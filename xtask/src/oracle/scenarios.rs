@@ -215,6 +215,13 @@ const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
+        name: "12-child-renamed-and-its-child-no-longer-orphans",
+        before: &["root/k.yaml: ks old ./p", "p/g.yaml: ks g ./q deletionPolicy=Orphan", "q/a.yaml: cm a"],
+        after: &["root/k.yaml: ks new ./p", "p/g.yaml: ks g ./q"],
+        expect: &["recreate configmap/a"],
+        ..BASE
+    },
+    Row {
         name: "13-path-changed-old-directory-stays",
         before: &["root/k.yaml: ks k ./p", "p/a.yaml: cm a | cm b", "q/z.yaml: cm z"],
         after: &["root/k.yaml: ks k ./q", "p/a.yaml: cm b", "q/z.yaml: cm a | cm b"],

@@ -1,24 +1,54 @@
 //! Deletion of live Kustomizations, and its effect on the objects in their inventories.
 
 use std::collections::BTreeSet;
+use std::mem::discriminant;
 
-use super::model::{Finalization, KustomizationDeletion, SimulationEvent};
+use super::live_spec::{SpecChange, live_specs};
+use super::model::{Finalization, KustomizationDeletion, Pass, PassId, PassSpec, SimulationEvent};
 use super::passes::Derivation;
 use crate::flux::kustomize_controller::FINALIZER;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 
 impl Derivation<'_, '_> {
-    /// Returns the deletion of a live Kustomization; `None` if it stays.
-    pub(super) fn deletion(&self, live: &Resource) -> Option<KustomizationDeletion> {
+    /// Returns the deletion of a live Kustomization, to which its parents make these changes; `None` if it stays.
+    pub(super) fn deletion(&self, live: &Resource, changes: &[SpecChange]) -> Option<KustomizationDeletion> {
         let (triggers, is_certain) = self.deletion_triggers(&live.object.id)?;
-        let finalization = match live.object.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER) {
-            true => self.finalization(live),
-            false => self.deletion_without_finalizer(live),
+        let has_finalizer = live.object.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
+        let finalization_of = |spec: &KustomizationSpec| match has_finalizer {
+            true => self.finalization(live, spec),
+            false => self.deletion_without_finalizer(live, spec),
         };
-        Some(KustomizationDeletion { triggers, is_certain, finalization })
+        let specs = self.specs_before(&triggers, live_specs(live, changes, &self.preview.input.flags));
+        let finalizations = specs.iter().map(finalization_of).collect();
+        Some(KustomizationDeletion { triggers, is_certain, finalization: of_any_spec(finalizations) })
+    }
+
+    /// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent
+    /// certainly changes it before.
+    fn specs_before(&self, triggers: &BTreeSet<SimulationEvent>, mut specs: Vec<PassSpec>) -> Vec<KustomizationSpec> {
+        let order = &self.consequences.order;
+        let position = |by: &PassId| order.position(&SimulationEvent::Apply(by.clone()));
+        let is_before_deletion =
+            |by: &PassId| triggers.iter().all(|deletion| order.is_before(position(by), order.position(deletion)));
+        let is_after_deletion =
+            |by: &PassId| triggers.iter().all(|deletion| order.is_before(order.position(deletion), position(by)));
+        if !triggers.is_empty() {
+            specs.retain(|spec| spec.trigger.as_ref().is_none_or(|by| !is_after_deletion(by)));
+            let is_known_first = |by: &PassId| is_before_deletion(by) && self.is_certain(by);
+            let first = specs.iter().rposition(|spec| spec.trigger.as_ref().is_some_and(is_known_first));
+            specs.drain(..first.unwrap_or(0));
+        }
+        specs.into_iter().map(|spec| spec.spec).collect()
+    }
+
+    /// Returns true if a pass happens in every order of events.
+    fn is_certain(&self, id: &PassId) -> bool {
+        let is_certain = |pass: &Pass| !pass.is_optional && pass.condition.is_none();
+        let node = self.preview.node(&id.node).filter(|node| node.deletion.is_none());
+        node.and_then(|node| node.passes.get(id.number)).is_some_and(is_certain)
     }
 
     /// Returns the events that delete a live Kustomization, directly or by a cascade, and true if every order of events
@@ -33,18 +63,17 @@ impl Derivation<'_, '_> {
     }
 
     /// Returns the effect of deleting a Kustomization that has lost its finalizer: the next reconciliation sets it again.
-    fn deletion_without_finalizer(&self, live: &Resource) -> Finalization {
-        let (key, spec) = (NamespacedName::of(&live.object.id), KustomizationSpec::of(live));
-        let reconciles = self.preview.planned_artifact(&spec.source(&key.namespace)).is_some();
-        match self.finalization(live) {
+    fn deletion_without_finalizer(&self, live: &Resource, spec: &KustomizationSpec) -> Finalization {
+        let source = spec.source(&live.object.id.namespace);
+        let reconciles = self.preview.planned_artifact(&source).is_some();
+        match self.finalization(live, spec) {
             Finalization::LeavesObjects(why) => Finalization::LeavesObjects(why),
             _ if reconciles => Finalization::Depends("it has no finalizer until it reconciles once more".to_owned()),
             _ => Finalization::LeavesObjects("has no finalizer".to_owned()),
         }
     }
 
-    fn finalization(&self, live: &Resource) -> Finalization {
-        let spec = KustomizationSpec::of(live);
+    fn finalization(&self, live: &Resource, spec: &KustomizationSpec) -> Finalization {
         if !self.preview.is_watched_now(live) {
             return Finalization::LeavesObjects(
                 "is not selected by --watch-label-selector of the controller".to_owned(),
@@ -58,7 +87,7 @@ impl Derivation<'_, '_> {
             let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
             return Finalization::Depends(detail);
         }
-        if let Some(config) = self.preview.kube_config(&live.object.id.namespace, live.spec()) {
+        if let Some(config) = self.preview.kube_config(&live.object.id.namespace, spec.value()) {
             if self.preview.is_absent(&config) {
                 return Finalization::Depends(format!("it stays Terminating until its {config} exists"));
             }
@@ -67,7 +96,7 @@ impl Derivation<'_, '_> {
             }
         }
         let flags = &self.preview.input.flags;
-        let Some(account) = flags.service_account(&spec) else { return Finalization::DeletesObjects };
+        let Some(account) = flags.service_account(spec) else { return Finalization::DeletesObjects };
         let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);
         if self.preview.live_object(&account).is_none() {
             Finalization::LeavesObjects(format!("its {account} does not exist"))
@@ -76,5 +105,21 @@ impl Derivation<'_, '_> {
         } else {
             Finalization::DeletesObjects
         }
+    }
+}
+
+/// Returns the finalization of a Kustomization that has one of several specs when it is deleted, the live one first.
+fn of_any_spec(finalizations: Vec<Finalization>) -> Finalization {
+    let mut finalizations = finalizations.into_iter();
+    let first = finalizations.next().unwrap_or(Finalization::DeletesObjects);
+    let Some(other) = finalizations.find(|other| discriminant(other) != discriminant(&first)) else { return first };
+    let leaves =
+        [(&first, "until"), (&other, "after")].into_iter().find_map(|(finalization, when)| match finalization {
+            Finalization::LeavesObjects(why) => Some(format!("it {why} {when} its spec changes")),
+            _ => None,
+        });
+    match [first, other].into_iter().find(|finalization| matches!(finalization, Finalization::Depends(_))) {
+        Some(depends) => depends,
+        None => Finalization::Depends(leaves.unwrap_or_default()),
     }
 }

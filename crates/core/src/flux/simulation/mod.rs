@@ -126,7 +126,7 @@ pub struct Preview<'a> {
     input: PreviewInput<'a>,
     cascade: Cascade<'a>,
     live: BTreeMap<NamespacedName, &'a Resource>,
-    /// A new revision puts more Kustomizations in the queue than there are workers.
+    /// A new revision puts more Kustomizations in the queue than there are workers that do not wait for health.
     exceeds_workers: bool,
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
@@ -175,6 +175,16 @@ struct ActingOwner {
     /// Every order of events has these deletions, except those in `doubtful`.
     is_certain: bool,
     doubtful: BTreeSet<ObjectId>,
+}
+
+/// Returns true if a Kustomization of any source keeps a worker busy, because it waits for health until its timeout, again and
+/// again.
+fn waits_in_vain(live: &Resource, spec: &KustomizationSpec) -> bool {
+    let is_waiting = spec.checks_health() && !spec.is_suspended();
+    is_waiting
+        && live.condition("Ready").is_some_and(|ready| {
+            ready.status == "Unknown" || (ready.status == "False" && ready.reason == "HealthCheckFailed")
+        })
 }
 
 impl Consequences<'_> {
@@ -237,10 +247,12 @@ impl<'a> Preview<'a> {
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live: BTreeMap<NamespacedName, &Resource> =
             kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        let sources = live.iter().map(|(key, live)| KustomizationSpec::of(live).source(&key.namespace));
-        let queued = sources.filter(|source| input.trees.contains_key(source)).count();
+        let needs_worker = |(key, live): &(&NamespacedName, &&Resource)| {
+            let spec = KustomizationSpec::of(live);
+            input.trees.contains_key(&spec.source(&key.namespace)) || waits_in_vain(live, &spec)
+        };
         Self {
-            exceeds_workers: queued > input.workers,
+            exceeds_workers: live.iter().filter(needs_worker).count() > input.workers,
             cycles: find_cycles(&live),
             cascade: Cascade::new(snapshot),
             input,

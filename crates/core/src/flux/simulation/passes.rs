@@ -119,7 +119,14 @@ impl Derivation<'_, '_> {
             _ => (BTreeSet::new(), None),
         };
         let unserved = self.unserved(key, live, passes.last());
-        Node { id: NodeId::live(key), passes, deletion: self.deletion(live), inventory, unreadable_inventory, unserved }
+        Node {
+            id: NodeId::live(key),
+            passes,
+            deletion: self.deletion(live, changes),
+            inventory,
+            unreadable_inventory,
+            unserved,
+        }
     }
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
@@ -132,7 +139,9 @@ impl Derivation<'_, '_> {
             specs.remove(0);
         }
         let source = specs[0].spec.source(&key.namespace);
-        let comes_late = self.preview.exceeds_workers || parent_waits || self.preview.has_cycle(&source);
+        // Whatever keeps the workers busy, a suspension that comes first stops everything.
+        let is_stopped = specs.last().is_some_and(|last| last.spec.is_suspended());
+        let comes_late = self.preview.exceeds_workers || parent_waits || is_stopped || self.preview.has_cycle(&source);
         let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && comes_late;
         let last = specs.pop();
         let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();

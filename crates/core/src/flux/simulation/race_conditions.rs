@@ -26,7 +26,10 @@ impl Preview<'_> {
             let names = join_limited(outcomes.live_owners.iter().map(owner_id), 3);
             return format!("these apply it at each interval, and the last one before the change owns it: {names}");
         }
-        if let [node] = nodes.as_slice() {
+        let deleted = || nodes.iter().find(|node| node.deletion.is_some());
+        if owners.len() == 1
+            && let Some(node) = deleted().or(nodes.first())
+        {
             return condition_of_one(id, node);
         }
         let names: Vec<String> = owners.iter().map(|key| owner_id(key).to_string()).collect();
@@ -44,6 +47,9 @@ fn condition_of_one(id: &ObjectId, node: &Node) -> String {
             _ => format!("it depends on whether {name} applies it before it is deleted"),
         },
         Some(_) => format!("it stays if {name} is deleted before its inventory lists it"),
+        None if node.last_pass().is_some_and(|last| last.spec.is_suspended()) => {
+            format!("it depends on whether {name} reconciles the new revision before it is suspended")
+        }
         None => format!("it depends on whether {name} applies the new revision before it starts to prune"),
     }
 }

@@ -27,8 +27,8 @@ use super::*;
 use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
-use crate::plan::Action;
 use crate::plan::filter::restrict_to_owners;
+use crate::plan::{Action, Certainty};
 use cluster::{Files, NS, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, rows, set};
 
 fn one_child(more: Value) -> Files {
@@ -84,6 +84,48 @@ fn a_removed_child_is_finalized_by_its_live_spec() {
         // Removing its directory too changes nothing.
         let after = vec![("root/x.yaml", vec![cm("x")])];
         assert_eq!(rows(&one_child(spec.clone()), &after), expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_spec_that_another_parent_changes_before_or_after_the_deletion_decides_about_its_objects() {
+    let files = |parent: &str, policy: Value| -> Files {
+        let manifest = ks(parent, "./p", json!({}));
+        vec![("root/k.yaml", vec![manifest]), ("p/g.yaml", vec![ks("g", "./q", policy)]), ("q/a.yaml", vec![cm("a")])]
+    };
+    let orphan = || json!({"deletionPolicy": "Orphan"});
+    let renamed = |before: Value, after: Value| {
+        let plan = TestCluster::new(&files("k", before)).plan(&files("other", after));
+        let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").cloned();
+        row.map(|row| (row.action, row.certainty == Certainty::Race, row.reason.to_string()))
+    };
+    let kept = renamed(orphan(), orphan());
+    assert!(matches!(kept, Some((Action::Keep, false, _)) | None), "{kept:?}");
+    for (before, after, why) in [(orphan(), json!({}), "until"), (json!({}), orphan(), "after")] {
+        let (action, is_race, reason) = renamed(before, after).expect("the object has a row");
+        assert!(action == Action::Recreate && is_race, "{action:?} {reason}");
+        let why = format!("it has deletionPolicy: Orphan {why} its spec changes");
+        assert!(reason.contains(&why), "{reason}");
+    }
+}
+
+#[test]
+fn a_spec_that_certainly_changes_before_the_deletion_decides_about_its_objects() {
+    let files = |spec: Value, namespace: bool| -> Files {
+        let mut spec = spec;
+        spec["sourceRef"] = json!({"kind": "GitRepository", "name": "repo", "namespace": NS});
+        let child = in_namespace(ks("g", "./q", spec), "team");
+        let last = if namespace { cluster_scoped("Namespace", "team") } else { cm("x") };
+        vec![
+            ("root/k.yaml", vec![ks("k", "./p", json!({"dependsOn": [{"name": "root"}]})), child]),
+            ("p/n.yaml", vec![last, cm("y")]),
+            ("q/a.yaml", vec![cm("a")]),
+        ]
+    };
+    let policies = [(json!({"deletionPolicy": "Orphan"}), json!({})), (json!({}), json!({"deletionPolicy": "Orphan"}))];
+    for ((before, after), action) in policies.into_iter().zip(["delete a", "keep a"]) {
+        let rows = TestCluster::new(&files(before, true)).rows(&files(after, false));
+        assert!(rows.contains(action), "{rows:?}");
     }
 }
 
@@ -147,6 +189,28 @@ fn the_new_revision_is_reconciled_with_the_old_spec_first() {
     let mut cluster = TestCluster::new(&before);
     cluster.workers = 1;
     assert_eq!(cluster.rows(&stays), set(&["recreate? a"]));
+    // A Kustomization that waits for health in vain takes a worker away.
+    let mut cluster = TestCluster::new(&before);
+    cluster.workers = 2;
+    let other = ks("slow", "./slow", json!({"wait": true, "sourceRef": {"kind": "GitRepository", "name": "other"}}));
+    cluster.apply(&other, None, &cluster::artifact(&vec![("slow/s.yaml", vec![cm("s")])]));
+    assert_eq!(cluster.rows(&stays), set(&["recreate a"]));
+    cluster.kustomization("slow").content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "False", "reason": "HealthCheckFailed"}]);
+    assert_eq!(cluster.rows(&stays), set(&["recreate? a"]));
+}
+
+#[test]
+fn a_suspension_may_come_before_the_new_revision() {
+    let before = vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", vec![cm("a"), cm("b")])];
+    let after =
+        vec![("root/k.yaml", vec![ks("k", "./p", json!({"suspend": true}))]), ("p/a.yaml", vec![cm("b"), cm("c")])];
+    let plan = TestCluster::new(&before).plan(&after);
+    for (name, action) in [("a", Action::Delete), ("c", Action::Create)] {
+        let row = plan.changes().iter().find(|change| &*change.object.id.name == name).expect(name);
+        assert_eq!((row.action, row.certainty), (action, Certainty::Race), "{name}");
+        assert!(row.reason.detail.contains("before it is suspended"), "{}", row.reason);
+    }
 }
 
 #[test]
