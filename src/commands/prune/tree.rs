@@ -143,6 +143,9 @@ pub async fn plan(
     {
         session.terminal.warning(&sanitize::one_line(&unknown));
     }
+    if controller.is_stopped {
+        session.terminal.warning("no pod of kustomize-controller is available; nothing changes until one is");
+    }
     let helm = Helm::new(args.helm.as_deref(), folders.values().cloned());
     let flux_operator = FluxOperator::new(args.flux_operator.as_deref(), folders.values().cloned());
     let charts = args.charts.as_deref().map(ChartFolder::open).transpose()?;

@@ -143,6 +143,8 @@ pub struct KustomizeController {
     pub kustomize: Option<&'static str>,
     /// Flags with values that are texts.
     pub flags: ControllerFlags,
+    /// Its Deployment has no pod that is available, so nothing is reconciled now.
+    pub is_stopped: bool,
 }
 
 impl Default for KustomizeController {
@@ -161,6 +163,7 @@ impl KustomizeController {
             workers: DEFAULT_WORKERS,
             kustomize: linked_kustomize(version),
             flags: ControllerFlags::default(),
+            is_stopped: false,
         }
     }
 
@@ -192,6 +195,7 @@ impl KustomizeController {
             controller.set_flag(&name, &value);
         }
         controller.flags.watched = watch_selector(deployment).into_iter().collect();
+        controller.is_stopped = is_stopped(deployment);
         controller
     }
 
@@ -259,6 +263,15 @@ pub fn deployment<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s ObjectMe
 pub fn shards(snapshot: &Snapshot) -> impl Iterator<Item = &ObjectMetadata> {
     let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment"));
     deployments.filter(|object| object.id.name.starts_with(NAME) && &*object.id.name != NAME)
+}
+
+/// Returns true if a Deployment wants no pods, or has none that is available.
+fn is_stopped(deployment: &Value) -> bool {
+    let wants_none = deployment.pointer("/spec/replicas").is_some_and(|replicas| *replicas == 0);
+    // The status of a new Deployment is empty.
+    let has_status = deployment.pointer("/status/observedGeneration").is_some();
+    let has_none = deployment.pointer("/status/availableReplicas").is_none_or(|available| *available == 0);
+    wants_none || (has_status && has_none)
 }
 
 fn is_controller(container: &Value) -> bool {
@@ -344,6 +357,20 @@ mod tests {
         assert_eq!(KustomizeController::from_deployment(&deployment, Some((1, 7, 3))).version, Some((1, 7, 3)));
         assert!(controller.features.forgets_skipped);
         assert_eq!(KustomizeController::from_deployment(&json!({}), None), KustomizeController::default());
+    }
+
+    #[test]
+    fn a_controller_without_an_available_pod_is_stopped() {
+        let cases = [
+            (json!({"spec": {"replicas": 0}}), true),
+            (json!({"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "unavailableReplicas": 1}}), true),
+            (json!({"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "availableReplicas": 1}}), false),
+            (json!({"spec": {"replicas": 1}, "status": {}}), false),
+            (json!({}), false),
+        ];
+        for (deployment, expected) in cases {
+            assert_eq!(is_stopped(&deployment), expected, "{deployment}");
+        }
     }
 
     #[test]
