@@ -52,12 +52,6 @@ pub fn install_hooks<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Ite
     })
 }
 
-/// Returns the reason why an uninstall deletes nothing of a release; `None` if it does. `cluster` is the cluster of the
-/// release, if it was read.
-pub fn prevented(cluster: Option<&Snapshot>, release: &Resource) -> Option<&'static str> {
-    if release.flag("/spec/suspend") { Some("it is suspended") } else { without_release(cluster, release) }
-}
-
 /// Returns how it is known that a HelmRelease has no release to uninstall; `None` if it has one. `cluster` is the cluster of
 /// the release, if it was read.
 pub fn without_release(cluster: Option<&Snapshot>, release: &Resource) -> Option<&'static str> {

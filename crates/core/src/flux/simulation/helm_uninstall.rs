@@ -2,11 +2,13 @@
 //!
 //! Source: docs/reference/flux.md 6.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::replaced_releases::Replacement;
 use super::{Consequences, Preview};
-use crate::helm::uninstall::{Fate, install_hooks, prevented, records, uninstalled_objects};
+use crate::helm::uninstall::{Fate, install_hooks, records, uninstalled_objects, without_release};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_helmrelease::{KIND, helm_chart};
@@ -21,7 +23,7 @@ impl<'a> Preview<'a> {
             Some(_) => vec![],
             None => self.uninstalled(release, release.spec()),
         };
-        if !release.flag("/spec/suspend") {
+        if self.suspensions(release).contains(&false) {
             objects.extend(self.chart_of(release));
         }
         objects
@@ -56,10 +58,20 @@ impl<'a> Preview<'a> {
     /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
     pub(super) fn uninstall_prevented(&self, release: &Resource) -> Option<&'static str> {
         let account = self.service_account(release);
-        match account.is_some_and(|account| self.live_object(&account).is_none()) {
-            true => Some("its service account does not exist"),
-            false => prevented(self.cluster_of(release), release),
+        if account.is_some_and(|account| self.live_object(&account).is_none()) {
+            return Some("its service account does not exist");
         }
+        match self.suspensions(release).contains(&false) {
+            true => without_release(self.cluster_of(release), release),
+            false => Some("it is suspended"),
+        }
+    }
+
+    /// Returns whether a HelmRelease is suspended: now, and after each application of its manifest, any of which may come
+    /// before its deletion.
+    fn suspensions(&self, release: &Resource) -> BTreeSet<bool> {
+        let applied = self.applied_specs(&release.object.id).map(|(spec, _)| flag_at(&spec, "/suspend"));
+        applied.chain([release.flag("/spec/suspend")]).collect()
     }
 
     /// Returns the live objects in the inventory of a release with the effect of an uninstall on them.
@@ -124,6 +136,9 @@ impl<'a> Preview<'a> {
                 let account = self.service_account(release).filter(|account| consequences.may_be_deleted(account));
                 let config = self.kube_config(&cause.namespace, release.spec());
                 let config = config.filter(|config| self.is_absent(config) || consequences.may_be_deleted(config));
+                if self.suspensions(release).len() > 1 {
+                    conditions.push(format!("it stays if {cause} is suspended when it is deleted"));
+                }
                 let needed = account.into_iter().chain(config);
                 conditions.extend(needed.map(|needed| format!("it stays if {needed} does not exist by then")));
             }

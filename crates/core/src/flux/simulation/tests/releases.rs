@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, NS, TestCluster, cm, set};
+use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::{cluster, release};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 use crate::plan::{Certainty, Outcome, Plan};
@@ -58,6 +58,23 @@ fn outcome(plan: &Plan) -> (Outcome, String) {
 }
 
 const UNINSTALLED: [&str; 4] = ["delete web", "delete dependent", "keep kept", "delete sh.helm.release.v1.app.v1"];
+
+#[test]
+fn a_suspension_that_the_commit_changes_may_come_before_the_deletion() {
+    // The renamed parent reconciles the new revision before it is deleted.
+    let files = |parent: &str, suspend: bool| -> Files {
+        let child = ks(parent, "./p", json!({}));
+        vec![("root/k.yaml", vec![child]), ("p/a.yaml", vec![release(json!({"suspend": suspend}))])]
+    };
+    for (before, after, expected) in [(true, true, None), (true, false, Some(true)), (false, true, Some(true))] {
+        let plan = installed_from(&files("k", before)).plan(&files("other", after));
+        let row = plan.deletions().find(|row| &*row.object.id.name == "web");
+        assert_eq!(row.map(|row| row.certainty == Certainty::Race), expected, "{before} {after}");
+        if let Some(row) = row {
+            assert!(row.reason.detail.contains("is suspended when it is deleted"), "{}", row.reason);
+        }
+    }
+}
 
 #[test]
 fn a_release_in_another_cluster_is_uninstalled_there() {
