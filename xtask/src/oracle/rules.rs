@@ -63,6 +63,17 @@ pub(super) const ROWS: &[Row] = &[
         ..BASE
     },
     Row {
+        name: "ignored-field-that-the-manifest-drops",
+        before: &[
+            "root/m.yaml: ks m ./m json:ignore=[{\"paths\":[\"/spec/force\"],\"target\":{\"kind\":\"Kustom.*\"}}]",
+            "m/k.yaml: ks k ./p force=true",
+            "m/c.yaml: cm c",
+            "p/a.yaml: cm a",
+        ],
+        after: &["m/k.yaml: ks k ./p interval=5s", "-m/c.yaml"],
+        ..BASE
+    },
+    Row {
         name: "service-account-missing",
         cluster: &["sa s", "grant @-s s"],
         before: &["root/k.yaml: ks k ./p serviceAccountName=s", "p/a.yaml: cm a | cm b"],

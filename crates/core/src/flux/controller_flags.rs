@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::kustomize_controller::NAME;
 use super::spec::KustomizationSpec;
-use crate::kubernetes::object::{GroupKind, KeyValues};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectMetadata};
 use crate::kubernetes::selector::Selector;
 
 /// Flags with values that are texts. Without a readable Deployment they are the defaults.
@@ -16,6 +16,8 @@ pub struct ControllerFlags {
     pub default_service_account: Option<String>,
     /// `--override-manager`: prefixes of field managers whose fields are taken over.
     pub override_managers: Vec<String>,
+    /// `--override-manager-before-dry-run`: names of field managers whose fields are taken over before the dry-run. Since 1.10.
+    pub managers_before_dry_run: BTreeSet<String>,
     /// `--custom-apply-stage-kinds`: kinds that are applied after definitions and classes, and before all others.
     pub custom_stage_kinds: BTreeSet<GroupKind>,
     /// `--watch-label-selector` of each Deployment of the controller: a Kustomization that none selects is not reconciled.
@@ -31,6 +33,7 @@ impl ControllerFlags {
                 self.default_service_account = (!value.is_empty()).then(|| value.to_owned());
             }
             "override-manager" => self.override_managers.push(value.to_owned()),
+            "override-manager-before-dry-run" => drop(self.managers_before_dry_run.insert(value.to_owned())),
             "custom-apply-stage-kinds" => {
                 let kinds = value.split(',').map(str::trim).filter_map(|entry| entry.rsplit_once('/'));
                 self.custom_stage_kinds.extend(kinds.map(|(group, kind)| GroupKind::new(group, kind)));
@@ -45,12 +48,21 @@ impl ControllerFlags {
         spec.service_account().or(self.default_service_account.as_deref())
     }
 
-    /// Returns true if the controller takes over the fields of a manager before it applies. The names are prefixes.
+    /// Returns true if the controller takes over the fields of a manager before it applies. The names are prefixes, except
+    /// those that are taken over before the dry-run.
     /// `applies` is true for the operation Apply. Source: docs/reference/kustomize-controller.md 4.4.
     pub(crate) fn takes_over(&self, manager: &str, applies: bool) -> bool {
         manager.starts_with("kubectl")
             || (!applies && ["before-first-apply", NAME].iter().any(|prefix| manager.starts_with(prefix)))
             || self.override_managers.iter().any(|prefix| manager.starts_with(prefix.as_str()))
+            || self.managers_before_dry_run.contains(manager)
+    }
+
+    /// Returns a field manager of a live object whose fields the controller takes over before its dry-run: the answer to a
+    /// dry-run without that can be another.
+    pub fn manager_taken_over_first<'o>(&self, live: &'o ObjectMetadata) -> Option<&'o str> {
+        let managers = live.managed_fields.iter().map(|entry| &*entry.manager);
+        managers.into_iter().find(|manager| self.managers_before_dry_run.contains(*manager))
     }
 
     /// Returns true if a Deployment of the controller reconciles a Kustomization with these labels. A selector that cannot be
@@ -104,6 +116,11 @@ mod tests {
         let taken = |flags: &ControllerFlags| managers.map(|(manager, applies)| flags.takes_over(manager, applies));
         assert_eq!(taken(&flags), [true, true, false, false]);
         flags.set("override-manager", "Len");
+        assert_eq!(taken(&flags), [true, true, false, true]);
+        let mut flags = ControllerFlags::default();
+        flags.set("override-manager-before-dry-run", "Len");
+        assert_eq!(taken(&flags), [true, true, false, false], "these names are no prefixes");
+        flags.set("override-manager-before-dry-run", "Lens");
         assert_eq!(taken(&flags), [true, true, false, true]);
     }
 

@@ -19,9 +19,9 @@ const DEFAULT_WORKERS: usize = 4;
 /// Major, minor and patch number.
 pub type Version = (u32, u32, u32);
 
-/// Newest version that this tool knows. It differs from 1.9.5, with which the oracle compares plans, in messages and events
-/// only (source of both).
-const NEWEST: Version = (1, 9, 6);
+/// Newest version that this tool knows. Its rules are those of 1.9.5, with which the oracle compares plans, except as
+/// docs/reference/kustomize-controller.md 9.2 says (source of both).
+const NEWEST: Version = (1, 10, 1);
 
 /// Rules that depend on the controller's version or its feature gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Features {
 /// Minor version of kustomize that each minor version of the controller links, by its first release.
 ///
 /// Source: docs/reference/kustomize-controller.md 9.3.
-const LINKED_KUSTOMIZE: [(u32, u32, &str); 10] = [
+const LINKED_KUSTOMIZE: [(u32, u32, &str); 11] = [
     (1, 0, "5.0"),
     (1, 1, "5.0"),
     (1, 2, "5.3"),
@@ -96,6 +96,7 @@ const LINKED_KUSTOMIZE: [(u32, u32, &str); 10] = [
     (1, 7, "5.7"),
     (1, 8, "5.8"),
     (1, 9, "5.8"),
+    (1, 10, "5.8"),
 ];
 
 /// Returns the minor version of kustomize that a version of the controller links; `None` if it is not known.
@@ -325,7 +326,8 @@ mod tests {
         }
         assert!(difference("v5.8.1", None).unwrap().contains("not known"));
         assert_eq!(linked_kustomize((1, 6, 1)), Some("5.6"));
-        assert_eq!(linked_kustomize((1, 10, 0)), None);
+        assert_eq!(linked_kustomize((1, 10, 1)), Some("5.8"));
+        assert_eq!(linked_kustomize((1, 11, 0)), None);
         assert_eq!(linked_kustomize((0, 35, 1)), None);
     }
 
@@ -380,8 +382,8 @@ mod tests {
                 version.and_then(parse_version).map_or_else(KustomizeController::default, KustomizeController::of);
             controller.unknown_version()
         };
-        assert_eq!((sentence(Some("1.9.5")), sentence(Some("1.7.3"))), (None, None));
-        assert!(sentence(Some("v1.10.1")).unwrap().starts_with("kustomize-controller 1.10.1 is newer"));
+        assert_eq!((sentence(Some("1.10.1")), sentence(Some("1.7.3"))), (None, None));
+        assert!(sentence(Some("v1.10.2")).unwrap().starts_with("kustomize-controller 1.10.2 is newer"));
         assert!(sentence(None).unwrap().contains("is not known"));
     }
 

@@ -67,6 +67,13 @@ impl Rehearsal<'_> {
         if may_replace && error.is_refusal() && error.is_immutable_field() {
             return self.recreate(applied, &subject, &kind, manifest, failure).await;
         }
+        let live = self.snapshot.object(id);
+        if let Some(manager) =
+            live.and_then(|live| self.flags.manager_taken_over_first(live)).filter(|_| error.is_refusal())
+        {
+            let first = format!("the controller takes over the fields of {manager} first, and may get another answer");
+            return Err(Failure { message: format!("{}; {first}", failure.message), ..failure });
+        }
         error.result().ok_or(failure)
     }
 

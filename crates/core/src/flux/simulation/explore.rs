@@ -108,7 +108,7 @@ pub(super) fn explore(
 ) -> PossibleOutcomes {
     let live_owners = live.map(|live| live_owners(live, nodes)).unwrap_or_default();
     let mut outcomes = PossibleOutcomes::default();
-    let branches = Branch::collect(id, nodes);
+    let branches = Branch::collect(id, live, nodes, order, rules.features);
     let toggled = branches.len().min(MAX_BRANCHES);
     let nobody_deletes = !nodes.iter().any(|node| may_delete(id, node));
     outcomes.is_incomplete = branches.len() > MAX_BRANCHES && !nobody_deletes;

@@ -44,7 +44,7 @@ fn condition_of_one(id: &ObjectId, node: &Node) -> String {
         Some(deletion) if !deletion.is_certain => format!("it depends on whether {name} is deleted"),
         Some(deletion) if node.inventory.contains(id) => match &deletion.finalization {
             Finalization::Depends(why) => format!("{name} deletes it only if its finalizer can: {why}"),
-            _ => format!("it depends on whether {name} applies it before it is deleted"),
+            _ => format!("it depends on whether {name} reconciles the new revision before it is deleted"),
         },
         Some(_) => format!("it stays if {name} is deleted before its inventory lists it"),
         None if node.last_pass().is_some_and(|last| last.spec.is_suspended()) => {

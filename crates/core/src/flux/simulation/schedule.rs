@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::event_order::EventOrder;
 use super::model::{Finalization, Node, Pass, PassId, PassOutcome, SimulationEvent};
-use super::protection::{is_marked, label_owner};
+use super::protection::{is_marked, label_owner, prune_protection};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::{PRUNE, RECONCILE, SSA};
 
 /// Something that may or may not happen, with the index of its Kustomization.
@@ -17,6 +18,8 @@ pub(super) enum Branch {
     Pass(usize, usize),
     /// The conditions of the passes hold, all of them at once.
     Conditions(usize),
+    /// The Kustomization, which is deleted, reconciles the new revision before.
+    LastReconciliation(usize),
     /// The Kustomization is deleted.
     Deletion(usize),
     /// The finalizer deletes the objects.
@@ -29,7 +32,13 @@ pub(super) enum Branch {
 
 impl Branch {
     /// Returns everything that may or may not happen to an object.
-    pub(super) fn collect(id: &ObjectId, nodes: &[&Node]) -> Vec<Self> {
+    pub(super) fn collect(
+        id: &ObjectId,
+        live: Option<&ObjectMetadata>,
+        nodes: &[&Node],
+        order: &EventOrder,
+        features: Features,
+    ) -> Vec<Self> {
         let mut branches = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
             let is_listed = node.inventory.contains(id);
@@ -41,6 +50,11 @@ impl Branch {
             }
             if node.passes.iter().any(|pass| pass.condition.is_some()) {
                 branches.push(Self::Conditions(at));
+            }
+            if may_be_deleted_first(node, order)
+                && differs_without_reconciliation(node, id, live, nodes.len() > 1, features)
+            {
+                branches.push(Self::LastReconciliation(at));
             }
             if let Some(deletion) = &node.deletion {
                 if !deletion.is_certain {
@@ -64,6 +78,37 @@ impl Branch {
         let last = node.passes.len() - 1;
         Self::Pass(at, if node.passes[last].is_optional { last } else { id.number })
     }
+}
+
+/// Returns true if a live Kustomization is deleted for certain, and perhaps before it reconciles the new revision: the workers
+/// may be busy.
+fn may_be_deleted_first(node: &Node, order: &EventOrder) -> bool {
+    let first = SimulationEvent::Apply(PassId { node: node.id.clone(), number: 0 });
+    let is_after_first = |trigger| order.is_before(order.position(&first), order.position(trigger));
+    let deletion = node.deletion.as_ref().filter(|deletion| deletion.is_certain && !node.id.is_new);
+    deletion.is_some_and(|deletion| !deletion.triggers.iter().all(is_after_first))
+}
+
+/// Returns false if the deletion of a Kustomization has the same effect on an object whether it reconciles before or not: what
+/// is not pruned before is deleted by the finalizer.
+fn differs_without_reconciliation(
+    node: &Node,
+    id: &ObjectId,
+    live: Option<&ObjectMetadata>,
+    is_shared: bool,
+    features: Features,
+) -> bool {
+    let is_finalized = node.deletion.as_ref().is_some_and(|it| it.finalization == Finalization::DeletesObjects);
+    let is_listed = node.inventory.contains(id);
+    let is_protected = live.is_some_and(|live| prune_protection(live, features).is_some());
+    let differs = |pass: &Pass| match pass.applied_objects().and_then(|objects| objects.get(id)) {
+        Some(built) => {
+            let apply = ObjectApply::new(built, &pass.spec, &node.id.key, features);
+            apply.protects != is_protected || (!is_listed && (is_shared || !is_finalized))
+        }
+        None => is_listed && !is_finalized && pass.spec.prunes(),
+    };
+    node.passes.iter().any(differs)
 }
 
 /// Returns true if a pass prunes and the one before it does not.
@@ -158,6 +203,9 @@ impl ScheduleContext<'_> {
     fn happening_passes<'n>(&self, at: usize, node: &'n Node) -> Vec<(PassId, &'n Pass)> {
         let mut passes: Vec<(PassId, &Pass)> = node.numbered_passes().collect();
         passes.retain(|(_, pass)| pass.condition.is_none() || (self.happens)(&Branch::Conditions(at)));
+        if !(self.happens)(&Branch::LastReconciliation(at)) {
+            passes.clear();
+        }
         let is_optional = node.last_pass().is_some_and(|pass| pass.is_optional);
         let last = passes.last().map(|(id, _)| id.number).filter(|_| !is_optional);
         let is_chosen = |id: &PassId, pass: &Pass| {

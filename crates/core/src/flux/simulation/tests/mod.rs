@@ -88,6 +88,31 @@ fn a_removed_child_is_finalized_by_its_live_spec() {
 }
 
 #[test]
+fn a_child_may_be_removed_before_it_reconciles_the_new_revision() {
+    let before = |spec: Value, object: Value| {
+        vec![("root/k.yaml", vec![ks("k", "./p", spec)]), ("root/x.yaml", vec![cm("x")]), ("p/a.yaml", vec![object])]
+    };
+    let after = |objects: Vec<Value>| vec![("root/x.yaml", vec![cm("x")]), ("p/a.yaml", objects)];
+    let protected = || annotated(cm("a"), "prune", "disabled");
+    let orphan = || json!({"deletionPolicy": "Orphan"});
+    let cases = [
+        // Its reconciliation deletes what its finalizer leaves behind.
+        (before(orphan(), cm("a")), after(vec![]), "delete? a"),
+        (before(json!({}), cm("a")), after(vec![]), "delete a"),
+        // Its reconciliation removes or adds the protection.
+        (before(json!({}), protected()), after(vec![cm("a")]), "delete? a"),
+        (before(json!({}), cm("a")), after(vec![protected()]), "delete? a"),
+        (before(json!({}), protected()), after(vec![protected()]), "keep a"),
+    ];
+    for (number, (before, after, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(rows(&before, &after), set(&["delete k", expected]), "{number}");
+    }
+    let plan = TestCluster::new(&before(orphan(), cm("a"))).plan(&after(vec![]));
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").unwrap();
+    assert!(row.reason.detail.contains("reconciles the new revision before it is deleted"), "{}", row.reason);
+}
+
+#[test]
 fn a_spec_that_another_parent_changes_before_or_after_the_deletion_decides_about_its_objects() {
     let files = |parent: &str, policy: Value| -> Files {
         let manifest = ks(parent, "./p", json!({}));
