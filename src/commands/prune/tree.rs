@@ -169,7 +169,7 @@ pub async fn plan(
     for warning in sources::missing_history(&checked.missing, &folders) {
         session.terminal.warning(&sanitize::one_line(&warning));
     }
-    let KustomizeController { features, workers, flags, .. } = controller;
+    let KustomizeController { features, workers, flags, .. } = controller.clone();
     let generators_deny_other_namespaces = denies_other_namespaces(runner.cluster.as_ref(), snapshot).await;
     let LastApplied { fidelity, applied: last_applied, deployed, differing: differing_artifacts, .. } = checked;
     let input = PreviewInput {
@@ -177,7 +177,7 @@ pub async fn plan(
         trees,
         pinned,
         features,
-        flags: flags.clone(),
+        flags,
         workers,
         fidelity,
         last_applied,
@@ -193,7 +193,7 @@ pub async fn plan(
     let Some(cluster) = runner.cluster.clone().filter(|_| !args.offline) else {
         return Ok((plan, preview.secret_mask(&runner.answers)));
     };
-    let rehearsal = Rehearsal::new(&cluster, snapshot, user, flags, args.diff, spokes);
+    let rehearsal = Rehearsal::new(&cluster, snapshot, user, controller, args.diff, spokes);
     let mut rehearsed = rehearsal.run(&mut runner, &mut preview, plan).await?;
     let secrets = preview.secret_mask(&runner.answers);
     let of_spokes = spokes.values().flat_map(Cluster::take_warnings);

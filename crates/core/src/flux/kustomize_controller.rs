@@ -42,6 +42,8 @@ pub struct Features {
     pub no_remote_bases: bool,
     /// The flag `--no-cross-namespace-refs`: a source must be in the namespace of its Kustomization.
     pub no_cross_namespace_refs: bool,
+    /// An apply fails if `spec.ignore` names a field that its manifest drops.
+    pub replaces_ignored: bool,
     /// A dependency with a `readyExpr` must also be ready by itself.
     pub additive_ready_expr: bool,
     /// A Kustomization may not use an ExternalArtifact.
@@ -65,6 +67,7 @@ impl Features {
             retries_deletions: version >= (1, 9, 0),
             deletion_policy: version >= (1, 5, 0),
             whole_images: version < (1, 9, 4),
+            replaces_ignored: version < (1, 10, 0),
             no_remote_bases: false,
             no_cross_namespace_refs: false,
             additive_ready_expr: false,

@@ -58,7 +58,13 @@ impl Rehearsal<'_> {
         let mut manifest = manifest_to_apply(applied);
         let failure = match self.send_apply(&subject, &kind, id, &mut manifest).await {
             Ok(merged) => {
-                return Ok(DryRunResult::of_accepted(applied, self.snapshot, &self.flags, live.as_ref(), &merged));
+                return Ok(DryRunResult::of_accepted(
+                    applied,
+                    self.snapshot,
+                    &self.kustomize_controller,
+                    live.as_ref(),
+                    &merged,
+                ));
             }
             Err(failure) => failure,
         };
@@ -68,8 +74,9 @@ impl Rehearsal<'_> {
             return self.recreate(applied, &subject, &kind, manifest, failure).await;
         }
         let live = self.snapshot.object(id);
-        if let Some(manager) =
-            live.and_then(|live| self.flags.manager_taken_over_first(live)).filter(|_| error.is_refusal())
+        if let Some(manager) = live
+            .and_then(|live| self.kustomize_controller.flags.manager_taken_over_first(live))
+            .filter(|_| error.is_refusal())
         {
             let first = format!("the controller takes over the fields of {manager} first, and may get another answer");
             return Err(Failure { message: format!("{}; {first}", failure.message), ..failure });

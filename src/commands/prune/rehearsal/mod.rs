@@ -29,7 +29,7 @@ use crate::error::Result;
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::ApplyError;
 use gitops_core::flux::controller_flags::ControllerFlags;
-use gitops_core::flux::kustomize_controller;
+use gitops_core::flux::kustomize_controller::{self, KustomizeController};
 use gitops_core::flux::simulation::Preview;
 use gitops_core::flux::simulation::owner_dry_runs::OwnerDryRuns;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
@@ -52,7 +52,7 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(75);
 pub(super) struct Rehearsal<'a> {
     cluster: Cluster,
     snapshot: &'a Snapshot,
-    flags: ControllerFlags,
+    kustomize_controller: KustomizeController,
     /// Subjects of kustomize-controller by cluster; no name for the cluster itself.
     actors: BTreeMap<Option<Arc<str>>, Actors>,
     /// Controllers of other owners by name, once a change of such an owner is asked about.
@@ -74,8 +74,8 @@ impl<'a> Rehearsal<'a> {
     pub(super) fn new(
         cluster: &Cluster,
         snapshot: &'a Snapshot,
-        controller: ControllerUser,
-        flags: ControllerFlags,
+        user: ControllerUser,
+        kustomize_controller: KustomizeController,
         with_diffs: bool,
         spokes: &BTreeMap<Arc<str>, Cluster>,
     ) -> Self {
@@ -86,12 +86,12 @@ impl<'a> Rehearsal<'a> {
             |spoke: &Cluster| actors(spoke.with_request_timeout(REQUEST_LIMIT), ControllerUser::NotInCluster);
         let spokes = spokes.iter().map(|(name, spoke)| (Some(name.clone()), in_spoke(spoke)));
         Self {
-            actors: spokes.chain([(None, actors(cluster.clone(), controller))]).collect(),
+            actors: spokes.chain([(None, actors(cluster.clone(), user))]).collect(),
             controllers: BTreeMap::new(),
             of_owners: OwnerDryRuns::default(),
             cluster,
             snapshot,
-            flags,
+            kustomize_controller,
             sends_everything: with_diffs,
             asked: BTreeSet::new(),
             answers: Answers::new(with_diffs),
@@ -151,7 +151,7 @@ impl<'a> Rehearsal<'a> {
     }
 
     async fn send(&mut self, objects: Vec<AppliedObject>, deletions: Vec<PlannedDeletion<'_>>) {
-        let flags = self.flags.clone();
+        let flags = self.kustomize_controller.flags.clone();
         for (name, actors) in &mut self.actors {
             let applying = objects.iter().map(|object| (&object.id, &object.owner, &object.spec));
             let deleting = deletions.iter().map(|deletion| (&deletion.object.id, &deletion.owner, &deletion.spec));
@@ -203,7 +203,7 @@ impl<'a> Rehearsal<'a> {
 
     /// Returns what decides as whom kustomize-controller applies for a Kustomization.
     fn applier<'b>(&'b self, owner: &'b NamespacedName, spec: &'b KustomizationSpec) -> Applier<'b> {
-        applier(&self.flags, owner, spec)
+        applier(&self.kustomize_controller.flags, owner, spec)
     }
 
     /// Reads a failed request as an answer to the controller.

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
+use super::ignore_rules::unreplaceable_path;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
-use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::kustomize_controller::FINALIZER;
+use crate::flux::kustomize_controller::{FINALIZER, KustomizeController};
 use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
@@ -100,12 +100,18 @@ impl DryRunResult {
     pub fn of_accepted(
         applied: &AppliedObject,
         snapshot: &Snapshot,
-        flags: &ControllerFlags,
+        controller: &KustomizeController,
         live: Option<&Value>,
         merged: &Value,
     ) -> Self {
         let Some(live) = live else { return Self::Created };
-        compare(applied, snapshot.object(&applied.id), flags, live, merged).map_or(Self::Unchanged, Self::Updated)
+        let update = compare(applied, snapshot.object(&applied.id), &controller.flags, live, merged);
+        match unreplaceable_path(applied, live, merged).filter(|_| controller.features.replaces_ignored) {
+            Some(path) if update.is_some() => Self::Refused(format!(
+                "spec.ignore names {path}, which the manifest drops: the controller cannot apply it"
+            )),
+            _ => update.map_or(Self::Unchanged, Self::Updated),
+        }
     }
 }
 

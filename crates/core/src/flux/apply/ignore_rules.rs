@@ -5,6 +5,8 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::AppliedObject;
+use crate::flux::kustomize_controller::NAME;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{KeyValues, ObjectId};
 use crate::kubernetes::selector::Selector;
@@ -62,6 +64,32 @@ pub(crate) fn ignored_paths(spec: &KustomizationSpec, object: &IgnoreTarget<'_>)
     });
     let paths = matching.filter_map(|rule| rule.get("paths")?.as_array()).flatten();
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns an ignored field that the manifest does not have, and that an apply would change: up to 1.9 the controller
+/// replaces it in the manifest, which fails. What another manager applies too is left out of the manifest instead.
+///
+/// Source: `applyDriftResult` in manager_apply.go of fluxcd/pkg/ssa v0.76.2.
+pub(crate) fn unreplaceable_path(applied: &AppliedObject, live: &Value, merged: &Value) -> Option<String> {
+    let target = IgnoreTarget::new(&applied.id, &applied.built.version, merged);
+    let mut paths = ignored_paths(&applied.spec, &target).into_iter();
+    paths.find(|path| {
+        applied.built.manifest.pointer(path).is_none()
+            && live.pointer(path) != merged.pointer(path)
+            && !is_applied_by_another(live, path)
+    })
+}
+
+/// Returns true if another field manager than the controller applies a field that is not inside of a list.
+fn is_applied_by_another(live: &Value, path: &str) -> bool {
+    let fields: String = path.split('/').skip(1).map(|step| format!("/f:{step}")).collect();
+    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let mut others = entries.filter(|entry| {
+        entry["operation"] == "Apply"
+            && entry["manager"] != NAME
+            && entry["subresource"].as_str().is_none_or(str::is_empty)
+    });
+    others.any(|entry| entry.pointer(&format!("/fieldsV1{fields}")).is_some())
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 use serde_json::{Value, json};
 
+use super::dry_run::DryRunResult;
 use super::manifest::{manifest_to_apply, remove_unknown_fields};
 use super::*;
 use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::kustomize_controller;
+use crate::flux::kustomize_controller::{self, KustomizeController};
 use crate::kubernetes::object::{ObjectId, text_at};
 
 fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
@@ -189,4 +190,28 @@ fn a_diff_of_too_many_lines_names_the_limit() {
     let (live, merged) = (config_map(json!({"a": text("x")})), config_map(json!({"a": text("y")})));
     let found = compare(&applied_object(merged.clone(), &json!({})), &live, &merged).unwrap();
     assert_eq!(found.diff, "configmap/a -n n has more than 50000 lines (limit diff-lines): no diff\n");
+}
+
+#[test]
+fn up_to_1_9_an_ignored_field_that_the_manifest_drops_fails_the_apply() {
+    let spec = json!({"ignore": [{"paths": ["/data/mine"]}]});
+    let result = |manifest: Value, live: Value, merged: Value, version: (u32, u32, u32)| {
+        let snapshot = crate::testing::snapshot(vec![], vec![]);
+        let controller = KustomizeController::of(version);
+        DryRunResult::of_accepted(&applied_object(manifest, &spec), &snapshot, &controller, Some(&live), &merged)
+    };
+    let owned = |data_of: Value, by: &[(&str, &str, Value)]| with_fields(config_map(data_of), by);
+    let flux = (kustomize_controller::NAME, "Apply", data(&["mine", "other"]));
+    let live = owned(json!({"mine": "1", "other": "1"}), std::slice::from_ref(&flux));
+    let (dropped, changed) = (config_map(json!({"other": "2"})), config_map(json!({"mine": "2", "other": "2"})));
+    let refused = result(dropped.clone(), live.clone(), dropped.clone(), (1, 9, 5));
+    assert!(matches!(&refused, DryRunResult::Refused(why) if why.contains("/data/mine")), "{refused:?}");
+    let is_updated = |result: DryRunResult| matches!(result, DryRunResult::Updated(_));
+    assert!(is_updated(result(dropped.clone(), live.clone(), dropped.clone(), (1, 10, 0))));
+    assert!(is_updated(result(changed.clone(), live.clone(), changed, (1, 9, 5))), "the manifest has it");
+    // Without another change nothing is applied.
+    let same = config_map(json!({"other": "1"}));
+    assert_eq!(result(same.clone(), live, same, (1, 9, 5)), DryRunResult::Unchanged);
+    let shared = owned(json!({"mine": "1", "other": "1"}), &[flux, ("scaler", "Apply", data(&["mine"]))]);
+    assert!(is_updated(result(dropped.clone(), shared, dropped, (1, 9, 5))), "it is left out of the manifest");
 }
