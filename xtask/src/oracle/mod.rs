@@ -31,6 +31,9 @@ use reader::Reader;
 pub use run::{Comparison, Program};
 pub use scenarios::{Scenario, all};
 
+/// Version of the kustomize-controller that the control plane has.
+pub const PINNED: &str = "1.9.5";
+
 /// Scenarios that run in parallel. They wait most of the time.
 static PARALLEL: AtomicUsize = AtomicUsize::new(5);
 
@@ -128,7 +131,8 @@ fn cluster_with(flags: &[&str], controller: Option<&Path>) -> Result<Cluster> {
 
 /// Returns a Deployment of the controller without pods.
 fn deployment(flags: &[String]) -> Value {
-    let container = json!({"name": "manager", "image": "fluxcd/kustomize-controller:v1.9.5", "args": flags});
+    let container =
+        json!({"name": "manager", "image": format!("fluxcd/kustomize-controller:v{PINNED}"), "args": flags});
     let labels = json!({"app": "kustomize-controller"});
     json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "kustomize-controller", "namespace": "flux-system"},
@@ -189,6 +193,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         return Ok(());
     }
     let path = binary.map_or_else(|| tool::build(false), Ok)?;
+    let controller_version = controller_version.unwrap_or_else(|| PINNED.to_owned());
     let program = Program { path, controller_version };
     // Those with the same flags follow each other.
     scenarios.sort_by_key(|scenario| scenario.controller);

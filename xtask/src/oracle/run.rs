@@ -37,7 +37,7 @@ pub struct Program {
     /// Path of kubectl-gitops.
     pub path: PathBuf,
     /// Version of kustomize-controller that it is told.
-    pub controller_version: Option<String>,
+    pub controller_version: String,
 }
 
 /// Runs one scenario in its own namespaces.
@@ -193,12 +193,11 @@ impl Run<'_> {
 
     fn plan(&self, program: &Program, scenario: &Scenario) -> Result<Value> {
         let sources = self.sources(scenario).map(|source| format!("--source={source}={}", self.folder.display()));
-        let version = program.controller_version.iter().flat_map(|version| ["--controller-version", version]);
         let output = Command::new(&program.path)
             .args(["prune", "--plan", "-o", "json", "--kustomize"])
             .arg(bin("kustomize"))
             .args(sources)
-            .args(version)
+            .args(["--controller-version", &program.controller_version])
             .args(scenario.flags.iter().map(|flag| flag.replace('@', &self.prefix)))
             .env("KUBECONFIG", self.cluster.kubeconfig())
             .output()

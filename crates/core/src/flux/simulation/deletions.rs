@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::mem::discriminant;
 
 use super::live_spec::{SpecChange, live_specs};
-use super::model::{Finalization, KustomizationDeletion, Pass, PassId, PassSpec, SimulationEvent};
+use super::model::{Finalization, KustomizationDeletion, Pass, PassId, SimulationEvent};
 use super::passes::Derivation;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::spec::KustomizationSpec;
@@ -21,26 +21,33 @@ impl Derivation<'_, '_> {
             true => self.finalization(live, spec),
             false => self.deletion_without_finalizer(live, spec),
         };
-        let specs = self.specs_before(&triggers, live_specs(live, changes, &self.preview.input.flags));
+        let specs = self.specs_before(&triggers, live, changes);
         let finalizations = specs.iter().map(finalization_of).collect();
         Some(KustomizationDeletion { triggers, is_certain, finalization: of_any_spec(finalizations) })
     }
 
     /// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent
     /// certainly changes it before.
-    fn specs_before(&self, triggers: &BTreeSet<SimulationEvent>, mut specs: Vec<PassSpec>) -> Vec<KustomizationSpec> {
+    fn specs_before(
+        &self,
+        triggers: &BTreeSet<SimulationEvent>,
+        live: &Resource,
+        changes: &[SpecChange],
+    ) -> Vec<KustomizationSpec> {
         let order = &self.consequences.order;
         let position = |by: &PassId| order.position(&SimulationEvent::Apply(by.clone()));
         let is_before_deletion =
             |by: &PassId| triggers.iter().all(|deletion| order.is_before(position(by), order.position(deletion)));
-        let is_after_deletion =
-            |by: &PassId| triggers.iter().all(|deletion| order.is_before(order.position(deletion), position(by)));
-        if !triggers.is_empty() {
-            specs.retain(|spec| spec.trigger.as_ref().is_none_or(|by| !is_after_deletion(by)));
-            let is_known_first = |by: &PassId| is_before_deletion(by) && self.is_certain(by);
-            let first = specs.iter().rposition(|spec| spec.trigger.as_ref().is_some_and(is_known_first));
-            specs.drain(..first.unwrap_or(0));
-        }
+        let is_after_deletion = |by: &PassId| {
+            !triggers.is_empty()
+                && triggers.iter().all(|deletion| order.is_before(order.position(deletion), position(by)))
+        };
+        let mut changes = changes.to_vec();
+        changes.retain(|change| change.applied.trigger.as_ref().is_none_or(|by| !is_after_deletion(by)));
+        let mut specs = live_specs(live, &changes, &self.preview.input.flags);
+        let is_known_first = |by: &PassId| !triggers.is_empty() && is_before_deletion(by) && self.is_certain(by);
+        let first = specs.iter().rposition(|spec| spec.trigger.as_ref().is_some_and(is_known_first));
+        specs.drain(..first.unwrap_or(0));
         specs.into_iter().map(|spec| spec.spec).collect()
     }
 

@@ -119,18 +119,21 @@ fn a_spec_that_another_parent_changes_before_or_after_the_deletion_decides_about
         vec![("root/k.yaml", vec![manifest]), ("p/g.yaml", vec![ks("g", "./q", policy)]), ("q/a.yaml", vec![cm("a")])]
     };
     let orphan = || json!({"deletionPolicy": "Orphan"});
-    let renamed = |before: Value, after: Value| {
-        let plan = TestCluster::new(&files("k", before)).plan(&files("other", after));
+    // The new name may come before or after the old one.
+    let renamed = |before: Value, after: Value, name: &str| {
+        let plan = TestCluster::new(&files("k", before)).plan(&files(name, after));
         let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").cloned();
         row.map(|row| (row.action, row.certainty == Certainty::Race, row.reason.to_string()))
     };
-    let kept = renamed(orphan(), orphan());
+    let kept = renamed(orphan(), orphan(), "other");
     assert!(matches!(kept, Some((Action::Keep, false, _)) | None), "{kept:?}");
-    for (before, after, why) in [(orphan(), json!({}), "until"), (json!({}), orphan(), "after")] {
-        let (action, is_race, reason) = renamed(before, after).expect("the object has a row");
-        assert!(action == Action::Recreate && is_race, "{action:?} {reason}");
-        let why = format!("it has deletionPolicy: Orphan {why} its spec changes");
-        assert!(reason.contains(&why), "{reason}");
+    for name in ["other", "b"] {
+        for (before, after, why) in [(orphan(), json!({}), "until"), (json!({}), orphan(), "after")] {
+            let (action, is_race, reason) = renamed(before, after, name).expect("the object has a row");
+            assert!(action == Action::Recreate && is_race, "{action:?} {reason}");
+            let why = format!("it has deletionPolicy: Orphan {why} its spec changes");
+            assert!(reason.contains(&why), "{reason}");
+        }
     }
 }
 
