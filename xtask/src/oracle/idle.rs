@@ -20,8 +20,8 @@ const REQUESTED: &str = "reconcile.fluxcd.io/requestedAt";
 const ROUNDS: usize = 8;
 /// Time between two reads of the cluster.
 const POLL: Duration = Duration::from_secs(2);
-/// Reads in a row that see a Kustomization reconcile, from longer work to a wait without an end.
-const LONG_WORK: std::ops::Range<usize> = 3..45;
+/// Time for which a Kustomization is seen to reconcile, from longer work to a wait without an end.
+const LONG_WORK: std::ops::Range<Duration> = Duration::from_secs(6)..Duration::from_secs(135);
 /// Finalizer that nothing removes until the scenario ends.
 const HOLD: &str = "example.com/hold";
 /// Time limit for a scenario to become idle.
@@ -55,7 +55,7 @@ impl Run<'_> {
         let end = Instant::now() + LIMIT;
         let mut last = self.read()?;
         let mut since = Instant::now();
-        let mut working = 0;
+        let mut working_since = None;
         while since.elapsed() < quiet {
             if Instant::now() > end {
                 bail!("objects still change after {} s in {}", LIMIT.as_secs(), self.prefix);
@@ -64,10 +64,11 @@ impl Run<'_> {
             let now = self.read()?;
             // At every interval a Kustomization reconciles for a moment. Longer work, such as waiting for a namespace, counts,
             // but not a wait without an end, such as for the finalizer of another controller.
-            working = if now.values().any(|(_, progress)| progress.contains("working")) { working + 1 } else { 0 };
+            let is_working = now.values().any(|(_, progress)| progress.contains("working"));
+            working_since = working_since.or_else(|| Some(Instant::now())).filter(|_| is_working);
             if without_work(&now) != without_work(&last)
                 || now.values().any(|(_, progress)| progress.contains("busy"))
-                || LONG_WORK.contains(&working)
+                || working_since.is_some_and(|since: Instant| LONG_WORK.contains(&since.elapsed()))
             {
                 last = now;
                 since = Instant::now();

@@ -165,11 +165,11 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "dependency-waits-for-a-deployment-that-never-starts",
         before: &[
-            "root/k.yaml: ks d ./d json:wait=true json:timeout=\"5s\" | ks k ./p",
+            "root/k.yaml: ks d ./d json:wait=true json:timeout=\"3s\" | ks k ./p",
             "d/x.yaml: deploy web",
             "p/a.yaml: cm a | cm b",
         ],
-        after: &["root/k.yaml: ks d ./d json:wait=true json:timeout=\"5s\" | ks k ./p dependsOn=d", "p/a.yaml: cm b"],
+        after: &["root/k.yaml: ks d ./d json:wait=true json:timeout=\"3s\" | ks k ./p dependsOn=d", "p/a.yaml: cm b"],
         ..BASE
     },
     Row {
