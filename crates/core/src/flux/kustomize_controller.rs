@@ -42,6 +42,10 @@ pub struct Features {
     pub no_remote_bases: bool,
     /// The flag `--no-cross-namespace-refs`: a source must be in the namespace of its Kustomization.
     pub no_cross_namespace_refs: bool,
+    /// An inventory with a name that has an underscore cannot be read.
+    pub refuses_underscores: bool,
+    /// `spec.ignore` is honoured.
+    pub ignores_fields: bool,
     /// An apply fails if `spec.ignore` names a field that its manifest drops.
     pub replaces_ignored: bool,
     /// A dependency with a `readyExpr` must also be ready by itself.
@@ -67,7 +71,9 @@ impl Features {
             retries_deletions: version >= (1, 9, 0),
             deletion_policy: version >= (1, 5, 0),
             whole_images: version < (1, 9, 4),
-            replaces_ignored: version < (1, 10, 0),
+            refuses_underscores: version < (1, 8, 0),
+            ignores_fields: version >= (1, 9, 0),
+            replaces_ignored: ((1, 9, 0)..(1, 10, 0)).contains(&version),
             no_remote_bases: false,
             no_cross_namespace_refs: false,
             additive_ready_expr: false,

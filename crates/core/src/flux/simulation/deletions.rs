@@ -10,7 +10,6 @@ use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux::inventory_members;
 
 impl Derivation<'_, '_> {
     /// Returns the deletion of a live Kustomization, to which its parents make these changes; `None` if it stays.
@@ -89,7 +88,7 @@ impl Derivation<'_, '_> {
         if let Err(reason) = spec.finalizer_deletes(self.preview.input.features.deletion_policy) {
             return Finalization::LeavesObjects(reason);
         }
-        if let Members::Unreadable(error) = inventory_members(&live.content) {
+        if let Members::Unreadable(error) = self.preview.members(live) {
             // Without an inventory the finalizer deletes nothing; a reconciliation before it writes a new inventory.
             let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
             return Finalization::Depends(detail);

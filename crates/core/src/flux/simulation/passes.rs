@@ -52,7 +52,10 @@ impl Preview<'_> {
             for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
                 // Of a manifest that is encrypted as a whole only the live spec is known.
                 if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
-                    let change = spec_change(built, id, &pass_id, &pass.spec);
+                    let mut change = spec_change(built, id, &pass_id, &pass.spec);
+                    if !self.input.features.ignores_fields {
+                        change.ignored.clear();
+                    }
                     changes.entry(NamespacedName::of(id)).or_default().push(change);
                 }
             }

@@ -90,11 +90,19 @@ impl<'a> Preview<'a> {
 
     /// Returns the members of a live owner. Those in another cluster that was read are listed with its name.
     pub(super) fn members(&self, live: &Resource) -> Members {
-        match (inventory_members(&live.content), self.target_of_live(live)) {
+        let members = match (inventory_members(&live.content), self.target_of_live(live)) {
             (Members::Remote(ids), Ok(cluster)) => {
                 Members::Listed(ids.into_iter().map(|id| id.in_cluster(cluster.as_ref())).collect())
             }
             (members, _) => members,
+        };
+        match &members {
+            Members::Listed(ids) if self.input.features.refuses_underscores => {
+                let refused = ids.iter().find(|id| id.name.contains('_'));
+                refused
+                    .map_or(members.clone(), |id| Members::Unreadable(format!("too many fields within: {}", id.name)))
+            }
+            _ => members,
         }
     }
 

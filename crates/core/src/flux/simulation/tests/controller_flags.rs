@@ -1,8 +1,11 @@
 //! Flags of the controller in a plan.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
+use crate::flux::kustomize_controller::Features;
 use crate::kubernetes::object::{GroupKind, KeyValues, ManagedFieldsEntry};
 
 fn files(objects: Vec<Value>, with_child: bool) -> Files {
@@ -102,4 +105,37 @@ fn a_live_cycle_lets_every_kustomization_of_the_source_wait_for_its_interval() {
     assert_eq!(cluster.rows(&after(both())), set(&["recreate? a"]));
     let outcome = cluster.outcome(&after(both()), "c1");
     assert!(outcome.starts_with("Blocked: dependency-cycle") && outcome.contains("triggers nothing"), "{outcome}");
+}
+
+#[test]
+fn older_controllers_cannot_read_an_inventory_with_an_underscore_in_a_name() {
+    let before = vec![("root/a.yaml", vec![cluster_scoped("ClusterRole", "x_one"), cm("a"), cm("b")])];
+    let after = vec![("root/a.yaml", vec![cm("b")])];
+    let rows = |version| {
+        let mut cluster = TestCluster::new(&before);
+        cluster.features = Features::of(version);
+        cluster.rows(&after).into_iter().filter(|row| row.starts_with("delete")).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(rows((1, 9, 1)), set(&["delete x_one", "delete a"]));
+    assert_eq!(rows((1, 7, 3)), set(&[]));
+}
+
+#[test]
+fn controllers_before_1_9_do_not_know_ignored_fields() {
+    let parent = |path: &str| -> Files {
+        let ignore = json!({"ignore": [{"paths": ["/spec/path"]}]});
+        vec![
+            ("root/m.yaml", vec![ks("m", "./m", ignore)]),
+            ("m/k.yaml", vec![ks("k", path, json!({}))]),
+            ("p/a.yaml", vec![cm("a")]),
+            ("q/z.yaml", vec![cm("z")]),
+        ]
+    };
+    let rows = |version| {
+        let mut cluster = TestCluster::new(&parent("./p"));
+        cluster.features = Features::of(version);
+        cluster.rows(&parent("./q"))
+    };
+    assert_eq!(rows((1, 9, 5)), set(&[]));
+    assert_eq!(rows((1, 8, 0)), set(&["delete a"]));
 }
