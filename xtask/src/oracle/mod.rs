@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Flux, Options};
@@ -202,7 +202,14 @@ pub fn command(words: &[&str]) -> Result<()> {
         let flags = group[0].controller;
         let cluster = match &dir {
             Some(dir) if flags.is_empty() => Cluster::attach(dir)?,
-            _ => cluster_with(flags, controller.as_deref())?,
+            _ => match cluster_with(flags, controller.as_deref()) {
+                Ok(cluster) => cluster,
+                Err(error) => {
+                    // An older controller does not have every flag.
+                    outcomes.extend(group.iter().map(|_| Err(anyhow!("no cluster: {error:#}"))));
+                    continue;
+                }
+            },
         };
         let reader = Reader::start(&cluster)?;
         outcomes.extend(run_with(&cluster, &reader, &program, group));
