@@ -37,11 +37,16 @@ impl Request {
     }
 }
 
-/// Writes the audit policy and returns the flags of the API server. Each finished request is logged once, without body.
+/// Writes the audit policy and returns the flags of the API server. Each finished request is logged once, without body. A
+/// log of more than 100 MB is otherwise cut in two files.
 pub(crate) fn flags(dir: &Path) -> Result<Vec<String>> {
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules:\n- level: Metadata\n";
     fs::write(dir.join(POLICY), policy).context("cannot write the audit policy")?;
-    Ok(vec![format!("--audit-policy-file={POLICY}"), format!("--audit-log-path={LOG}")])
+    Ok(vec![
+        format!("--audit-policy-file={POLICY}"),
+        format!("--audit-log-path={LOG}"),
+        "--audit-log-maxsize=10000".to_owned(),
+    ])
 }
 
 /// Returns all requests of a user with a User-Agent that begins with `agent`.
