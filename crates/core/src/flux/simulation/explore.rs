@@ -115,11 +115,13 @@ pub(super) fn explore(
     let mut steps = MAX_STEPS;
     let all = (1_usize << toggled) - 1;
     // Without deletions, only how many of the events happen decides whether the object exists.
-    let combinations = if nobody_deletes { vec![0, all] } else { (0..=all).collect() };
-    for combination in combinations {
+    let step = if nobody_deletes { all.max(1) } else { 1 };
+    for combination in (0..=all).step_by(step) {
         let happens = |branch: &Branch| match branches.iter().position(|other| other == branch) {
             Some(at) if at < toggled => combination >> at & 1 == 1,
-            _ => combination == all || !nobody_deletes,
+            Some(_) => combination == all || !nobody_deletes,
+            // It makes no difference to this object.
+            None => true,
         };
         let context =
             ScheduleContext { id, exists: live.is_some(), happens: &happens, features: rules.features, refused };

@@ -229,6 +229,18 @@ fn the_new_revision_is_reconciled_with_the_old_spec_first() {
 }
 
 #[test]
+fn an_object_that_only_the_last_spec_builds_is_created_for_certain() {
+    let mut after = one_child(json!({"namePrefix": "new-"}));
+    after[1] = ("p/a.yaml", vec![cm("new-a")]);
+    let mut cluster = TestCluster::new(&one_child(json!({"prune": false})));
+    cluster.workers = 1;
+    let plan = cluster.plan(&after);
+    let created: Vec<_> = plan.changes().iter().filter(|change| change.action == Action::Create).collect();
+    assert!(created.iter().all(|change| change.certainty == Certainty::Certain), "{created:?}");
+    assert_eq!(created.len(), 1);
+}
+
+#[test]
 fn a_suspension_may_come_before_the_new_revision() {
     let before = vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", vec![cm("a"), cm("b")])];
     let after =
