@@ -1,6 +1,7 @@
 //! Names of Kustomizations and sources, and the fields of a Kustomization's spec that decide what happens to objects.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -80,7 +81,7 @@ pub struct Dependency {
 /// The spec of a Kustomization: the live one, or the one that a parent applies.
 #[derive(Clone, Debug)]
 pub struct KustomizationSpec {
-    fields: Value,
+    fields: Arc<Value>,
     /// Fields that are written with the value that they have by default. They change nothing but the owner of the field.
     written_defaults: Map<String, Value>,
     /// A field holds a value of a Secret, so that no message may show a part of the spec.
@@ -112,7 +113,7 @@ impl KustomizationSpec {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
         fields.retain(|key, _| !written_defaults.contains_key(key));
-        Self { fields: Value::Object(fields), written_defaults, holds_secrets: false }
+        Self { fields: Value::Object(fields).into(), written_defaults, holds_secrets: false }
     }
 
     /// Marks the spec as one that holds a value of a Secret if the condition is true.

@@ -137,8 +137,10 @@ impl<'a> Rehearsal<'a> {
             self.encrypted.extend(objects.iter().filter(|object| object.built.undecrypted.is_some()).cloned());
             self.send(objects, deletions).await;
             self.send_of_owners(of_owners).await;
-            preview.set_refusals(self.answers.refusals(), self.answers.refused_deletions());
-            preview.set_owner_dry_runs(self.of_owners.clone());
+            let is_refused = preview.set_refusals(self.answers.refusals(), self.answers.refused_deletions());
+            if !preview.set_owner_dry_runs(self.of_owners.clone()) && !is_refused {
+                return Ok(self.answers.add_to(plan, self.snapshot, preview, encrypted_warning(&self.encrypted)));
+            }
             plan = runner.plan(preview).await?;
         }
         self.answers.add_endless();

@@ -13,7 +13,7 @@ use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 /// adds one.
 pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
     let AppliedObject { owner, spec, id, built } = applied;
-    let mut manifest = built.manifest.clone();
+    let mut manifest = Value::clone(&built.manifest);
     let Some(fields) = manifest.as_object_mut() else { return manifest };
     if !id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         fields.remove("status");

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::dry_run::DryRunResult;
@@ -12,7 +14,13 @@ fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let (namespace, name) = (text_at(&manifest, "/metadata/namespace"), text_at(&manifest, "/metadata/name"));
     let id = ObjectId::new(group, text_at(&manifest, "/kind"), namespace, name);
-    let built = BuiltObject { id: id.clone(), version: version.to_owned(), manifest, undecrypted: None, masked: None };
+    let built = BuiltObject {
+        id: id.clone(),
+        version: version.to_owned(),
+        manifest: manifest.into(),
+        undecrypted: None,
+        masked: None,
+    };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
     AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built }
 }
@@ -99,7 +107,8 @@ fn fields_of_kubectl_that_nobody_else_owns_are_taken_over_and_removed() {
     let changed: Vec<&str> = changed.collect();
     assert_eq!(changed, ["-  kubectl: x"]);
     let mut merging = plain.clone();
-    merging.built.manifest["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": "Merge"});
+    Arc::make_mut(&mut merging.built.manifest)["metadata"]["annotations"] =
+        json!({"kustomize.toolkit.fluxcd.io/ssa": "Merge"});
     assert_eq!(compare(&merging, &live, &applied), None);
     assert_eq!(compare(&plain, &live, &with_fields(live.clone(), &entries_of_three_managers(&["a", "kubectl"]))), None);
 }

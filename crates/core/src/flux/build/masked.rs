@@ -62,11 +62,12 @@ impl BuiltObject {
 /// Adds to the objects of one document what is shown of them. `text` is the document with placeholders. Where it does not
 /// have the same objects, because a value holds YAML, everything is hidden.
 pub(super) fn mask_objects(built: &mut [BuiltObject], text: &str) {
-    let masked = yaml::parse_substituted(text).map(|manifest| objects(manifest, None)).unwrap_or_default();
+    let masked = yaml::parse_substituted(text).map(|manifest| objects(manifest.into(), None)).unwrap_or_default();
     let is_alike = masked.len() == built.len();
     let mut masked = masked.into_iter().filter(|_| is_alike);
     for object in built {
-        let shown = masked.next().map(|masked| MaskedObject { id: masked.id, manifest: masked.manifest });
+        let shown =
+            masked.next().map(|masked| MaskedObject { id: masked.id, manifest: Arc::unwrap_or_clone(masked.manifest) });
         object.masked = Some(Box::new(shown.unwrap_or_else(MaskedObject::hidden)));
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod emptied;
 pub mod envsubst;
 pub mod failure;
 pub mod fidelity;
+mod finished;
 pub(crate) mod go_yaml;
 mod kustomization_file;
 pub mod masked;

@@ -7,6 +7,7 @@ use super::chart_archive::{check_digest, unpack};
 use super::charts::{ChartResult, ChartRun};
 use super::data::{DataRef, Lookup};
 use super::failure::BuildFailure;
+use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;
 use super::references::Inputs;
 use super::remote_chart::RemoteChart;
@@ -66,7 +67,7 @@ impl Needs {
 type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
 
 /// Results of the I/O so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Answers {
     runs: HashMap<String, RunResult>,
     data: HashMap<DataRef, Lookup>,
@@ -76,6 +77,8 @@ pub struct Answers {
     remote_charts: HashMap<RemoteChart, ChartResult>,
     kube_versions: HashMap<Option<Arc<str>>, Option<String>>,
     resource_sets: HashMap<String, Result<String, String>>,
+    /// Builds that lacked no answer.
+    pub(super) finished: FinishedBuilds,
 }
 
 impl Answers {

@@ -2,6 +2,8 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 3.5 and 4.1.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::masked::MaskedObject;
@@ -16,7 +18,7 @@ pub struct BuiltObject {
     /// API version without the group.
     pub version: String,
     /// Manifest without the controller's labels; null for a live object that may be an encrypted one.
-    pub manifest: Value,
+    pub manifest: Arc<Value>,
     /// Part that is unknown without keys.
     pub undecrypted: Option<Undecrypted>,
     /// Form of the object for display; set if its manifest holds values of Secrets.
@@ -45,19 +47,18 @@ pub(crate) fn are_readable(pairs: &Map<String, Value>) -> bool {
 pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
     ["labels", "annotations"].iter().any(|field| {
         let pairs = manifest.get("metadata").and_then(|metadata| metadata.get(field)?.as_object());
-        let pairs = pairs.filter(|pairs| are_readable(pairs));
-        let found = pairs.and_then(|pairs| pairs.get(key)?.as_str());
-        found.is_some_and(&accepts)
+        let found = pairs.filter(|pairs| pairs.get(key).and_then(Value::as_str).is_some_and(&accepts));
+        found.is_some_and(are_readable)
     })
 }
 
 /// Returns the objects of a manifest. Lists are flattened.
 /// Kustomization files and entries without version, kind or name are dropped.
-pub(crate) fn objects(manifest: Value, undecrypted: Option<&Undecrypted>) -> Vec<BuiltObject> {
+pub(crate) fn objects(manifest: Arc<Value>, undecrypted: Option<&Undecrypted>) -> Vec<BuiltObject> {
     let kind = manifest.get("kind").and_then(Value::as_str).unwrap_or_default();
     // The controller takes whatever has items for a list.
     if let Some(Value::Array(items)) = manifest.get("items") {
-        return items.iter().flat_map(|item| objects(item.clone(), undecrypted)).collect();
+        return items.iter().flat_map(|item| objects(item.clone().into(), undecrypted)).collect();
     }
     let api_version = manifest.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -113,7 +114,7 @@ mod tests {
 
     fn name_as_read(name: &str) -> Option<String> {
         let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  labels:\n    name: a\n  name: {name}\n");
-        let found = objects(yaml::parse_substituted(&text).unwrap(), None);
+        let found = objects(yaml::parse_substituted(&text).unwrap().into(), None);
         found.first().map(|object| object.id.name.to_string())
     }
 

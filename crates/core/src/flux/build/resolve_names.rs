@@ -5,6 +5,7 @@
 //! Source: docs/reference/kustomize-controller.md 3.4 and 8 (32).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -81,7 +82,7 @@ fn has_same_content(one: &BuiltObject, other: &BuiltObject) -> bool {
 /// Replaces generated names in a manifest, and marks the object if it refers to an unknown name.
 fn rename_references(object: &mut BuiltObject, names: &[NewName]) {
     for (old, new) in names {
-        replace_text(&mut object.manifest, old, new);
+        replace_text(Arc::make_mut(&mut object.manifest), old, new);
     }
     let mut texts = sops::strings(&object.manifest).into_iter();
     if object.undecrypted.is_none() && !names.is_empty() && texts.any(|text| text.contains(UNKNOWN)) {
@@ -141,7 +142,13 @@ fn encrypted_texts(objects: &[BuiltObject]) -> Vec<String> {
 }
 
 fn candidate(id: ObjectId, undecrypted: Undecrypted) -> BuiltObject {
-    BuiltObject { id, version: String::new(), manifest: Value::Null, undecrypted: Some(undecrypted), masked: None }
+    BuiltObject {
+        id,
+        version: String::new(),
+        manifest: Value::Null.into(),
+        undecrypted: Some(undecrypted),
+        masked: None,
+    }
 }
 
 fn with_placeholders(object: BuiltObject) -> BuiltObject {
@@ -163,7 +170,13 @@ mod tests {
 
     fn built(kind: &str, name: &str, data: Value, undecrypted: Option<Undecrypted>) -> BuiltObject {
         let manifest = json!({"data": data});
-        BuiltObject { id: id(kind, name), version: "v1".to_owned(), manifest, undecrypted, masked: None }
+        BuiltObject {
+            id: id(kind, name),
+            version: "v1".to_owned(),
+            manifest: manifest.into(),
+            undecrypted,
+            masked: None,
+        }
     }
 
     /// A generated Secret `a` with this content, and a ConfigMap that refers to it.

@@ -26,8 +26,23 @@ use crate::plan::ReasonCode;
 /// Separator of documents in kustomize's output.
 const SEPARATOR: &str = "---\n";
 
-/// Builds the objects of a Kustomization; `None` if the build added to the needs of the context.
+/// Builds the objects of a Kustomization, each build once; `None` if the build added to the needs of the context.
 pub fn build(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &mut BuildContext<'_>,
+) -> Option<Result<Arc<[BuiltObject]>, BuildFailure>> {
+    let finished = &context.answers.finished;
+    if let Some(result) = finished.find(artifact, owner, spec, context) {
+        return Some(result);
+    }
+    let result = build_objects(artifact, owner, spec, context)?.map(Arc::from);
+    finished.record(artifact, owner, spec, context, result.clone());
+    Some(result)
+}
+
+fn build_objects(
     artifact: &Arc<Artifact>,
     owner: &NamespacedName,
     spec: &KustomizationSpec,
@@ -202,12 +217,15 @@ fn read_objects(
     for document in output.documents {
         let masked = output.masked(document);
         let manifest = match output.variables_of(document) {
-            Some(_) => yaml::parse_substituted(&output.substituted(document)?).map_err(|error| {
-                // The controller reads YAML with another library, which may accept it. The message can quote a value.
-                let error = if masked.is_some() { "it holds values of Secrets, which are not shown" } else { &error };
-                let detail = format!("not YAML after substitution: {error}");
-                BuildFailure::unknown(ReasonCode::ManifestUnreadable, detail)
-            })?,
+            Some(_) => yaml::parse_substituted(&output.substituted(document)?)
+                .map_err(|error| {
+                    // The controller reads YAML with another library, which may accept it. The message can quote a value.
+                    let error =
+                        if masked.is_some() { "it holds values of Secrets, which are not shown" } else { &error };
+                    let detail = format!("not YAML after substitution: {error}");
+                    BuildFailure::unknown(ReasonCode::ManifestUnreadable, detail)
+                })?
+                .into(),
             None => document.value.clone(),
         };
         let undecrypted = decrypted.and_then(|macs| decryption::undecrypted_part(&document.value, macs));
@@ -238,20 +256,20 @@ fn read_objects(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::build::data::{Data, Lookup};
-    use crate::flux::build::needs::{Answers, Needs};
+    use crate::flux::build::data::{Data, DataRef, Lookup};
+    use crate::flux::build::needs::{Answers, DataOverrides, Needs};
     use crate::flux::build::undecrypted::Undecrypted;
     use crate::flux::source::options::SourceOptions;
     use serde_json::json;
 
-    fn run(spec: Value, output: &str, data: &[(&str, &str)]) -> Result<Vec<BuiltObject>, String> {
+    fn run(spec: Value, output: &str, data: &[(&str, &str)]) -> Result<Arc<[BuiltObject]>, String> {
         let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let found = Lookup::Found(Data { values, ..Data::default() });
         builds(&spec, output, &found).map_err(|failure| failure.reason().detail.clone())
     }
 
     /// Builds with one output of kustomize and one answer for every ConfigMap and Secret.
-    fn builds(spec: &Value, output: &str, data: &Lookup) -> Result<Vec<BuiltObject>, BuildFailure> {
+    fn builds(spec: &Value, output: &str, data: &Lookup) -> Result<Arc<[BuiltObject]>, BuildFailure> {
         let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
         let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
         let (spec, mut answers) = (KustomizationSpec::new(spec), Answers::default());
@@ -279,6 +297,37 @@ mod tests {
         assert_eq!(&*built[0].id.name, "web");
         // Without any variable the text is not substituted.
         assert_eq!(&*run(spec, MAP, &[]).unwrap()[0].id.name, "${name}");
+    }
+
+    #[test]
+    fn a_build_is_repeated_only_with_other_variables() {
+        let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
+        let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
+        let (vars, mut answers) = (json!({"kind": "ConfigMap", "name": "vars"}), Answers::default());
+        let spec = KustomizationSpec::new(&json!({"postBuild": {"substituteFrom": [vars]}}));
+        let named = |name: &str| {
+            let values = [("name".to_owned(), name.to_owned())].into();
+            Lookup::Found(Data { values, ..Data::default() })
+        };
+        let mut needs = Needs::default();
+        assert_eq!(
+            build(&artifact, &owner, &spec, &mut BuildContext::new(Features::default(), &answers, &mut needs)),
+            None
+        );
+        needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(MAP.to_owned())));
+        let reference = DataRef { kind: "ConfigMap".to_owned(), namespace: "n".to_owned(), name: "vars".to_owned() };
+        answers.record_data(reference.clone(), named("old"));
+        let none = DataOverrides::new();
+        let overrides = [(reference, named("new"))].into();
+        let build = |overrides: &DataOverrides| {
+            let mut needs = Needs::default();
+            let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
+            context.overrides = overrides;
+            build(&artifact, &owner, &spec, &mut context).unwrap().unwrap()
+        };
+        let (old, new) = (build(&none), build(&overrides));
+        assert_eq!((&*old[0].id.name, &*new[0].id.name), ("old", "new"));
+        assert!(Arc::ptr_eq(&old, &build(&none)) && Arc::ptr_eq(&new, &build(&overrides)));
     }
 
     fn name_with_substitute(value: &str) -> String {
@@ -311,7 +360,7 @@ mod tests {
         let opted_out = format!("{MAP}  annotations:\n    {SUBSTITUTE}: disabled\n");
         assert_eq!(missing(&opted_out).unwrap().len(), 1);
         assert_eq!(missing(&format!("{opted_out}---\n{MAP}")), Err(ReasonCode::BuildFailed));
-        assert_eq!(missing("").unwrap(), []);
+        assert!(missing("").unwrap().is_empty());
     }
 
     #[test]

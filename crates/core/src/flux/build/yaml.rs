@@ -1,5 +1,7 @@
 //! YAML of kustomize's output, and of objects after substitution.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::go_yaml;
@@ -10,7 +12,7 @@ pub(super) struct YamlDocument {
     /// Text as kustomize wrote it.
     pub(super) text: String,
     /// Value of the text.
-    pub(super) value: Value,
+    pub(super) value: Arc<Value>,
 }
 
 /// Splits a stream of YAML documents.
@@ -24,7 +26,7 @@ pub(super) fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
             current.push('\n');
         } else if !current.trim().is_empty() {
             let value = parse(&current)?;
-            documents.push(YamlDocument { text: std::mem::take(&mut current), value });
+            documents.push(YamlDocument { text: std::mem::take(&mut current), value: value.into() });
         }
     }
     Ok(documents)

@@ -25,7 +25,8 @@ type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
 /// Comparison of objects before and after the change.
 pub(super) struct Comparison<'d, 'r, 'a> {
     pub(super) derivation: &'d mut Derivation<'r, 'a>,
-    last_applied: LastApplied,
+    /// Set once an object is compared with what was applied last.
+    last_applied: Option<LastApplied>,
     /// Descriptions of the changes in the sources that were compared so far.
     pub(super) changed_sources: BTreeMap<SourceId, Vec<String>>,
 }
@@ -64,24 +65,9 @@ impl Difference {
 }
 
 impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
-    /// Builds what the Kustomizations applied last. Builds without answers add to the needs.
+    /// Compares nothing yet.
     pub(super) fn new(derivation: &'d mut Derivation<'r, 'a>) -> Self {
-        let mut last_applied = LastApplied::new();
-        let preview = derivation.preview;
-        for (key, artifact) in &preview.input.last_applied {
-            let Some(live) = preview.live.get(key) else { continue };
-            let mut context = BuildContext::new(preview.input.features, derivation.answers, &mut derivation.needs);
-            let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
-            let Some(Ok(built)) = built else { continue };
-            let Ok(cluster) = preview.target_of_live(live) else { continue };
-            let Some(built) = derivation.resolve_names(key, in_cluster(built, cluster.as_ref())) else { continue };
-            if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built) {
-                for (id, built) in objects.iter() {
-                    last_applied.entry(id.clone()).or_default().push((key.clone(), built.clone()));
-                }
-            }
-        }
-        Self { derivation, last_applied, changed_sources: BTreeMap::new() }
+        Self { derivation, last_applied: None, changed_sources: BTreeMap::new() }
     }
 
     pub(super) fn preview(&self) -> &'r Preview<'a> {
@@ -113,7 +99,8 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         built: &BuiltObject,
         part: Part<'_>,
     ) -> Option<Difference> {
-        let last = self.last_applied.get(id).into_iter().flatten();
+        let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
+        let last = last_applied.get(id).into_iter().flatten();
         let own = last.clone().find(|(owner, _)| owner == key).or_else(|| last.clone().next());
         match (part, own) {
             (Part::Data(data_key), Some((_, old))) => {
@@ -169,6 +156,26 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         };
         format!("{what}the revision that was applied last is not in the checkout")
     }
+}
+
+/// Builds what the Kustomizations applied last. Builds without answers add to the needs.
+fn build_last_applied(derivation: &mut Derivation<'_, '_>) -> LastApplied {
+    let mut last_applied = LastApplied::new();
+    let preview = derivation.preview;
+    for (key, artifact) in &preview.input.last_applied {
+        let Some(live) = preview.live.get(key) else { continue };
+        let mut context = BuildContext::new(preview.input.features, derivation.answers, &mut derivation.needs);
+        let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
+        let Some(Ok(built)) = built else { continue };
+        let Ok(cluster) = preview.target_of_live(live) else { continue };
+        let Some(built) = derivation.resolve_names(key, in_cluster(&built, cluster.as_ref())) else { continue };
+        if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built) {
+            for (id, built) in objects.iter() {
+                last_applied.entry(id.clone()).or_default().push((key.clone(), built.clone()));
+            }
+        }
+    }
+    last_applied
 }
 
 fn changed(parts: Vec<String>) -> Option<Difference> {

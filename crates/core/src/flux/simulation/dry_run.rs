@@ -242,7 +242,7 @@ mod tests {
         let built = BuiltObject {
             id: id.clone(),
             version: "v1".to_owned(),
-            manifest: json!({}),
+            manifest: json!({}).into(),
             undecrypted: None,
             masked: None,
         };

@@ -89,7 +89,7 @@ impl Derivation<'_, '_> {
                 let mut context = BuildContext::new(preview.input.features, self.answers, &mut self.needs);
                 let cluster = preview.target_of_live(live).unwrap_or_default();
                 let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context)?.ok();
-                built.map(|built| in_cluster(built, cluster.as_ref()))
+                built.map(|built| in_cluster(&built, cluster.as_ref()))
             }
             None => None,
         };

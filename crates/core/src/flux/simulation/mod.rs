@@ -128,6 +128,7 @@ pub struct Preview<'a> {
     live: BTreeMap<NamespacedName, &'a Resource>,
     /// A new revision puts more Kustomizations in the queue than there are workers that do not wait for health.
     exceeds_workers: bool,
+    /// Sorted by identity.
     nodes: Vec<Node>,
     refusals: Vec<Refusal>,
     deletion_refusals: Vec<DeletionRefusal>,
@@ -152,7 +153,7 @@ pub struct Refusal {
     /// Identity of the object.
     pub id: ObjectId,
     /// Manifest that is refused.
-    pub manifest: serde_json::Value,
+    pub manifest: Arc<serde_json::Value>,
     /// Message of the server.
     pub message: String,
 }
@@ -268,9 +269,12 @@ impl<'a> Preview<'a> {
         }
     }
 
-    /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them.
-    pub fn set_refusals(&mut self, refusals: Vec<Refusal>, deletions: Vec<DeletionRefusal>) {
+    /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them. Returns false if they are
+    /// the same as before.
+    pub fn set_refusals(&mut self, refusals: Vec<Refusal>, deletions: Vec<DeletionRefusal>) -> bool {
+        let is_changed = refusals != self.refusals || deletions != self.deletion_refusals;
         (self.refusals, self.deletion_refusals) = (refusals, deletions);
+        is_changed
     }
 
     /// Continues with the answers so far.
@@ -386,6 +390,7 @@ impl<'a> Preview<'a> {
     }
 
     fn node(&self, id: &NodeId) -> Option<&Node> {
-        self.nodes.iter().find(|node| node.id == *id)
+        let found = self.nodes.binary_search_by(|node| node.id.cmp(id)).ok()?;
+        self.nodes.get(found)
     }
 }

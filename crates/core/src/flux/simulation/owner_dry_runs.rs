@@ -46,9 +46,12 @@ impl OwnerDryRuns {
 }
 
 impl Preview<'_> {
-    /// Sets the answers about changes of owners; the next [`Preview::step`] recomputes the plan with them.
-    pub fn set_owner_dry_runs(&mut self, answers: OwnerDryRuns) {
+    /// Sets the answers about changes of owners; the next [`Preview::step`] recomputes the plan with them. Returns false if
+    /// they are the same as before.
+    pub fn set_owner_dry_runs(&mut self, answers: OwnerDryRuns) -> bool {
+        let is_changed = answers != self.owner_dry_runs;
         self.owner_dry_runs = answers;
+        is_changed
     }
 
     /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is complete.

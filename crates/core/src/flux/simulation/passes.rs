@@ -373,7 +373,7 @@ impl Derivation<'_, '_> {
             Ok(cluster) => cluster,
             Err(reason) => return PassOutcome::Unknown(reason),
         };
-        let Some(built) = self.resolve_names(key, in_cluster(built, cluster.as_ref())) else {
+        let Some(built) = self.resolve_names(key, in_cluster(&built, cluster.as_ref())) else {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };

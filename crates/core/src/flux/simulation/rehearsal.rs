@@ -5,11 +5,12 @@
 //! revision was built again and the controller applied it without an error.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Preview;
-use super::model::{Node, PassOutcome, Unserved};
+use super::model::{Node, NodeId, PassOutcome, Unserved};
 use crate::flux::apply::AppliedObject;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, Answers, BuildContext, Needs};
@@ -48,7 +49,7 @@ pub struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
 struct AppliedBuild {
     spec: KustomizationSpec,
     /// Manifests by kind and name.
-    manifests: BTreeMap<(String, String), Vec<Value>>,
+    manifests: BTreeMap<(String, String), Vec<Arc<Value>>>,
 }
 
 impl AppliedBuilds {
@@ -72,9 +73,9 @@ impl<'a> Preview<'a> {
             let (spec, mut needs) = (KustomizationSpec::of(live), Needs::default());
             let mut context = BuildContext::new(self.input.features, answers, &mut needs);
             let Some(Ok(built)) = build::build(artifact, key, &spec, &mut context) else { continue };
-            let mut manifests: BTreeMap<_, Vec<Value>> = BTreeMap::new();
-            for built in built {
-                manifests.entry(kind_and_name(&built)).or_default().push(built.manifest);
+            let mut manifests: BTreeMap<_, Vec<Arc<Value>>> = BTreeMap::new();
+            for built in built.iter() {
+                manifests.entry(kind_and_name(built)).or_default().push(built.manifest.clone());
             }
             builds.insert(key.clone(), AppliedBuild { spec, manifests });
         }
@@ -92,8 +93,8 @@ impl<'a> Preview<'a> {
 
     /// Returns true if the object is live and in the inventory of the Kustomization that applies it.
     fn is_listed(&self, applied: &AppliedObject) -> bool {
-        let lists = |node: &Node| node.id.key == applied.owner && node.inventory.contains(&applied.id);
-        self.live_object(&applied.id).is_some() && self.nodes.iter().any(lists)
+        let owner = self.node(&NodeId::live(&applied.owner));
+        self.live_object(&applied.id).is_some() && owner.is_some_and(|node| node.inventory.contains(&applied.id))
     }
 
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.

@@ -190,6 +190,6 @@ fn is_remote_owner(id: &ObjectId) -> bool {
 }
 
 /// Returns the objects of a build in a cluster.
-pub(super) fn in_cluster(built: Vec<BuiltObject>, cluster: Option<&Arc<str>>) -> Vec<BuiltObject> {
-    built.into_iter().map(|built| built.in_cluster(cluster)).collect()
+pub(super) fn in_cluster(built: &[BuiltObject], cluster: Option<&Arc<str>>) -> Vec<BuiltObject> {
+    built.iter().map(|built| built.clone().in_cluster(cluster)).collect()
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::flux::kinds::{FluxKind, SOURCE_GROUP};
 use crate::flux::spec::SourceId;
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Result of comparing a GitRepository with a checkout.
@@ -50,7 +50,9 @@ impl CheckoutSources {
 
 /// Returns a source of the cluster.
 pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource> {
-    snapshot.resources.iter().find(|full| SourceId::of(&full.object.id) == *id)
+    let has_identity =
+        |found: &ObjectId| (&*found.name, &*found.kind, &*found.namespace) == (&id.name, &id.kind, &id.namespace);
+    snapshot.resources.iter().find(|full| has_identity(&full.object.id))
 }
 
 /// Returns the commit of the artifact that a source has now.

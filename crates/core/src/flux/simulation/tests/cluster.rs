@@ -206,7 +206,7 @@ impl TestCluster {
     }
 
     pub(crate) fn add(&mut self, manifest: &Value, owner: Option<&str>) -> ObjectId {
-        let id = objects::objects(manifest.clone(), None)[0].id.clone();
+        let id = objects::objects(manifest.clone().into(), None)[0].id.clone();
         let pairs = |part: &str| {
             let marks = manifest["metadata"][part].as_object().cloned().unwrap_or_default();
             marks
@@ -260,7 +260,7 @@ impl TestCluster {
         let built =
             build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut Needs::default()));
         let mut entries = vec![];
-        for object in built.unwrap_or(Ok(vec![])).unwrap_or_default() {
+        for object in built.and_then(Result::ok).unwrap_or_default().iter() {
             entries.push(json!({"id": inventory_id::format(&object.id), "v": "v1"}));
             if object.id.is(GROUP, KIND) && object.id.name != id.name {
                 self.apply(&object.manifest, Some(&key.name), artifact);

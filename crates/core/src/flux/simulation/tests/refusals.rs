@@ -10,7 +10,7 @@ fn refused(owner: &str, manifest: Value) -> Refusal {
     Refusal {
         owner: NamespacedName { namespace: NS.into(), name: owner.into() },
         id,
-        manifest,
+        manifest: manifest.into(),
         message: "it is immutable".into(),
     }
 }

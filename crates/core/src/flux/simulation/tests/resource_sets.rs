@@ -49,7 +49,7 @@ fn generate(cluster: &mut TestCluster, manifest: &Value, spec: &Value) {
     let mut entries = vec![];
     for document in text.split("---").filter(|document| !document.trim().is_empty()) {
         let object: Value = serde_json::from_str(document).unwrap();
-        entries.push(json!({"id": inventory_id::format(&objects(object.clone(), None)[0].id), "v": "v1"}));
+        entries.push(json!({"id": inventory_id::format(&objects(object.clone().into(), None)[0].id), "v": "v1"}));
         match object["kind"].as_str() {
             Some("Kustomization") => {
                 let files =
