@@ -8,6 +8,8 @@ use super::owners::owner_id;
 use super::protection::is_never_applied;
 use super::scope::stage;
 use crate::flux::apply::AppliedObject;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Contested;
 
@@ -15,11 +17,21 @@ impl Preview<'_> {
     /// Returns every object that a Kustomization applies in its last pass, unless the Kustomization is deleted. Call it
     /// when the preview is complete. An object of two Kustomizations is returned twice.
     pub fn applied_objects(&self) -> Vec<AppliedObject> {
+        self.applied_objects_if(|_, _, _| true)
+    }
+
+    /// Returns those of [`Preview::applied_objects`] that the predicate accepts by their Kustomization, spec and manifest.
+    pub(super) fn applied_objects_if(
+        &self,
+        includes: impl Fn(&NamespacedName, &KustomizationSpec, &BuiltObject) -> bool,
+    ) -> Vec<AppliedObject> {
         let mut applied = Vec::new();
         for node in self.nodes.iter().filter(|node| node.may_stay()) {
-            let Some(pass) = node.last_pass() else { continue };
-            applied.extend(pass.applied_objects().into_iter().flatten().map(|(id, built)| AppliedObject {
-                owner: node.id.key.clone(),
+            let (key, Some(pass)) = (&node.id.key, node.last_pass()) else { continue };
+            let objects = pass.applied_objects().into_iter().flatten();
+            let included = objects.filter(|(_, built)| includes(key, &pass.spec, built));
+            applied.extend(included.map(|(id, built)| AppliedObject {
+                owner: key.clone(),
                 spec: pass.spec.clone(),
                 id: id.clone(),
                 built: built.clone(),

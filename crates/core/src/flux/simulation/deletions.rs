@@ -37,17 +37,32 @@ impl Derivation<'_, '_> {
         let position = |by: &PassId| order.position(&SimulationEvent::Apply(by.clone()));
         let is_before_deletion =
             |by: &PassId| triggers.iter().all(|deletion| order.is_before(position(by), order.position(deletion)));
-        let is_after_deletion = |by: &PassId| {
-            !triggers.is_empty()
-                && triggers.iter().all(|deletion| order.is_before(order.position(deletion), position(by)))
-        };
-        let mut changes = changes.to_vec();
-        changes.retain(|change| change.applied.trigger.as_ref().is_none_or(|by| !is_after_deletion(by)));
-        let mut specs = live_specs(live, &changes, &self.preview.input.flags);
+        let mut specs = live_specs(live, &self.changes_before(triggers, changes), &self.preview.input.flags);
         let is_known_first = |by: &PassId| !triggers.is_empty() && is_before_deletion(by) && self.is_certain(by);
         let first = specs.iter().rposition(|spec| spec.trigger.as_ref().is_some_and(is_known_first));
         specs.drain(..first.unwrap_or(0));
         specs.into_iter().map(|spec| spec.spec).collect()
+    }
+
+    /// Returns the changes of a spec without those that come after all of these deletions.
+    fn changes_before(&self, deletions: &BTreeSet<SimulationEvent>, changes: &[SpecChange]) -> Vec<SpecChange> {
+        let order = &self.consequences.order;
+        let is_after = |by: &PassId| {
+            let position = order.position(&SimulationEvent::Apply(by.clone()));
+            let is_later = |deletion| order.is_before(order.position(deletion), position);
+            !deletions.is_empty() && deletions.iter().all(is_later)
+        };
+        let mut changes = changes.to_vec();
+        changes.retain(|change| change.applied.trigger.as_ref().is_none_or(|by| !is_after(by)));
+        changes
+    }
+
+    /// Returns the changes that reach a live Kustomization: one that is deleted for certain only finalizes from then on.
+    pub(super) fn changes_of_live(&self, live: &Resource, changes: &[SpecChange]) -> Vec<SpecChange> {
+        match self.deletion_triggers(&live.object.id) {
+            Some((deletions, true)) => self.changes_before(&deletions, changes),
+            _ => changes.to_vec(),
+        }
     }
 
     /// Returns true if a pass happens in every order of events.

@@ -114,7 +114,10 @@ impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
     pub(super) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
         let is_terminating = live.object.deletion_timestamp.is_some();
-        let mut passes = if is_terminating { vec![] } else { self.live_passes(key, live, changes) };
+        let mut passes = match is_terminating {
+            true => vec![],
+            false => self.live_passes(key, live, &self.changes_of_live(live, changes)),
+        };
         self.fail_without_containers(&NodeId::live(key), &mut passes);
         let (inventory, unreadable_inventory) = match self.preview.members(live) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),

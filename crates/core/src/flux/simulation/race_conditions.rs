@@ -50,6 +50,12 @@ fn condition_of_one(id: &ObjectId, node: &Node) -> String {
         None if node.last_pass().is_some_and(|last| last.spec.is_suspended()) => {
             format!("it depends on whether {name} reconciles the new revision before it is suspended")
         }
-        None => format!("it depends on whether {name} applies the new revision before it starts to prune"),
+        None if node.inventory.contains(id) => {
+            format!("it depends on whether {name} applies the new revision before it starts to prune")
+        }
+        None if node.last_pass().is_some_and(|last| last.spec.prunes()) => {
+            format!("it stays if {name} reconciles its new spec before its inventory lists it")
+        }
+        None => format!("it depends on whether {name} applies the new revision before its spec changes"),
     }
 }

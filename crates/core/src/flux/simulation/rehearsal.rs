@@ -54,12 +54,12 @@ struct AppliedBuild {
 
 impl AppliedBuilds {
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
-    fn contains(&self, applied: &AppliedObject) -> bool {
-        let Some(build) = self.0.get(&applied.owner) else { return false };
-        let same = |pointer: &str| build.spec.value().pointer(pointer) == applied.spec.value().pointer(pointer);
+    fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
+        let Some(build) = self.0.get(owner) else { return false };
+        let same = |pointer: &str| build.spec.value().pointer(pointer) == spec.value().pointer(pointer);
         let is_applied_alike = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter().all(same);
-        let manifests = build.manifests.get(&kind_and_name(&applied.built));
-        is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&applied.built.manifest))
+        let manifests = build.manifests.get(&kind_and_name(built));
+        is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&built.manifest))
     }
 }
 
@@ -85,16 +85,19 @@ impl<'a> Preview<'a> {
     /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
     /// the last applied revision, and those that it may only delete by force.
     pub fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
-        let mut objects = self.applied_objects();
-        objects.extend(self.interrupted_objects());
-        objects.retain(|object| !self.is_listed(object) || !applied.contains(object));
+        let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
+            !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
+        };
+        let mut objects = self.applied_objects_if(is_changed);
+        let interrupted = self.interrupted_objects().into_iter();
+        objects.extend(interrupted.filter(|object| is_changed(&object.owner, &object.spec, &object.built)));
         objects
     }
 
-    /// Returns true if the object is live and in the inventory of the Kustomization that applies it.
-    fn is_listed(&self, applied: &AppliedObject) -> bool {
-        let owner = self.node(&NodeId::live(&applied.owner));
-        self.live_object(&applied.id).is_some() && owner.is_some_and(|node| node.inventory.contains(&applied.id))
+    /// Returns true if an object is live and in the inventory of a Kustomization.
+    fn is_listed(&self, owner: &NamespacedName, id: &ObjectId) -> bool {
+        let owner = self.node(&NodeId::live(owner));
+        self.live_object(id).is_some() && owner.is_some_and(|node| node.inventory.contains(id))
     }
 
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.

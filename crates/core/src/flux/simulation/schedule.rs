@@ -26,7 +26,7 @@ pub(super) enum Branch {
     Finalization(usize),
     /// The finalizer reads an inventory that lists the objects of the last reconciliation; it may read an older one.
     CurrentInventory(usize),
-    /// A pass that turns pruning on compares with the inventory before the pass that precedes it.
+    /// A pass prunes what the inventory lists before the pass that precedes it, because the cache of the controller is late.
     StaleInventory(usize, usize),
 }
 
@@ -67,8 +67,9 @@ impl Branch {
                     branches.push(Self::CurrentInventory(at));
                 }
             }
-            let turning_on = (0..node.passes.len()).filter(|number| is_listed && turns_pruning_on(node, *number));
-            branches.extend(turning_on.map(|number| Self::StaleInventory(at, number)));
+            let stale = (0..node.passes.len())
+                .filter(|number| (is_listed && turns_pruning_on(node, *number)) || may_overlook(node, id, *number));
+            branches.extend(stale.map(|number| Self::StaleInventory(at, number)));
         }
         branches
     }
@@ -114,6 +115,20 @@ fn differs_without_reconciliation(
 /// Returns true if a pass prunes and the one before it does not.
 fn turns_pruning_on(node: &Node, number: usize) -> bool {
     number > 0 && !node.passes[number - 1].spec.prunes() && node.passes[number].spec.prunes()
+}
+
+/// Returns true if a pass with another spec than the one before it prunes an object that only that one has created: an older
+/// inventory does not list it.
+fn may_overlook(node: &Node, id: &ObjectId, number: usize) -> bool {
+    let Some((pass, [earlier @ .., before])) = node.passes.get(number).zip(node.passes.get(..number)) else {
+        return false;
+    };
+    pass.spec.prunes()
+        && pass.spec != before.spec
+        && pass.new_inventory().is_some_and(|objects| !objects.contains_key(id))
+        && before.new_inventory().is_some_and(|objects| objects.contains_key(id))
+        && !earlier.iter().any(|pass| pass.applies(id))
+        && !node.inventory.contains(id)
 }
 
 /// An event and its effect on the object.
@@ -259,10 +274,10 @@ impl Schedule {
             if !matches!(pass.outcome, PassOutcome::Applied(_)) {
                 continue;
             }
-            let reads_stale_inventory = is_listed_now
-                && turns_pruning_on(node, id.number)
-                && (context.happens)(&Branch::StaleInventory(at, id.number));
-            if pass.spec.prunes() && !is_applied && (is_listed || reads_stale_inventory) {
+            let is_stale = (context.happens)(&Branch::StaleInventory(at, id.number));
+            let lists_dropped = is_stale && is_listed_now && turns_pruning_on(node, id.number);
+            let overlooks = is_stale && may_overlook(node, context.id, id.number);
+            if pass.spec.prunes() && !is_applied && (lists_dropped || (is_listed && !overlooks)) {
                 self.add(SimulationEvent::Prune(id), context.deletion(&node.id.key));
             }
             is_listed = will_be_listed;

@@ -240,6 +240,50 @@ fn an_object_that_only_the_last_spec_builds_is_created_for_certain() {
     assert_eq!(created.len(), 1);
 }
 
+/// Returns the condition of the creation of a ConfigMap.
+fn creation_race(before: &Files, after: &Files, name: &str) -> String {
+    let plan = TestCluster::new(before).plan(after);
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == name).unwrap();
+    assert_eq!((row.action, row.certainty), (Action::Create, Certainty::Race));
+    row.reason.to_string()
+}
+
+#[test]
+fn what_a_deleted_child_creates_at_last_may_stay() {
+    let parent = |name: &str, variable: &str| ks(name, "./p", json!({"postBuild": {"substitute": {"v": variable}}}));
+    let before = vec![
+        ("root/k.yaml", vec![parent("k", "old")]),
+        ("p/c.yaml", vec![ks("c", "./q/${v}", json!({}))]),
+        ("q/old/a.yaml", vec![cm("a")]),
+        ("q/new/b.yaml", vec![cm("b")]),
+    ];
+    let mut after = before.clone();
+    after[0].1 = vec![parent("renamed", "new")];
+    after[2].1.push(cm("late"));
+    // The renamed parent creates the child again, and does not change the one that is deleted.
+    let reason = creation_race(&before, &after, "late");
+    assert!(
+        reason.contains("it stays if kustomization/c -n flux-system is deleted before its inventory lists it"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn what_only_the_old_spec_creates_may_stay() {
+    let mut before = one_child(json!({}));
+    before.push(("q/a.yaml", vec![cm("a"), cm("b")]));
+    let mut after = before.clone();
+    after[0].1 = vec![ks("k", "./q", json!({}))];
+    after[1].1.push(cm("late"));
+    let reason = creation_race(&before, &after, "late");
+    assert!(
+        reason.ends_with(
+            "it stays if kustomization/k -n flux-system reconciles its new spec before its inventory lists it"
+        ),
+        "{reason}"
+    );
+}
+
 #[test]
 fn a_suspension_may_come_before_the_new_revision() {
     let before = vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", vec![cm("a"), cm("b")])];
