@@ -14,11 +14,10 @@ use crate::error::Result;
 pub(super) struct Connections {
     /// Cluster of the connection flags, once it is needed.
     own: OnceCell<Cluster>,
-    /// Clusters of other contexts.
-    others: Mutex<Vec<Cluster>>,
-    /// Warnings of clusters that other sessions have read.
-    received: Vec<String>,
-    printed: BTreeSet<String>,
+    /// Other clusters, each with the beginning of its warnings.
+    others: Mutex<Vec<(String, Cluster)>>,
+    /// Warnings that were returned already.
+    known: BTreeSet<String>,
 }
 
 impl Connections {
@@ -30,22 +29,24 @@ impl Connections {
     /// Connects to the cluster of another context.
     pub(super) async fn connect(&self, args: &ConnectionArgs) -> Result<Cluster> {
         let cluster = Cluster::connect(args).await?;
-        self.others.lock().unwrap_or_else(PoisonError::into_inner).push(cluster.clone());
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).push((String::new(), cluster.clone()));
         Ok(cluster)
     }
 
-    /// Adds warnings of a cluster that another session has read.
-    pub(super) fn add_warnings(&mut self, warnings: impl IntoIterator<Item = String>) {
-        self.received.extend(warnings);
+    /// Takes over the cluster of a part of the run. Its warnings name the context.
+    pub(super) fn add(&mut self, context: &str, part: Self) {
+        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
+        others.extend(part.own.into_inner().map(|cluster| (format!("context {context}: "), cluster)));
     }
 
     /// Returns the warnings since the last call; a text that was returned before is left out.
     pub(super) fn take_warnings(&mut self) -> Vec<String> {
         let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut warnings: Vec<String> =
-            self.own.get().into_iter().chain(&*others).flat_map(Cluster::take_warnings).collect();
-        warnings.append(&mut self.received);
-        warnings.retain(|warning| self.printed.insert(warning.clone()));
+        let mut warnings: Vec<String> = self.own.get().map(Cluster::take_warnings).unwrap_or_default();
+        for (place, cluster) in others {
+            warnings.extend(cluster.take_warnings().iter().map(|warning| format!("{place}{warning}")));
+        }
+        warnings.retain(|warning| self.known.insert(warning.clone()));
         warnings
     }
 }

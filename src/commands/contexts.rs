@@ -89,7 +89,7 @@ pub(super) async fn read_each<T>(
     let read: Vec<(String, Result<T>, Session)> = stream::iter(requests).buffered(CLUSTERS_AT_ONCE).collect().await;
     let mut answers = vec![];
     for (context, answer, own) in read {
-        session.take_warnings_of(own, &context);
+        session.connections.add(&context, own.connections);
         answers.push((context, answer));
     }
     if answers.iter().any(|(_, answer)| answer.is_ok()) {

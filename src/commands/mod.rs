@@ -101,12 +101,6 @@ impl Session {
         }
     }
 
-    /// Takes the warnings of a part of the run that was about another context.
-    fn take_warnings_of(&mut self, mut part: Self, context: &str) {
-        let warnings = part.connections.take_warnings();
-        self.connections.add_warnings(warnings.iter().map(|warning| format!("context {context}: {warning}")));
-    }
-
     /// Forgets the warnings since the last call: they may show values of Secrets that are not known.
     pub(crate) fn discard_warnings(&mut self) {
         self.connections.take_warnings();

@@ -31,10 +31,8 @@ use args::{PruneArgs, System};
 use execution::{PlanSource, Request};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
-use gitops_core::plan::Plan;
 use gitops_core::plan::filter;
 use gitops_core::plan::finished::Executor;
-use gitops_core::plan::mask::SecretMask;
 use gitops_core::prune::collectors::request::CollectorRequest;
 use policy::PolicyFile;
 use review::ReviewedPlan;
@@ -138,7 +136,11 @@ async fn preview(
 ) -> Result<ExitCode> {
     let index = Index::build(snapshot);
     let execution = &args.execution;
-    let (mut plan, secrets) = plan_tree(args, session, snapshot, spokes).await?;
+    session.print_warnings();
+    let planned = tree::plan(&args.tree, session, snapshot, spokes, execution.snapshot.is_some()).await;
+    // What the server said about manifests can show values of Secrets, which are known once there is a plan.
+    let (mut plan, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
+    session.print_masked_warnings(&secrets);
     let options = leaked::options(args, session, &index)?;
     if options.is_restricted() {
         filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
@@ -156,23 +158,6 @@ async fn preview(
     }
     let messages: Vec<_> = plan.alarms().iter().map(|alarm| one_line(&alarm.detail)).collect();
     Err(Error::refused(messages.join("\n       ")).hint(show::remedy(first)))
-}
-
-/// Plans what Flux will do with a tree, and prints the warnings of the API server without the values of Secrets in
-/// manifests. Without a plan these values are not known, so what the server said about manifests is left out.
-async fn plan_tree(
-    args: &PruneArgs,
-    session: &mut Session,
-    snapshot: &Snapshot,
-    spokes: &SpokeClusters,
-) -> Result<(Plan, SecretMask)> {
-    session.print_warnings();
-    let planned = tree::plan(&args.tree, session, snapshot, spokes, args.execution.snapshot.is_some()).await;
-    match &planned {
-        Ok((_, secrets)) => session.print_masked_warnings(secrets),
-        Err(_) => session.discard_warnings(),
-    }
-    planned
 }
 
 /// Rejects connection flags that name another cluster than the one that was recorded.

@@ -35,11 +35,14 @@ pub struct FakeApi {
     state: Arc<State>,
 }
 
+/// Text of a warning about a request.
+type WarningText = fn(&Recorded) -> String;
+
 #[derive(Default)]
 struct State {
     routes: Mutex<Vec<Route>>,
     /// Makes the text of the Warning header of an answer.
-    warning: Mutex<Option<fn(&Recorded) -> String>>,
+    warning: Mutex<Option<WarningText>>,
     requests: Mutex<Vec<Recorded>>,
     connections: Mutex<Vec<TcpStream>>,
     spans: Mutex<Vec<(Recorded, Instant, Instant)>>,
@@ -222,7 +225,7 @@ impl FakeApi {
     }
 
     /// Adds a Warning header to every answer, with the text that `warning` makes of the request.
-    pub fn warn(&self, warning: fn(&Recorded) -> String) {
+    pub fn warn(&self, warning: WarningText) {
         *lock(&self.state.warning) = Some(warning);
     }
 
