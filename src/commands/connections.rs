@@ -1,8 +1,8 @@
 //! Connections of one run. Each cluster is connected to once, so that a credential plugin runs once and asks once. The
 //! warnings of the API servers stay here until the command prints them.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 
@@ -10,43 +10,36 @@ use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::error::Result;
 
+/// Beginning of the warnings of a cluster, and its context if it is not the cluster of the connection flags.
+type Key = (String, Option<String>);
+
 #[derive(Default)]
 pub(super) struct Connections {
-    /// Cluster of the connection flags, once it is needed.
-    own: OnceCell<Cluster>,
-    /// Other clusters, each with the beginning of its warnings.
-    others: Mutex<Vec<(String, Cluster)>>,
+    clusters: Mutex<BTreeMap<Key, Arc<OnceCell<Cluster>>>>,
     /// Warnings that were returned already.
-    known: BTreeSet<String>,
+    known: Mutex<BTreeSet<String>>,
 }
 
 impl Connections {
-    /// Returns the cluster of the connection flags.
-    pub(super) async fn own(&self, args: &ConnectionArgs) -> Result<Cluster> {
-        self.own.get_or_try_init(|| Cluster::connect(args)).await.cloned()
-    }
-
-    /// Connects to the cluster of another context.
-    pub(super) async fn connect(&self, args: &ConnectionArgs) -> Result<Cluster> {
-        let cluster = Cluster::connect(args).await?;
-        self.others.lock().unwrap_or_else(PoisonError::into_inner).push((String::new(), cluster.clone()));
-        Ok(cluster)
-    }
-
-    /// Takes over the cluster of a part of the run. Its warnings name the context.
-    pub(super) fn add(&mut self, context: &str, part: Self) {
-        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
-        others.extend(part.own.into_inner().map(|cluster| (format!("context {context}: "), cluster)));
+    /// Returns a cluster. The first call with a key connects.
+    pub(super) async fn get(&self, key: Key, args: &ConnectionArgs) -> Result<Cluster> {
+        let cell = lock(&self.clusters).entry(key).or_default().clone();
+        cell.get_or_try_init(|| Cluster::connect(args)).await.cloned()
     }
 
     /// Returns the warnings since the last call; a text that was returned before is left out.
-    pub(super) fn take_warnings(&mut self) -> Vec<String> {
-        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut warnings: Vec<String> = self.own.get().map(Cluster::take_warnings).unwrap_or_default();
-        for (place, cluster) in others {
-            warnings.extend(cluster.take_warnings().iter().map(|warning| format!("{place}{warning}")));
+    pub(super) fn take_warnings(&self) -> Vec<String> {
+        let mut warnings = vec![];
+        for ((place, _), cell) in &*lock(&self.clusters) {
+            let own = cell.get().map(Cluster::take_warnings).unwrap_or_default();
+            warnings.extend(own.iter().map(|warning| format!("{place}{warning}")));
         }
-        warnings.retain(|warning| self.known.insert(warning.clone()));
+        let mut known = lock(&self.known);
+        warnings.retain(|warning| known.insert(warning.clone()));
         warnings
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

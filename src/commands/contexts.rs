@@ -82,16 +82,10 @@ pub(super) async fn read_each<T>(
 ) -> Result<ContextAnswers<T>> {
     let whole = &*session;
     let requests = contexts.into_iter().map(async |context| {
-        let mut own = whole.of_context(&context);
-        let answer = read(&mut own).await;
-        (context, answer, own)
+        let answer = read(&mut whole.of_context(&context)).await;
+        (context, answer)
     });
-    let read: Vec<(String, Result<T>, Session)> = stream::iter(requests).buffered(CLUSTERS_AT_ONCE).collect().await;
-    let mut answers = vec![];
-    for (context, answer, own) in read {
-        session.connections.add(&context, own.connections);
-        answers.push((context, answer));
-    }
+    let answers: Vec<(String, Result<T>)> = stream::iter(requests).buffered(CLUSTERS_AT_ONCE).collect().await;
     if answers.iter().any(|(_, answer)| answer.is_ok()) {
         return Ok(answers.into_iter().map(|(context, answer)| (context, answer.map_err(gap))).collect());
     }

@@ -16,6 +16,7 @@ pub mod snapshot;
 pub mod suspend;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use clap::CommandFactory;
@@ -38,29 +39,34 @@ pub struct Session {
     pub terminal: Terminal,
     /// Time of the start, or that of a recording.
     pub now: DateTime<Utc>,
-    connections: Connections,
+    /// Beginning of the warnings of this session's cluster.
+    place: String,
+    connections: Arc<Connections>,
 }
 
 impl Session {
     /// Begins a run without a connection.
     pub fn new(connection: ConnectionArgs, terminal: Terminal, now: DateTime<Utc>) -> Self {
-        Self { connection, terminal, now, connections: Connections::default() }
+        Self { connection, terminal, now, place: String::new(), connections: Arc::default() }
     }
 
     /// Returns the cluster of the connection flags. The first call connects, and fails if there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
-        self.connections.own(&self.connection).await
+        self.connections.get((self.place.clone(), None), &self.connection).await
     }
 
-    /// Begins a part of the run that is about another context of the kubeconfig.
+    /// Begins a part of the run that is about another context of the kubeconfig. This session prints its warnings.
     fn of_context(&self, context: &str) -> Self {
         let connection = ConnectionArgs { context: Some(context.to_owned()), ..self.connection.clone() };
-        Self::new(connection, Terminal::process(), self.now)
+        let (place, connections) = (format!("context {context}: "), self.connections.clone());
+        Self { place, connections, ..Self::new(connection, Terminal::process(), self.now) }
     }
 
-    /// Connects to the cluster of another context, without the flags that are about the cluster of this run.
+    /// Returns the cluster of another context. The first call connects, without the flags that are about the cluster of this
+    /// run.
     pub(crate) async fn cluster_of(&self, context: &str) -> Result<Cluster> {
-        self.connections.connect(&self.connection.of_context(context)).await
+        let key = (String::new(), Some(context.to_owned()));
+        self.connections.get(key, &self.connection.of_context(context)).await
     }
 
     /// Returns the snapshot in a file, or reads the whole cluster. Fails if nothing can be read.

@@ -13,7 +13,7 @@ const CREDENTIALS: &str = r#"{"apiVersion": "client.authentication.k8s.io/v1", "
 /// A manifest of the object that is leaked in the cluster, so that no system deletes it.
 const MANIFEST: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: shop}\n";
 
-/// A kubeconfig with two contexts of one cluster, and a plugin that counts its runs.
+/// A kubeconfig with three contexts of one cluster, and a plugin that counts its runs.
 pub(crate) struct Counted {
     pub(crate) folder: Folder,
     pub(crate) kubeconfig: std::path::PathBuf,
@@ -29,7 +29,7 @@ impl Counted {
         let context = |name: &str| json!({"name": name, "context": {"cluster": "fake", "user": "fake", "namespace": "flux-system"}});
         let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "fake",
             "clusters": [{"name": "fake", "cluster": {"server": api.url()}}],
-            "users": [{"name": "fake", "user": {"exec": exec}}], "contexts": [context("fake"), context("again")]});
+            "users": [{"name": "fake", "user": {"exec": exec}}], "contexts": [context("fake"), context("again"), context("hub")]});
         let kubeconfig = folder.write("kubeconfig", config.to_string());
         folder.write("manifest.yaml", MANIFEST);
         Self { folder, kubeconfig }
@@ -139,6 +139,9 @@ fn a_hub_is_one_more_connection() {
     let run = counted.run(&["inventory", "--owner-context", "again"]);
     assert_eq!(counted.take_runs(), 2, "{run}");
     assert_eq!(warnings(&run), ["GET"], "{run}");
+    let run = counted.run(&["inventory", "--contexts", "fake,again", "--owner-context", "hub"]);
+    assert_eq!(counted.take_runs(), 3, "one for each cluster, and one for the hub of both: {run}");
+    assert_eq!(warnings(&run), ["GET", "context again: GET", "context fake: GET"], "{run}");
 }
 
 #[test]
