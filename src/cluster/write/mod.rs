@@ -5,6 +5,7 @@ pub(super) mod dry_run;
 pub(crate) mod execute;
 pub(crate) mod patch;
 mod reading;
+mod schedule;
 mod signals;
 mod step;
 mod wait;
