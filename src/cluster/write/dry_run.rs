@@ -3,9 +3,10 @@
 use http::{Request, header};
 use serde_json::Value;
 
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::Failure;
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::check_dry_run;
-use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 /// How a controller applies a manifest.
@@ -17,24 +18,22 @@ pub struct Applying {
     pub is_strict: bool,
 }
 
-impl Cluster {
-    /// Returns the object as it would be after a controller applied the manifest. Stores nothing.
-    pub async fn apply_dry_run(
-        &self,
-        kind: &ResourceType,
-        id: &ObjectId,
-        manifest: &Value,
-        Applying { manager, is_strict }: Applying,
-    ) -> Result<Value, Failure> {
-        let (path, validation) = (object_path(kind, id), if is_strict { "&fieldValidation=Strict" } else { "" });
-        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={manager}&force=true{validation}"))
-            .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
-            .header(header::ACCEPT, "application/json")
-            .body(manifest.to_string().into_bytes())
-            .map_err(Failure::of_request)?;
-        let response = self.send(request).await?;
-        let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
-        check_dry_run(text, kind, id).map_err(Failure::unreadable)?;
-        serde_json::from_slice(&response.body).map_err(Failure::unreadable)
-    }
+/// Returns the object as it would be after a controller applied the manifest. Stores nothing.
+pub(crate) async fn apply_dry_run(
+    cluster: &Cluster,
+    kind: &ResourceType,
+    id: &ObjectId,
+    manifest: &Value,
+    Applying { manager, is_strict }: Applying,
+) -> Result<Value, Failure> {
+    let (path, validation) = (object_path(kind, id), if is_strict { "&fieldValidation=Strict" } else { "" });
+    let request = Request::patch(format!("{path}?dryRun=All&fieldManager={manager}&force=true{validation}"))
+        .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .header(header::ACCEPT, "application/json")
+        .body(manifest.to_string().into_bytes())
+        .map_err(Failure::of_request)?;
+    let response = cluster.send(request).await?;
+    let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
+    check_dry_run(text, kind, id).map_err(Failure::unreadable)?;
+    serde_json::from_slice(&response.body).map_err(Failure::unreadable)
 }

@@ -15,11 +15,14 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
+use super::delete::delete;
 use super::reading::{Content, OwnerLists, Reading, needs_discovery};
 use super::schedule::{Action, Schedule};
 use super::signals::Interrupts;
 use super::step::{self, ATTEMPTS, Deletion, Look, Preparation, Sent};
-use crate::cluster::{Cluster, Discovered, Failure, FailureKind};
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::{Failure, FailureKind};
+use crate::cluster::read::discovery::Discovered;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::execution::waves;
@@ -406,48 +409,46 @@ impl<'p> Wave<'_, 'p> {
     }
 }
 
-impl Cluster {
-    /// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.
-    pub async fn dry_run_deletions(
-        &self,
-        plan: &Plan,
-        snapshot: &Snapshot,
-        parallel: usize,
-    ) -> Vec<(ObjectId, String)> {
-        let dry_runs = plan.roots().map(|change| async {
-            let id = &change.object.id;
-            let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
-                (Some(kind), Some(object)) => {
-                    self.delete(kind, object, true).await.map_err(|failure| failure.to_string())
-                }
-                _ => Err("its type is not served".to_owned()),
-            };
-            answer.err().map(|why| (id.clone(), why))
-        });
-        stream::iter(dry_runs).buffered(parallel).filter_map(future::ready).collect().await
-    }
-
-    /// Deletes the roots of a plan wave after wave, each after `reevaluate` and the rules for its cascade. Calls `observer`
-    /// for every [`Event`]. A signal or a failure of the observer ends the execution: no further deletion is started.
-    pub async fn execute(
-        &self,
-        plan: &Plan,
-        reevaluate: &Reevaluate<'_>,
-        execution: &Execution,
-        observer: &mut dyn Observer,
-    ) -> PruneResult {
-        let mut run = Run {
-            cluster: &self.with_request_timeout(execution.timeout),
-            timeout: execution.timeout,
-            reading: Reading::new(Reevaluation::new(plan, reevaluate), &plan.cluster().uid),
-            observer,
-            result: PruneResult::default(),
-            grace: None,
+/// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.
+pub async fn dry_run_deletions(
+    cluster: &Cluster,
+    plan: &Plan,
+    snapshot: &Snapshot,
+    parallel: usize,
+) -> Vec<(ObjectId, String)> {
+    let dry_runs = plan.roots().map(|change| async {
+        let id = &change.object.id;
+        let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
+            (Some(kind), Some(object)) => {
+                delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
+            }
+            _ => Err("its type is not served".to_owned()),
         };
-        let mut interrupts = Interrupts::new();
-        for wave in waves(plan, &execution.waves) {
-            run.execute_wave(&wave, execution.parallel, &mut interrupts).await;
-        }
-        run.result
+        answer.err().map(|why| (id.clone(), why))
+    });
+    stream::iter(dry_runs).buffered(parallel).filter_map(future::ready).collect().await
+}
+
+/// Deletes the roots of a plan wave after wave, each after `reevaluate` and the rules for its cascade. Calls `observer`
+/// for every [`Event`]. A signal or a failure of the observer ends the execution: no further deletion is started.
+pub async fn execute(
+    cluster: &Cluster,
+    plan: &Plan,
+    reevaluate: &Reevaluate<'_>,
+    execution: &Execution,
+    observer: &mut dyn Observer,
+) -> PruneResult {
+    let mut run = Run {
+        cluster: &cluster.with_request_timeout(execution.timeout),
+        timeout: execution.timeout,
+        reading: Reading::new(Reevaluation::new(plan, reevaluate), &plan.cluster().uid),
+        observer,
+        result: PruneResult::default(),
+        grace: None,
+    };
+    let mut interrupts = Interrupts::new();
+    for wave in waves(plan, &execution.waves) {
+        run.execute_wave(&wave, execution.parallel, &mut interrupts).await;
     }
+    run.result
 }

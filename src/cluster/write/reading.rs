@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use chrono::Utc;
 
+use crate::cluster::http::failure::Failure;
+use crate::cluster::read::discovery::Discovered;
 use crate::cluster::read::fetch::is_path_segment;
-use crate::cluster::{Discovered, Failure};
 use gitops_core::kubernetes::deletion::cascade::Cascade;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
@@ -90,14 +91,12 @@ impl<'p> Reading<'p> {
     /// Returns for each of these deletions if its cascade has to be listed again.
     pub(super) fn careful(&self, changes: &[&Change]) -> Vec<bool> {
         let cascade = Cascade::new(&self.snapshot);
-        let has_content = |object: &ObjectMetadata| !cascade.types_to_list(object).0.is_empty();
-        changes
-            .iter()
-            .map(|change| {
-                let id = &change.object.id;
-                needs_discovery(id) || self.snapshot.object(id).is_some_and(has_content)
-            })
-            .collect()
+        let ids = changes.iter().map(|change| &change.object.id);
+        ids.map(|id| {
+            let object = self.snapshot.object(id);
+            needs_discovery(id) || object.is_some_and(|object| !cascade.types_to_list(object).0.is_empty())
+        })
+        .collect()
     }
 
     /// Returns the content of an object's cascade: for a Namespace or a definition all of it, for others the types of their
@@ -164,9 +163,9 @@ impl<'p> Reading<'p> {
         changes: impl Iterator<Item = &'a Change>,
     ) -> Vec<Address> {
         let mut ids: BTreeSet<ObjectId> = changes.flat_map(|change| self.objects_of_claimed_owner(change)).collect();
-        let is_owner = |object: &ObjectMetadata| lists.iter().any(|(_, source)| source.includes(object));
-        let known = self.snapshot.resources.iter().map(|full| &full.object).filter(|object| is_owner(object));
-        ids.extend(known.filter(|object| !listed.contains_key(&object.id)).map(|object| object.id.clone()));
+        let known = self.snapshot.resources.iter().map(|full| &full.object);
+        let owners = known.filter(|object| lists.iter().any(|(_, source)| source.includes(object)));
+        ids.extend(owners.filter(|object| !listed.contains_key(&object.id)).map(|object| object.id.clone()));
         ids.extend(listed.values().filter(|object| !self.has_owner(object)).map(|object| object.id.clone()));
         ids.into_iter().map(|id| (id.clone(), self.resource_type(&id))).collect()
     }
@@ -188,11 +187,11 @@ impl<'p> Reading<'p> {
     /// Replaces an owner, or removes it if `fresh` is `None`.
     fn replace_owner(&mut self, id: &ObjectId, fresh: Option<Resource>) {
         if id.is("", "Secret") {
-            let fresh = fresh.map(|full| full.object);
-            if self.snapshot.object(id) != fresh.as_ref() {
+            let object = fresh.map(|full| full.object);
+            if self.snapshot.object(id) != object.as_ref() {
                 self.reasons.clear();
             }
-            return self.snapshot.replace_object(id, fresh);
+            return self.snapshot.replace_object(id, object);
         }
         let is_same = match (self.snapshot.resource(id), &fresh) {
             (Some(known), Some(fresh)) => known.content == fresh.content && known.object.is_same_as(&fresh.object),

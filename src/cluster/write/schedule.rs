@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Age of a reading of the cluster after which nothing is started without a new one.
-const CLUSTER_AGE: Duration = Duration::from_secs(30);
+const MAX_AGE: Duration = Duration::from_secs(30);
 /// Time after a reading of the owners in which it serves.
 const OWNERS_AGE: Duration = Duration::from_millis(200);
 /// Maximum number of steps that share a reading of the owners, and time in which more of them join than run at once.
@@ -90,7 +90,7 @@ impl Schedule {
         }
         match self.cluster {
             ClusterReading::Running => return None,
-            ClusterReading::At(at) if now - at <= CLUSTER_AGE => {}
+            ClusterReading::At(at) if now - at <= MAX_AGE => {}
             ClusterReading::None | ClusterReading::At(_) => return self.read_cluster(),
         }
         if self.owners_read.is_some_and(|at| now - at > OWNERS_AGE) {

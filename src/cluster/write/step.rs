@@ -7,10 +7,11 @@ use futures::future::{join_all, try_join_all};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::delete::DeletionProgress;
+use super::delete::{DeletionProgress, delete, wait_until_gone};
 use super::reading::{Address, Content, OwnerLists};
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::{Failure, FailureKind};
 use crate::cluster::read::list::Query;
-use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::plan::outcome::DeletionResult;
 use gitops_core::plan::{PinnedObject, Reason};
@@ -85,7 +86,7 @@ pub(super) async fn look(
     kind: Option<ResourceType>,
     planned: &PinnedObject,
 ) -> Result<Look, DeletionResult> {
-    let kind = kind.ok_or_else(|| DeletionResult::Failed("its type is not served".to_owned()))?;
+    let Some(kind) = kind else { return Err(DeletionResult::Failed("its type is not served".to_owned())) };
     match cluster.fetch_metadata(&kind, &planned.id).await {
         Ok(Some(fresh)) if *fresh.uid != *planned.uid => Err(DeletionResult::Skipped(replaced())),
         Ok(Some(fresh)) => Ok(Look { kind, fresh }),
@@ -183,7 +184,7 @@ fn version(object: Option<&ObjectMetadata>) -> Option<(&str, &str)> {
 /// Sends a DELETE, and waits until the object is gone. Calls `waiting` with the finalizers whenever they change.
 pub(super) async fn send(cluster: &Cluster, deletion: &Deletion, waiting: &mut dyn FnMut(&[String])) -> Sent {
     let Look { kind, fresh } = &deletion.look;
-    let failure = match cluster.delete(kind, fresh, false).await {
+    let failure = match delete(cluster, kind, fresh, false).await {
         Ok(()) => return Sent::Ended(finish(cluster, deletion, waiting).await),
         Err(failure) if failure.kind == FailureKind::Conflict => return Sent::Again(failure),
         Err(failure) => failure,
@@ -228,7 +229,7 @@ pub(super) async fn finish(
     waiting: &mut dyn FnMut(&[String]),
 ) -> DeletionResult {
     let Look { kind, fresh } = &deletion.look;
-    match cluster.wait_until_gone(kind, fresh, deletion.end, waiting).await {
+    match wait_until_gone(cluster, kind, fresh, deletion.end, waiting).await {
         Ok(DeletionProgress::Gone) => DeletionResult::Deleted,
         Ok(DeletionProgress::Terminating(finalizers)) => DeletionResult::Terminating(finalizers),
         Ok(DeletionProgress::Unchanged) => {

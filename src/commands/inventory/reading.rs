@@ -2,6 +2,8 @@
 
 use super::InventoryArgs;
 use crate::cluster::Cluster;
+use crate::cluster::read::hub::{cluster_uid, read_hub};
+use crate::cluster::read::snapshot::add_release_records;
 use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::gap::Gap;
@@ -72,14 +74,14 @@ async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, clu
         None => None,
         Some(context) => Some((context, connect_to_hub(context, session, cluster).await?)),
     };
-    let read_hub = async |hub: &Cluster| hub.hub(&cluster.server, args.read_secrets).await;
+    let read_hub = async |hub: &Cluster| read_hub(hub, &cluster.server, args.read_secrets).await;
     let before = match &hub {
         None => None,
         Some((_, hub)) => Some(read_hub(hub).await?),
     };
     let mut reading = Reading::of_everything(session.snapshot_of(cluster).await?);
     if args.read_secrets {
-        cluster.add_release_records(&mut reading.snapshot).await;
+        add_release_records(cluster, &mut reading.snapshot).await;
     }
     if let (Some((context, hub)), Some(before)) = (&hub, &before) {
         let owners = read_hub(hub).await?.since(before);
@@ -97,7 +99,7 @@ async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, clu
 /// Connects to the hub: another context of the same kubeconfig, and another cluster.
 async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> Result<Cluster> {
     let hub = Cluster::connect(&session.connection.of_context(context)).await?;
-    let is_same_cluster = match (hub.uid().await, cluster.uid().await) {
+    let is_same_cluster = match (cluster_uid(&hub).await, cluster_uid(cluster).await) {
         (Some(hub), Some(own)) => hub == own,
         _ => hub.server == cluster.server,
     };

@@ -7,7 +7,7 @@ use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::{Action, Actor, Change, Plan, ReasonCode};
 use insta::assert_snapshot;
-use kubectl_gitops::cluster::Execution;
+use kubectl_gitops::cluster::{Execution, execute};
 use serde_json::{Value, json};
 use test_support::connection::connect;
 use test_support::fake_api::{Answer, FakeApi};
@@ -376,7 +376,7 @@ async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
             vec![None; changes.len()]
         };
         let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
-        let result = cluster.execute(&plan, &reevaluate, &execution, &mut ()).await;
+        let result = execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await;
         assert_eq!((result.deleted(), evaluations.get()), (3, expected), "{result:?}");
         assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
     }
@@ -409,7 +409,7 @@ async fn a_failed_deletion_keeps_an_object_of_the_same_wave_that_would_delete_it
     plan.add_changes(config_maps.map(row));
     let reevaluate = |_: &Index<'_>, changes: &[&Change]| vec![None; changes.len()];
     let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
-    let result = cluster.execute(&plan, &reevaluate, &execution, &mut ()).await;
+    let result = execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await;
     let steps: Vec<String> = result.steps.iter().map(|row| format!("{:?}", row.step)).collect();
     assert!(steps[0].contains("a webhook denied the request"), "{steps:?}");
     assert!(steps[1].contains("configmap/b -n shop, which was not deleted before"), "{steps:?}");
