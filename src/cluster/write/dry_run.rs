@@ -1,13 +1,17 @@
-//! Server-side apply with the field manager of a controller, only ever as a dry-run.
+//! Dry-runs: server-side apply with the field manager of a controller, and the deletions of a plan.
 
+use futures::{StreamExt, future, stream};
 use http::{Request, header};
 use serde_json::Value;
 
+use super::delete::delete;
 use crate::cluster::connection::Cluster;
 use crate::cluster::http::failure::Failure;
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::check_dry_run;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::Plan;
 
 /// How a controller applies a manifest.
 #[derive(Clone, Copy, Debug)]
@@ -36,4 +40,24 @@ pub(crate) async fn apply_dry_run(
     let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
     check_dry_run(text, kind, id).map_err(Failure::unreadable)?;
     serde_json::from_slice(&response.body).map_err(Failure::unreadable)
+}
+
+/// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.
+pub async fn dry_run_deletions(
+    cluster: &Cluster,
+    plan: &Plan,
+    snapshot: &Snapshot,
+    parallel: usize,
+) -> Vec<(ObjectId, String)> {
+    let dry_runs = plan.roots().map(|change| async {
+        let id = &change.object.id;
+        let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
+            (Some(kind), Some(object)) => {
+                delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
+            }
+            _ => Err("its type is not served".to_owned()),
+        };
+        answer.err().map(|why| (id.clone(), why))
+    });
+    stream::iter(dry_runs).buffered(parallel).filter_map(future::ready).collect().await
 }

@@ -1,85 +1,37 @@
-//! Execution of a plan: a dry-run of every deletion first, then the deletions wave by wave. Each wave begins with a new
-//! reading of the cluster, and each deletion follows a re-evaluation (docs/reference/ownership.md 8, rule 7).
+//! Execution of a plan, wave by wave. Each wave begins with a new reading of the cluster, and each deletion follows a
+//! re-evaluation (docs/reference/ownership.md 8, rule 7).
 //!
-//! `schedule` says what to do next, `step` has the requests, `reading` judges. Requests run as activities that share
-//! nothing: each ends with a value, which is put in place here.
+//! `schedule` says what to do next, `step` has the requests, `reading` judges, and this puts together what they say.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::Utc;
-use futures::future::LocalBoxFuture;
-use futures::stream::{self, FuturesUnordered};
-use futures::{FutureExt, StreamExt, future};
+use futures::StreamExt;
 use serde_json::Value;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::delete::delete;
-use super::reading::{Content, OwnerLists, Reading, needs_discovery};
-use super::schedule::{Action, Schedule};
+use super::observer::{Execution, Observer};
+use super::reading::{Reading, needs_discovery};
+use super::schedule::Action;
 use super::signals::Interrupts;
-use super::step::{self, ATTEMPTS, Deletion, Look, Preparation, Sent};
+use super::step::{self, ATTEMPTS, Preparation, Sent};
+use super::wave::{Done, Waiting, Wave};
 use crate::cluster::connection::Cluster;
-use crate::cluster::http::failure::{Failure, FailureKind};
-use crate::cluster::read::discovery::Discovered;
-use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
-use gitops_core::kubernetes::snapshot::Snapshot;
+use crate::cluster::http::failure::FailureKind;
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::execution::waves;
 use gitops_core::plan::outcome::{DeletionResult, Event, PruneResult, StepResult};
 use gitops_core::plan::{Change, Plan, Reason};
 use gitops_core::prune::reevaluation::{Reevaluate, Reevaluation, not_read};
 
-/// Options of an execution.
-#[derive(Clone, Debug)]
-pub struct Execution {
-    /// Time to wait for each object to be gone, and for each answer of the server.
-    pub timeout: Duration,
-    /// Objects in the order of deletion, wave by wave. Objects that it does not name follow in Flux's order.
-    pub waves: Vec<Vec<ObjectId>>,
-    /// Maximum number of objects of one wave that are deleted at the same time.
-    pub parallel: usize,
-}
-
 /// Time that running deletions get to end after a signal.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Party that follows an execution and can end it: no deletion is started after one of its methods fails.
-pub trait Observer {
-    /// Returns the objects whose content [`Observer::prepare`] needs before a deletion.
-    fn wanted(&self, _root: &Change) -> Vec<ObjectId> {
-        vec![]
-    }
-
-    /// Prepares for a deletion whose DELETE is sent next. If it fails, the DELETE is not sent.
-    fn prepare(&mut self, _root: &Change, _contents: Vec<(ObjectId, Value)>) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn event(&mut self, _event: Event<'_>) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// Nobody follows the execution.
-impl Observer for () {}
-
-/// End of an activity. Numbers are positions in the wave.
-enum Done {
-    Cluster(Box<Result<Snapshot, Failure>>),
-    Discovered(usize, Result<Discovered, Failure>),
-    Listed(usize, Content, Result<Vec<ObjectMetadata>, Reason>),
-    Looked(usize, Result<Look, DeletionResult>),
-    OwnersListed(OwnerLists, Result<HashMap<ObjectId, ObjectMetadata>, Reason>),
-    Owners(Result<Vec<(ObjectId, Option<Resource>)>, Reason>),
-    Prepared(usize, Result<Preparation, Failure>),
-    Sent(usize, Sent),
-}
 
 /// An execution under way.
 struct Run<'p, 'r> {
     cluster: &'p Cluster,
     timeout: Duration,
+    parallel: usize,
     reading: Reading<'p>,
     observer: &'r mut dyn Observer,
     result: PruneResult,
@@ -87,47 +39,35 @@ struct Run<'p, 'r> {
     grace: Option<Instant>,
 }
 
-/// A step whose object is terminating, with what holds it.
-type Waiting = (usize, Vec<String>);
-
-/// The wave under way.
-struct Wave<'w, 'p> {
-    changes: &'w [&'p Change],
-    schedule: Schedule,
-    steps: Vec<Step>,
-    activities: FuturesUnordered<LocalBoxFuture<'p, Done>>,
-    waiting: UnboundedReceiver<Waiting>,
-    waiting_sender: UnboundedSender<Waiting>,
-    /// Number of steps that were reported.
-    reported: usize,
-}
-
-/// A deletion in its wave.
-#[derive(Default)]
-struct Step {
-    /// Number of attempts that failed, and the failure that counts.
-    attempts: usize,
-    failed: Option<Failure>,
-    look: Option<Look>,
-    end: Option<Instant>,
-    /// What holds the object, once it is terminating.
-    held_by: Option<Vec<String>>,
-    result: Option<DeletionResult>,
+/// Deletes the roots of a plan wave after wave, each after `reevaluate` and the rules for its cascade. Calls `observer`
+/// for every [`Event`]. A signal or a failure of the observer ends the execution: no further deletion is started.
+pub async fn execute(
+    cluster: &Cluster,
+    plan: &Plan,
+    reevaluate: &Reevaluate<'_>,
+    execution: &Execution,
+    observer: &mut dyn Observer,
+) -> PruneResult {
+    let mut run = Run {
+        cluster: &cluster.with_request_timeout(execution.timeout),
+        timeout: execution.timeout,
+        parallel: execution.parallel,
+        reading: Reading::new(Reevaluation::new(plan, reevaluate), &plan.cluster().uid),
+        observer,
+        result: PruneResult::default(),
+        grace: None,
+    };
+    let mut interrupts = Interrupts::new();
+    for wave in waves(plan, &execution.waves) {
+        run.execute_wave(&wave, &mut interrupts).await;
+    }
+    run.result
 }
 
 impl<'p> Run<'p, '_> {
     /// Executes one wave. After the end of the execution, nothing of it is started.
-    async fn execute_wave(&mut self, changes: &[&'p Change], parallel: usize, interrupts: &mut Interrupts) {
-        let (waiting_sender, waiting) = unbounded_channel();
-        let mut wave = Wave {
-            changes,
-            schedule: Schedule::new(changes.len(), parallel),
-            steps: changes.iter().map(|_| Step::default()).collect(),
-            activities: FuturesUnordered::new(),
-            waiting,
-            waiting_sender,
-            reported: 0,
-        };
+    async fn execute_wave(&mut self, changes: &[&'p Change], interrupts: &mut Interrupts) {
+        let mut wave = Wave::new(changes, self.parallel);
         loop {
             while let Some(action) = self.next(&mut wave) {
                 self.start(&mut wave, action);
@@ -387,68 +327,4 @@ impl<'p> Run<'p, '_> {
             self.result.failure.get_or_insert(why);
         }
     }
-}
-
-impl<'p> Wave<'_, 'p> {
-    fn begin(&self, activity: impl Future<Output = Done> + 'p) {
-        self.activities.push(activity.boxed_local());
-    }
-
-    /// Returns a function that reports what holds the object of a step.
-    fn report_of_waiting(&self, step: usize) -> impl FnMut(&[String]) + use<> {
-        let sender = self.waiting_sender.clone();
-        move |held_by| drop(sender.send((step, held_by.to_vec())))
-    }
-
-    /// Returns the deletion of a step that was looked at. The time to wait begins with the first attempt.
-    fn deletion(&mut self, step: usize, timeout: Duration) -> Deletion {
-        let step = &mut self.steps[step];
-        let end = *step.end.get_or_insert_with(|| Instant::now() + timeout);
-        let look = step.look.clone().expect("a step that was looked at");
-        Deletion { look, has_failed: step.failed.is_some(), end }
-    }
-}
-
-/// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.
-pub async fn dry_run_deletions(
-    cluster: &Cluster,
-    plan: &Plan,
-    snapshot: &Snapshot,
-    parallel: usize,
-) -> Vec<(ObjectId, String)> {
-    let dry_runs = plan.roots().map(|change| async {
-        let id = &change.object.id;
-        let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
-            (Some(kind), Some(object)) => {
-                delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
-            }
-            _ => Err("its type is not served".to_owned()),
-        };
-        answer.err().map(|why| (id.clone(), why))
-    });
-    stream::iter(dry_runs).buffered(parallel).filter_map(future::ready).collect().await
-}
-
-/// Deletes the roots of a plan wave after wave, each after `reevaluate` and the rules for its cascade. Calls `observer`
-/// for every [`Event`]. A signal or a failure of the observer ends the execution: no further deletion is started.
-pub async fn execute(
-    cluster: &Cluster,
-    plan: &Plan,
-    reevaluate: &Reevaluate<'_>,
-    execution: &Execution,
-    observer: &mut dyn Observer,
-) -> PruneResult {
-    let mut run = Run {
-        cluster: &cluster.with_request_timeout(execution.timeout),
-        timeout: execution.timeout,
-        reading: Reading::new(Reevaluation::new(plan, reevaluate), &plan.cluster().uid),
-        observer,
-        result: PruneResult::default(),
-        grace: None,
-    };
-    let mut interrupts = Interrupts::new();
-    for wave in waves(plan, &execution.waves) {
-        run.execute_wave(&wave, execution.parallel, &mut interrupts).await;
-    }
-    run.result
 }

@@ -3,9 +3,11 @@
 pub(crate) mod delete;
 pub(crate) mod dry_run;
 pub(crate) mod execute;
+pub(crate) mod observer;
 pub(crate) mod patch;
 mod reading;
 mod schedule;
 mod signals;
 mod step;
 pub(crate) mod wait;
+mod wave;

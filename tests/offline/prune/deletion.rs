@@ -215,6 +215,32 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     ");
 }
 
+/// Two objects share a reading of the owners. Their owner is read once more before the second DELETE.
+#[test]
+fn an_owner_that_records_an_object_while_another_one_is_deleted_keeps_it() {
+    let api = cluster();
+    let mut second = leaked("1");
+    second["metadata"]["name"] = json!("and");
+    second["metadata"]["uid"] = json!("u2");
+    let mut listing = owner("True");
+    listing["metadata"]["resourceVersion"] = json!("6");
+    let entries = listing["status"]["inventory"]["entries"].as_array_mut().unwrap();
+    entries.push(json!({"id": "shop_and__ConfigMap", "v": "v1"}));
+    let path = "/api/v1/namespaces/shop/configmaps/and";
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![leaked("1"), second.clone()])]);
+    api.on(&format!("GET {path}"), [Answer::json(second)]);
+    api.on(&format!("DELETE {path}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
+    let owner_path = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
+    api.on(owner_path, [Answer::json(owner("True")), Answer::json(listing)]);
+    let run = prune(&api);
+    assert_eq!((run.code, real_deletes(&api).len()), (5, 1), "{run}");
+    let lines: Vec<&str> = run.stdout.lines().filter(|line| line.starts_with("configmap/")).collect();
+    assert_snapshot!(lines.join("\n"), @"
+    configmap/leaked -n shop deleted
+    configmap/and -n shop skipped: it changed after the plan was made: recorded: kustomization/apps -n flux-system lists it
+    ");
+}
+
 #[test]
 fn an_owner_that_only_one_answer_contains_keeps_the_object() {
     let api = cluster();
