@@ -148,7 +148,7 @@ impl<'p> Run<'p, '_> {
             }
             Done::Listed(step, _, Err(reason)) => self.keep(wave, step, reason),
             Done::Looked(step, Ok(look)) => {
-                wave.steps[step].look = Some(look);
+                wave.steps[step].look = Some(*look);
                 wave.schedule.looked(step);
             }
             // An earlier DELETE may have taken effect after all.
@@ -211,7 +211,7 @@ impl<'p> Run<'p, '_> {
         let cluster = self.cluster;
         let planned = &wave.changes[step].object;
         let kind = self.reading.resource_type(&planned.id);
-        wave.begin(async move { Done::Looked(step, step::look(cluster, kind, planned).await) });
+        wave.begin(async move { Done::Looked(step, step::look(cluster, kind, planned).await.map(Box::new)) });
     }
 
     /// Judges an object that was looked at. Nothing else runs between this and the decision, so no older read can replace

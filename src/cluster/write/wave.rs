@@ -24,7 +24,7 @@ pub(super) enum Done {
     Cluster(Box<Result<Snapshot, Failure>>),
     Discovered(usize, Result<Discovered, Failure>),
     Listed(usize, Content, Result<Vec<ObjectMetadata>, Reason>),
-    Looked(usize, Result<Look, DeletionResult>),
+    Looked(usize, Result<Box<Look>, DeletionResult>),
     OwnersListed(OwnerLists, Result<HashMap<ObjectId, ObjectMetadata>, Reason>),
     Owners(Result<Vec<(ObjectId, Option<Resource>)>, Reason>),
     Prepared(usize, Result<Preparation, Failure>),
