@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Session;
 use super::select::{SelectedObjects, Selection, is_suspendable, not_found};
+use crate::cluster::write::patch;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -145,7 +146,7 @@ impl ChangeArgs {
     ) -> Vec<ChangeResult> {
         let changes = objects.into_iter().map(|(kind, full)| async move {
             let id = full.object.id.clone();
-            let result = cluster.change(&kind, full, self.dry_run, decide).await;
+            let result = patch::change(cluster, &kind, full, self.dry_run, decide).await;
             ChangeResult { kind, id, result }
         });
         join_all(changes).await

@@ -7,6 +7,7 @@ use clap::builder::BoolishValueParser;
 use super::change::{ChangeArgs, ChangeResult, Verb};
 use super::{Session, select};
 use crate::cluster::config::args::parse_duration;
+use crate::cluster::read::access::user_name;
 use crate::cluster::{DryRun, PatchResult};
 use crate::error::Result;
 use crate::exit::ExitCode;
@@ -126,7 +127,7 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
         overwrite: args.overwrite,
         until: args.lasting.map(|lasting| session.now + lasting),
         link: args.link.clone(),
-        user: if args.record_user { Some(cluster.user_name().await?) } else { None },
+        user: if args.record_user { Some(user_name(&cluster).await?) } else { None },
         annotation_honoured: args.annotation_honoured,
     };
     let mut changing: Vec<&Resource> = selected.objects.iter().map(|(_, full)| full).collect();

@@ -66,7 +66,7 @@ const OTHERS: [(&str, &str); 13] = [
     ("crates/core/src/kubernetes/selector/mod.rs", "MAX_PREFIX_LENGTH"),
     ("crates/core/src/ownership/read_scope/mod.rs", "MAX_LISTS"),
     ("src/cluster/config/connect.rs", "MAX_CONNECT_TIMEOUT"),
-    ("src/cluster/write/reading.rs", "MAX_AGE"),
+    ("src/cluster/write/schedule.rs", "MAX_AGE"),
     ("src/commands/prune/args.rs", "MAX_PARALLEL"),
     ("src/commands/prune/review.rs", "MAX_AGE"),
     ("src/output/markdown/mod.rs", "LIMIT"),

@@ -55,8 +55,10 @@ pub(crate) fn run(count: usize) -> Result<()> {
     answer(measure::HEAD);
     contenders.iter().for_each(|contender| answer(contender.row()));
     let [alone, parallel] = contenders.map(|contender| contender.median().as_secs_f64());
+    let share = 200.0 / count as f64;
     answer("");
-    report::target("time of s / p", "at least 4.00", alone / parallel, |value| value >= 4.0);
+    report::target("seconds of s for 200 objects", "at most 6.00", alone * share, |value| value <= 6.0);
+    report::target("seconds of p for 200 objects", "at most 1.50", parallel * share, |value| value <= 1.5);
     Ok(())
 }
 

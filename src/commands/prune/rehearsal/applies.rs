@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Rehearsal;
 use super::actors::{Actors, Subject};
 use super::answers::NAMED_OBJECTS;
+use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{
@@ -111,7 +112,7 @@ impl Rehearsal<'_> {
         let mut retries =
             UnknownFieldRetries::new(kind, self.snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(self.snapshot));
         loop {
-            match self.request(id, subject.cluster.apply_dry_run(kind, id, manifest, APPLYING)).await {
+            match self.request(id, apply_dry_run(&subject.cluster, kind, id, manifest, APPLYING)).await {
                 Err(failure) if retries.should_retry(manifest, self.error(subject, &failure)) => {}
                 answer => return answer,
             }

@@ -2,6 +2,7 @@
 
 use super::Rehearsal;
 use super::actors::{Actors, Subject};
+use crate::cluster::write::delete::delete;
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::flux::apply::dry_run::DryRunResult;
 use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
@@ -31,7 +32,7 @@ impl Rehearsal<'_> {
             return Ok(Some(DryRunResult::Refused(missing)));
         }
         let sent = async || match subject.cluster.fetch_metadata(kind, id).await? {
-            Some(live) if live.uid == object.uid => subject.cluster.delete(kind, &live, true).await,
+            Some(live) if live.uid == object.uid => delete(&subject.cluster, kind, &live, true).await,
             _ => Ok(()),
         };
         let mut attempts = 1;

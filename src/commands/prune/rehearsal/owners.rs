@@ -7,6 +7,7 @@ use futures::{StreamExt, stream};
 
 use super::actors::{Actors, Applier, ControllerUser, Subject};
 use super::{PARALLEL, Rehearsal};
+use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Cluster, FailureKind};
 use crate::commands::prune::tree::read_deployment;
 use gitops_core::flux::apply::dry_run::{DryRunResult, HIDDEN_MESSAGE};
@@ -129,7 +130,7 @@ impl Rehearsal<'_> {
             return Some(DryRunResult::Refused(missing));
         }
         let applying = Applying { manager: controller.name, is_strict: true };
-        match self.request(id, subject.cluster.apply_dry_run(&kind, id, manifest, applying)).await {
+        match self.request(id, apply_dry_run(&subject.cluster, &kind, id, manifest, applying)).await {
             Ok(_) => Some(DryRunResult::Unchanged),
             // Its namespace can be created by the same owner.
             Err(failure) if failure.kind == FailureKind::NotFound => None,

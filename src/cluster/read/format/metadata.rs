@@ -135,10 +135,13 @@ fn is_kept(key: &str) -> bool {
 pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &mut Interner) -> ObjectMetadata {
     let has_known_key = metadata.labels.iter().chain(&metadata.annotations).any(|(key, _)| is_kept(key));
     let writers = if has_known_key { writers(metadata, interner) } else { vec![] };
-    let known = metadata.annotations.iter().filter_map(|(key, value)| match is_kept(key) {
-        true => Some((&**key, Cow::Borrowed(&**value))),
-        false if has_known_key => derive_annotation(key, value).map(|(key, identity)| (key, Cow::Owned(identity))),
-        false => None,
+    let known = metadata.annotations.iter().filter_map(|(key, value)| {
+        if is_kept(key) {
+            Some((&**key, Cow::Borrowed(&**value)))
+        } else {
+            let (key, identity) = derive_annotation(key, value).filter(|_| has_known_key)?;
+            Some((key, Cow::Owned(identity)))
+        }
     });
     ObjectMetadata {
         id: ObjectId {

@@ -1,8 +1,14 @@
-//! Metadata from bytes, without a request: both forms in which the API server sends it.
+//! Answers of the API server, without requests: metadata from protobuf and JSON, and checks that an answer is what was
+//! asked for.
 
-use super::metadata::{Interner, RawMetadata, trim};
-use super::protobuf::PartialList;
+pub(super) mod answer;
+pub(super) mod metadata;
+pub(super) mod protobuf;
+mod wire;
+
 use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
+use metadata::{Interner, RawMetadata, trim};
+use protobuf::PartialList;
 
 /// Reads a list of metadata in protobuf.
 pub fn metadata_from_protobuf(body: &[u8], kind: &ResourceType) -> Result<Vec<ObjectMetadata>, String> {
