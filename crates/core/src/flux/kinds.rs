@@ -22,10 +22,10 @@ pub enum Suspends {
 pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
 
 /// API group of ArtifactGenerators.
-pub const GENERATOR_GROUP: &str = "source.extensions.fluxcd.io";
+pub(crate) const GENERATOR_GROUP: &str = "source.extensions.fluxcd.io";
 
 /// Kind of the objects that generate ExternalArtifacts.
-pub const GENERATOR: &str = "ArtifactGenerator";
+pub(crate) const GENERATOR: &str = "ArtifactGenerator";
 
 /// Kind of the sources that other controllers provide.
 pub const EXTERNAL_ARTIFACT: &str = "ExternalArtifact";
@@ -35,10 +35,10 @@ pub const INPUTS: [(&str, &str); 2] =
     [(GENERATOR_GROUP, GENERATOR), (crate::ownership::schemes::flux_operator::GROUP, "ResourceSetInputProvider")];
 
 /// Annotation that suspends the kinds of flux-operator.
-pub const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
+pub(crate) const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
 
 /// Annotation that suspends an ArtifactGenerator.
-pub const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";
+pub(crate) const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";
 
 /// Evidence of a reconciliation in a status or an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,7 +242,7 @@ impl FluxKind {
     }
 
     /// Returns true if no status of the object shows a run: Alert, Provider, and a HelmRepository of an OCI registry.
-    pub fn is_static(&self, full: &Resource) -> bool {
+    pub(crate) fn is_static(&self, full: &Resource) -> bool {
         self.traces.is_empty() || (self.kind == "HelmRepository" && full.text("/spec/type") == Some("oci"))
     }
 
@@ -252,7 +252,7 @@ impl FluxKind {
     }
 
     /// Returns the effect of deleting an object that the annotation suspends; `None` if its objects are left behind.
-    pub fn deletion_of(&self, full: &Resource) -> Option<&'static str> {
+    pub(crate) fn deletion_of(&self, full: &Resource) -> Option<&'static str> {
         let prunes = match full.text("/spec/deletionPolicy") {
             Some("Delete" | "WaitForTermination") => true,
             Some("Orphan") => false,
@@ -262,7 +262,7 @@ impl FluxKind {
     }
 
     /// Returns the revision of an object's status.
-    pub fn revision_of<'a>(&self, full: &'a Resource) -> Option<&'a str> {
+    pub(crate) fn revision_of<'a>(&self, full: &'a Resource) -> Option<&'a str> {
         self.revision.iter().find_map(|pointer| full.text(pointer)).filter(|revision| !revision.is_empty())
     }
 

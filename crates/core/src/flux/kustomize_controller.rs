@@ -109,7 +109,7 @@ const LINKED_KUSTOMIZE: [(u32, u32, &str); 11] = [
 ];
 
 /// Returns the minor version of kustomize that a version of the controller links; `None` if it is not known.
-pub fn linked_kustomize((major, minor, _): Version) -> Option<&'static str> {
+pub(crate) fn linked_kustomize((major, minor, _): Version) -> Option<&'static str> {
     let found = LINKED_KUSTOMIZE.iter().find(|(of_major, of_minor, _)| (*of_major, *of_minor) == (major, minor));
     found.map(|(_, _, kustomize)| *kustomize)
 }

@@ -151,7 +151,7 @@ impl KustomizationSpec {
         self.fields.get(key).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    pub fn is_suspended(&self) -> bool {
+    pub(crate) fn is_suspended(&self) -> bool {
         self.flag("suspend")
     }
 
@@ -169,7 +169,7 @@ impl KustomizationSpec {
     }
 
     /// Returns true if the objects are in another cluster.
-    pub fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         self.fields.get("kubeConfig").is_some()
     }
 
@@ -193,7 +193,7 @@ impl KustomizationSpec {
     }
 
     /// Returns the Kustomizations that must be ready first; `namespace` is the Kustomization's own.
-    pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
+    pub(crate) fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
         self.dependencies(namespace).map(|dependency| dependency.key).collect()
     }
 
@@ -210,14 +210,14 @@ impl KustomizationSpec {
     }
 
     /// Returns the Kustomizations that must be ready and, with the same source, have applied the new revision.
-    pub fn waits_for(&self, namespace: &str, additive_ready_expr: bool) -> Vec<NamespacedName> {
+    pub(crate) fn waits_for(&self, namespace: &str, additive_ready_expr: bool) -> Vec<NamespacedName> {
         let entries = self.dependencies(namespace);
         let entries = entries.filter(|entry| additive_ready_expr || entry.ready_expr.is_none());
         entries.map(|entry| entry.key).collect()
     }
 
     /// Returns the objects of `spec.healthChecks`; none with `spec.wait`, which replaces them.
-    pub fn health_checks(&self) -> Vec<ObjectId> {
+    pub(crate) fn health_checks(&self) -> Vec<ObjectId> {
         let checks = self.fields.get("healthChecks").and_then(Value::as_array).filter(|_| !self.flag("wait"));
         let checks = checks.into_iter().flatten().map(|check| {
             let [version, kind, namespace, name] =
@@ -228,7 +228,7 @@ impl KustomizationSpec {
     }
 
     /// Returns true if the controller waits until objects are healthy.
-    pub fn checks_health(&self) -> bool {
+    pub(crate) fn checks_health(&self) -> bool {
         self.flag("wait") || !self.health_checks().is_empty()
     }
 
@@ -240,24 +240,24 @@ impl KustomizationSpec {
     }
 
     /// Returns the Secret with the keys for decryption, by its name in the Kustomization's namespace.
-    pub fn keys_secret(&self) -> Option<&str> {
+    pub(crate) fn keys_secret(&self) -> Option<&str> {
         self.text("/decryption/secretRef/name").filter(|_| self.decrypts())
     }
 
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
-    pub fn common_label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn common_label(&self, key: &str) -> Option<&str> {
         self.fields.get("commonMetadata")?.get("labels")?.get(key)?.as_str()
     }
 
     /// Returns a label or else an annotation of `commonMetadata`.
-    pub fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
         self.common_label(key).or_else(|| self.fields.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
     }
 
     /// Checks by the rules of docs/reference/kustomize-controller.md 6 that the finalizer of a Kustomization with this spec
     /// deletes the objects of its inventory.
     /// The error is the reason why the objects are left behind, as a predicate: `has prune: false`.
-    pub fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
+    pub(crate) fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
         if self.is_suspended() {
             return Err("is suspended".to_owned());
         }

@@ -14,7 +14,7 @@ const IDENTITY: [&str; 8] =
 
 /// Fails if `spec.postRenderers` is not followed, with the reason why the identity of an object, or its annotations for
 /// Helm, can change.
-pub fn check(spec: &Value) -> Result<(), String> {
+pub(crate) fn check(spec: &Value) -> Result<(), String> {
     let renderers = spec.get("postRenderers").and_then(Value::as_array).into_iter().flatten();
     for renderer in renderers {
         let fields = renderer.get("kustomize").and_then(Value::as_object);

@@ -16,7 +16,7 @@ const BEFORE_CREATION: &str = "before-hook-creation";
 
 /// The objects of a rendered chart, without those in `crds/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rendered {
+pub(crate) struct Rendered {
     /// Objects of the manifest that Helm records.
     pub objects: BTreeSet<ObjectId>,
     /// Manifests of these objects.
@@ -37,7 +37,7 @@ pub struct Rendered {
 
 /// Effect of an upgrade on the live objects of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Upgrade {
+pub(crate) struct Upgrade {
     /// Objects that the new manifest lacks.
     pub removed: BTreeSet<ObjectId>,
     /// Objects that an intermediate upgrade removes and the last one creates again.
@@ -65,7 +65,7 @@ impl Rendered {
     /// `None` is the cluster that has the HelmRelease.
     ///
     /// Fails with the parser's message if a document is no YAML.
-    pub fn read(
+    pub(crate) fn read(
         text: &str,
         namespace: &str,
         types: &[ResourceType],
@@ -134,7 +134,7 @@ impl Rendered {
     /// Returns the manifests that an upgrade from `old` creates, or of which it changes more than labels and annotations. The
     /// API server can refuse one of them, and Helm then deletes nothing. `exists` tells if an object is live: Helm creates
     /// one that somebody deleted.
-    pub fn changed_from(&self, old: &Self, exists: impl Fn(&ObjectId) -> bool) -> BTreeMap<ObjectId, Value> {
+    pub(crate) fn changed_from(&self, old: &Self, exists: impl Fn(&ObjectId) -> bool) -> BTreeMap<ObjectId, Value> {
         let is_unchanged = |id: &ObjectId, manifest: &Value| {
             old.manifests.get(id).is_some_and(|old| unmarked(old) == unmarked(manifest)) && exists(id)
         };
@@ -144,7 +144,7 @@ impl Rendered {
 
     /// Returns the hooks of an upgrade from `old` that are deleted and created again. An object that becomes a hook after the
     /// upgrade is deleted by the upgrade; one that becomes a hook before it is created before it is deleted, and so is none.
-    pub fn recreated_hooks(&self, old: &Self) -> BTreeSet<ObjectId> {
+    pub(crate) fn recreated_hooks(&self, old: &Self) -> BTreeSet<ObjectId> {
         let is_after = |id: &&ObjectId| !old.objects.contains(id) || self.hooks_after.contains(id);
         let becoming = self.hooks_after.intersection(&old.objects);
         self.upgrade_hooks.iter().filter(is_after).chain(becoming).cloned().collect()
@@ -152,7 +152,7 @@ impl Rendered {
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
     /// inventory also has the definitions in `crds/`.
-    pub fn difference_from(&self, inventory: &[ObjectId], types: &[ResourceType]) -> Option<ObjectId> {
+    pub(crate) fn difference_from(&self, inventory: &[ObjectId], types: &[ResourceType]) -> Option<ObjectId> {
         let recorded: BTreeSet<ObjectId> = inventory.iter().map(|id| in_scope(id.clone(), types)).collect();
         let is_definition = |id: &&ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
         let missing = self.objects.difference(&recorded).next();

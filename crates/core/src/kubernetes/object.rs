@@ -58,7 +58,7 @@ impl ObjectId {
     }
 
     /// Returns the namespace that an object is in, as an object of the same cluster.
-    pub fn namespace_object(&self) -> Self {
+    pub(crate) fn namespace_object(&self) -> Self {
         Self::new("", "Namespace", "", &self.namespace).in_cluster(self.cluster.as_ref())
     }
 
@@ -72,7 +72,7 @@ impl ObjectId {
     }
 
     /// Returns true if the object is of this group and kind, and not in another cluster.
-    pub fn is_here(&self, group: &str, kind: &str) -> bool {
+    pub(crate) fn is_here(&self, group: &str, kind: &str) -> bool {
         self.cluster.is_none() && self.is(group, kind)
     }
 }
@@ -245,7 +245,7 @@ fn is_zero(value: &i64) -> bool {
 
 impl ObjectMetadata {
     /// Returns the label, or else the annotation, of a key: some tools accept either.
-    pub fn label_or_annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label_or_annotation(&self, key: &str) -> Option<&str> {
         self.labels.get(key).or_else(|| self.annotations.get(key))
     }
 
@@ -337,7 +337,7 @@ pub fn text_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a str {
 }
 
 /// Returns true if the value at a JSON pointer is `true`.
-pub fn flag_at(content: &serde_json::Value, pointer: &str) -> bool {
+pub(crate) fn flag_at(content: &serde_json::Value, pointer: &str) -> bool {
     content.pointer(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
 }
 

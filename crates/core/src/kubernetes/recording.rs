@@ -75,7 +75,7 @@ impl Snapshot {
 }
 
 /// Returns the field of a Kustomization's spec that a snapshot does not have, if there is one.
-pub fn missing_value(spec: &Value) -> Option<String> {
+pub(crate) fn missing_value(spec: &Value) -> Option<String> {
     let is_missing = |value: &Value| value.get(MARK).is_some();
     let variables = spec.pointer("/postBuild/substitute").and_then(Value::as_object).into_iter().flatten();
     let variable =

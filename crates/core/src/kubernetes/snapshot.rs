@@ -108,13 +108,13 @@ impl Snapshot {
     }
 
     /// Returns the name of the cluster that the kubeconfig in a Secret reaches, if it was read.
-    pub fn spoke_of(&self, secret: &ObjectId, key: Option<&str>) -> Option<&Arc<str>> {
+    pub(crate) fn spoke_of(&self, secret: &ObjectId, key: Option<&str>) -> Option<&Arc<str>> {
         let key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
         self.kube_configs.get(&(secret.clone(), key)).filter(|name| self.spokes.contains_key(*name))
     }
 
     /// Returns what could not be read of this cluster and of the others.
-    pub fn all_gaps(&self) -> impl Iterator<Item = Gap> {
+    pub(crate) fn all_gaps(&self) -> impl Iterator<Item = Gap> {
         let others = self.spokes.iter().flat_map(|(name, spoke)| spoke.gaps.iter().map(|gap| gap.in_cluster(name)));
         self.gaps.iter().cloned().chain(others)
     }
@@ -185,7 +185,7 @@ impl Snapshot {
     }
 
     /// Returns true if an owner changed while the objects were read.
-    pub fn changed_while_reading(&self, owner: &ObjectMetadata) -> bool {
+    pub(crate) fn changed_while_reading(&self, owner: &ObjectMetadata) -> bool {
         self.changed_during_read.binary_search(&owner.uid).is_ok()
     }
 
@@ -219,7 +219,7 @@ impl Snapshot {
     }
 
     /// Returns the gaps that may hide objects of a group and kind.
-    pub fn gaps_hiding(&self, what: &GroupKind) -> impl Iterator<Item = &Gap> {
+    pub(crate) fn gaps_hiding(&self, what: &GroupKind) -> impl Iterator<Item = &Gap> {
         self.gaps.iter().filter(move |gap| gap.hides(what, &self.types))
     }
 

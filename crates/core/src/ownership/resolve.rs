@@ -19,7 +19,7 @@ pub(crate) struct ResolvedClaim {
 
 impl Index<'_> {
     /// Returns every claim of an object, resolved to live owners where they exist, superseded claims included.
-    pub fn all_claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
+    pub(crate) fn all_claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
         self.all_resolved_claims(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
     }
 

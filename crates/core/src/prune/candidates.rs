@@ -14,7 +14,7 @@ use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 
 /// An object that may be deleted in its own right.
 #[derive(Clone, Debug)]
-pub struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     pub object: &'a ObjectMetadata,
     /// Owner on whose behalf it is deleted.
     pub owner: Option<OwnerId>,
@@ -25,7 +25,7 @@ pub struct Candidate<'a> {
 /// Returns the rows of all candidates and of `kept`. A candidate whose cascade would delete something that must stay is
 /// kept, and so is one whose cascade needs a permission that is not in `allowed`. An object that a cascade deletes has only
 /// the row of the cascade.
-pub fn apply_cascade_rules<'a>(
+pub(crate) fn apply_cascade_rules<'a>(
     index: &Index<'a>,
     mut candidates: Vec<Candidate<'a>>,
     kept: Vec<Change>,
@@ -67,12 +67,12 @@ pub fn apply_cascade_rules<'a>(
 }
 
 /// Returns the row of an object that looks prunable and stays.
-pub fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, reason: impl Into<Reason>) -> Change {
+pub(crate) fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, reason: impl Into<Reason>) -> Change {
     Change::new(Action::Keep, object, owner, Actor::KubectlGitops, reason)
 }
 
 /// Returns the row of an object that a cascade deletes.
-pub fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change {
+pub(crate) fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change {
     let owner = match index.status(cascaded.object) {
         OwnershipStatus::Managed(owner) => Some(owner),
         OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => Some(claim.owner),

@@ -51,7 +51,7 @@ impl<'p> Reevaluation<'p> {
     }
 
     /// Returns the first gap of a reading that the plan did not have.
-    pub fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
+    pub(crate) fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
         let is_known =
             |gap: &Gap| self.gaps.iter().any(|known| known.subject == gap.subject && known.namespace == gap.namespace);
         snapshot.gaps.iter().find(|gap| !is_known(gap))

@@ -22,7 +22,7 @@ pub enum BuildFailure {
 
 impl BuildFailure {
     /// Creates a failure that the controller has too, with the code `build-failed`.
-    pub fn proven(message: impl Into<String>) -> Self {
+    pub(crate) fn proven(message: impl Into<String>) -> Self {
         Self::Proven(Reason::new(ReasonCode::BuildFailed, message))
     }
 

@@ -83,7 +83,7 @@ impl Artifact {
     }
 
     /// Returns true if a directory is in the artifact; the root always is.
-    pub fn has_directory(&self, at: &str) -> bool {
+    pub(crate) fn has_directory(&self, at: &str) -> bool {
         at.is_empty() || self.directories.contains(at)
     }
 

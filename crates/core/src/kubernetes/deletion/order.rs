@@ -42,12 +42,12 @@ pub fn apply_order(a: &ObjectId, b: &ObjectId) -> Ordering {
 }
 
 /// Compares two objects by the order of deletion, the exact reverse.
-pub fn delete_order(a: &ObjectId, b: &ObjectId) -> Ordering {
+pub(crate) fn delete_order(a: &ObjectId, b: &ObjectId) -> Ordering {
     apply_order(b, a)
 }
 
 /// Returns true if two objects may be deleted at the same time: only their names order them.
-pub fn same_wave(a: &ObjectId, b: &ObjectId) -> bool {
+pub(crate) fn same_wave(a: &ObjectId, b: &ObjectId) -> bool {
     (&a.group, &a.kind) == (&b.group, &b.kind)
 }
 

@@ -6,7 +6,7 @@ use super::document::{Body, ContextSummary, Filtered, InventoryDocument, SCHEMA,
 use crate::kubernetes::gap::{AnswerGap, Gap};
 
 /// The answer of one cluster, or the reason why there is none.
-pub type ContextAnswer = (String, Result<InventoryDocument, Gap>);
+pub(crate) type ContextAnswer = (String, Result<InventoryDocument, Gap>);
 
 /// Joins the answers of several clusters to the same question, in their order. A cluster without an answer is a gap.
 ///

@@ -101,7 +101,7 @@ impl ClaimEvidence {
 
     /// Adds what confirms or contradicts the labels and annotations.
     #[must_use]
-    pub fn with_witness(self, witness: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_witness(self, witness: impl Into<Cow<'static, str>>) -> Self {
         Self { witness: Some(witness.into()), ..self }
     }
 }
@@ -151,12 +151,12 @@ pub(crate) fn label_claim(
 /// Returns the strength of a label that does not name its object: its field manager decides.
 ///
 /// The rule (docs/reference/ownership.md 3): the field manager of a copied label is the program that copied it.
-pub fn label_strength(object: &ObjectMetadata, label: &str, managers: &[&str]) -> Strength {
+pub(crate) fn label_strength(object: &ObjectMetadata, label: &str, managers: &[&str]) -> Strength {
     strength(object, managers, Operations::Any, |writer| &writer.labels, label)
 }
 
 /// Returns the strength of an annotation, as [`label_strength`] does for a label.
-pub fn annotation_strength(object: &ObjectMetadata, annotation: &str, managers: &[&str]) -> Strength {
+pub(crate) fn annotation_strength(object: &ObjectMetadata, annotation: &str, managers: &[&str]) -> Strength {
     strength(object, managers, Operations::Any, |writer| &writer.annotations, annotation)
 }
 

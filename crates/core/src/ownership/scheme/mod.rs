@@ -6,7 +6,7 @@ pub mod hub;
 pub mod label_report;
 pub mod last_applied;
 pub mod members;
-pub mod owner_status;
+pub(crate) mod owner_status;
 pub mod protection;
 
 use std::fmt;
@@ -130,12 +130,12 @@ impl Scheme {
     }
 
     /// Returns true if objects of this kind are owners of this scheme.
-    pub fn has_owner_kind(&self, id: &ObjectId) -> bool {
+    pub(crate) fn has_owner_kind(&self, id: &ObjectId) -> bool {
         self.owner_kinds.iter().any(|(group, kind)| id.is(group, kind))
     }
 
     /// Returns true if the scheme reads an object in full, as an owner.
-    pub fn reads_as_owner(&self, object: &ObjectMetadata) -> bool {
+    pub(crate) fn reads_as_owner(&self, object: &ObjectMetadata) -> bool {
         self.has_owner_kind(&object.id) || self.owner_sources.iter().any(|source| source.includes(object))
     }
 }

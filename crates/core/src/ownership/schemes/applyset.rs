@@ -32,7 +32,7 @@ const fn parent(kind: &'static str) -> OwnerSource {
 }
 
 /// Scheme of ApplySet. Parents may be objects of any kind; Secrets are the default, and only their metadata is read.
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(PART_OF[0]), MetadataKey::Label(PART_OF[1])],
     selectors: &[PART_OF[0], "!applyset.kubernetes.io/part-of,applyset.k8s.io/part-of"],
     other_keys: &[KINDS[0], KINDS[1], NAMESPACES[0], NAMESPACES[1], TOOLING[0], TOOLING[1]],

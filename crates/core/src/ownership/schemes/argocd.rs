@@ -24,7 +24,7 @@ const KIND: &str = "Application";
 const IN_CLUSTER: (&str, &str) = ("https://kubernetes.default.svc", "in-cluster");
 
 /// Scheme of Application. `app.kubernetes.io/instance` is no claim: every Helm chart sets it.
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(TRACKING_ID), MetadataKey::Label(INSTANCE)],
     other_keys: &[HOOK, helm::HOOK, "argocd.argoproj.io/installation-id"],
     managers: &["argocd-controller", "argocd-application-controller"],

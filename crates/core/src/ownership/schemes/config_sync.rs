@@ -20,7 +20,7 @@ const GROUP: &str = "configsync.gke.io";
 const ROOT_NAMESPACE: &str = "config-management-system";
 
 /// Scheme of RootSync and RepoSync.
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(RESOURCE_ID)],
     other_keys: &[MANAGER],
     managers: &["configsync.gke.io", "configsync"],

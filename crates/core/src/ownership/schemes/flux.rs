@@ -34,14 +34,14 @@ fn is_of_flux_v1(claim: &Claimant<'_>) -> bool {
 }
 
 /// Returns true if an object is suspended: by the annotation, by `spec.suspend`, or by the switch annotation of its kind.
-pub fn is_suspended(object: &ObjectMetadata, content: &Value, switch: Option<&str>) -> bool {
+pub(crate) fn is_suspended(object: &ObjectMetadata, content: &Value, switch: Option<&str>) -> bool {
     object.annotations.get(SUSPENDED).is_some()
         || content.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default()
         || switch.and_then(|key| object.annotations.get(key)).is_some_and(is_switched_off)
 }
 
 /// Returns true if a `…/reconcile` annotation with this value suspends.
-pub fn is_switched_off(value: &str) -> bool {
+pub(crate) fn is_switched_off(value: &str) -> bool {
     value.eq_ignore_ascii_case("disabled")
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn status(object: &ObjectMetadata, content: &Value, switch: Option<&s
 }
 
 /// Returns the members in `status.inventory.entries`.
-pub fn inventory_members(content: &Value) -> Members {
+pub(crate) fn inventory_members(content: &Value) -> Members {
     let Some(entries) = content.pointer("/status/inventory/entries").and_then(Value::as_array) else {
         return Members::Unrecorded;
     };
