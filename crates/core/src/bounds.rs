@@ -26,7 +26,8 @@ pub(crate) const KUSTOMIZATION_DEPTH: Bound =
 pub(crate) const KUSTOMIZATION_VALUES: Bound = Bound { name: "kustomization-values", limit: 1_000_000, unit: "values" };
 
 /// Nested `${…}` in one text: each level uses the stack.
-pub(crate) const SUBSTITUTION_DEPTH: Bound = Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
+pub(crate) const SUBSTITUTION_DEPTH: Bound =
+    Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
 
 /// Bytes that the substitutions of one object write, with those of arguments. The API server stores objects of 1.5 MiB.
 pub const SUBSTITUTION_SIZE: Bound = Bound { name: "substitution-size", limit: 16 << 20, unit: "bytes of results" };
@@ -57,7 +58,8 @@ pub const CHART_FILE_SIZE: Bound = Bound { name: "chart-file-size", limit: 5 << 
 pub const CHART_FILES: Bound = Bound { name: "chart-files", limit: 10_000, unit: "files" };
 
 /// Bytes of a pattern in `exclude` of an ArtifactGenerator. The API server accepts 1024 in `from`.
-pub(crate) const EXCLUDE_LENGTH: Bound = Bound { name: "exclude-length", limit: 1024, unit: "bytes in a pattern of exclude" };
+pub(crate) const EXCLUDE_LENGTH: Bound =
+    Bound { name: "exclude-length", limit: 1024, unit: "bytes in a pattern of exclude" };
 
 /// Alternatives in braces of one pattern in `exclude`: they multiply.
 pub(crate) const EXCLUDE_ALTERNATIVES: Bound =

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::list::{collection_path, full_object, object_metadata};
 use crate::cluster::{Cluster, Failure, FailureKind, Response};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
-use gitops_core::flux::build::stored_artifact::StoredArtifact;
+use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 

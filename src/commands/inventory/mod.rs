@@ -22,6 +22,7 @@ use gitops_core::kubernetes::selector::Selector;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::read_scope::ReadScope;
+use gitops_core::ownership::report::explain::Explanation;
 use gitops_core::ownership::report::label_reports::label_report;
 use gitops_core::ownership::report::{
     Body, InventoryDocument, InventoryFilter, InventoryReport, OwnerObjects, Question,
@@ -139,7 +140,7 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
         Some(contexts) => clusters::document(args, session, contexts).await?,
     };
     if let (Some(list), Some(question)) = (accepted, question(args)) {
-        list.apply(question.status(), &mut document);
+        document.remove_ignored(&list, question.status());
     }
     let exit = print(args, session, &document)?;
     let has_findings = matches!(&document.body, Body::Findings(findings) if !findings.is_empty());
@@ -223,7 +224,7 @@ fn rows(
 ) -> Result<Body> {
     if let Some(text) = &args.why {
         let object = find_object(text, session, index.snapshot())?;
-        return Ok(Body::Explanation(Box::new(report.explain(object))));
+        return Ok(Body::Explanation(Box::new(Explanation::of(index, object))));
     }
     let namespace = session.connection.namespace.as_deref();
     let is_limited = !args.owners.is_empty() || args.by.is_some() || namespace.is_some();

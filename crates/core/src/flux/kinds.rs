@@ -18,6 +18,9 @@ pub enum Suspends {
     Nothing,
 }
 
+/// Name of the controller of Kustomizations.
+pub(crate) const KUSTOMIZE_CONTROLLER: &str = "kustomize-controller";
+
 /// API group of the sources.
 pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
 
@@ -145,8 +148,8 @@ pub static KINDS: [FluxKind; 19] = [
     FluxKind { kind: "HelmRepository", aliases: &["helmrepo"], ..SOURCE },
     FluxKind { kind: "HelmChart", aliases: &["hc"], sources: &[("/spec/sourceRef", "HelmRepository")], ..SOURCE },
     FluxKind {
-        group: "source.extensions.fluxcd.io",
-        kind: "ArtifactGenerator",
+        group: GENERATOR_GROUP,
+        kind: GENERATOR,
         aliases: &["ag"],
         suspends: Suspends::Switch(ARTIFACT_SWITCH),
         controller: "source-watcher",
@@ -168,7 +171,7 @@ pub static KINDS: [FluxKind; 19] = [
         kind: "Kustomization",
         aliases: &["ks"],
         deletion: Some("prunes what it applied"),
-        controller: "kustomize-controller",
+        controller: KUSTOMIZE_CONTROLLER,
         revision: &["/status/lastAppliedRevision", "/status/lastAttemptedRevision"],
         sources: &[("/spec/sourceRef", "")],
         // Every run changes Ready, also a run that started before the suspension; the history has the start of each run.

@@ -47,9 +47,9 @@ impl ReleaseTarget {
     pub(crate) fn recorded(content: &Value) -> Option<Self> {
         let storage_namespace = text_at(content, "/status/storageNamespace").to_owned();
         let latest = content.pointer("/status/history/0").filter(|_| !storage_namespace.is_empty())?;
-        let text = |pointer: &str| text_at(latest, pointer).to_owned();
-        let chart = Some(text("/chartName"));
-        Some(Self { storage_namespace, namespace: text("/namespace"), name: text("/name"), chart })
+        let [namespace, name, chart] =
+            ["/namespace", "/name", "/chartName"].map(|pointer| text_at(latest, pointer).to_owned());
+        Some(Self { storage_namespace, namespace, name, chart: Some(chart) })
     }
 
     /// Returns the first part that differs in a new target, in the order in which helm-controller compares.

@@ -109,8 +109,8 @@ impl Snapshot {
 
     /// Returns the name of the cluster that the kubeconfig in a Secret reaches, if it was read.
     pub(crate) fn spoke_of(&self, secret: &ObjectId, key: Option<&str>) -> Option<&Arc<str>> {
-        let key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
-        self.kube_configs.get(&(secret.clone(), key)).filter(|name| self.spokes.contains_key(*name))
+        let other_key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
+        self.kube_configs.get(&(secret.clone(), other_key)).filter(|name| self.spokes.contains_key(*name))
     }
 
     /// Returns what could not be read of this cluster and of the others.
@@ -242,11 +242,12 @@ impl Snapshot {
         mut newer: Vec<ObjectMetadata>,
     ) -> bool {
         let listed: HashSet<(&str, &str)> = types.iter().map(|kind| (&*kind.group, &*kind.kind)).collect();
-        let is_listed = |id: &ObjectId| {
-            listed.contains(&(&*id.group, &*id.kind)) && namespace.is_none_or(|namespace| namespace == &*id.namespace)
-        };
         newer.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        let older: Vec<ObjectMetadata> = self.objects.extract_if(.., |object| is_listed(&object.id)).collect();
+        let replaced = self.objects.extract_if(.., |object| {
+            listed.contains(&(&*object.id.group, &*object.id.kind))
+                && namespace.is_none_or(|namespace| namespace == &*object.id.namespace)
+        });
+        let older: Vec<ObjectMetadata> = replaced.collect();
         // A server that lists one object under two API groups lists it once here, as in `normalise`.
         let known: HashSet<&str> = self.objects.iter().map(|object| &*object.uid).collect();
         newer.retain(|object| !known.contains(&*object.uid));

@@ -118,8 +118,8 @@ impl Index<'_> {
                 by_claim || self.recorders(recorded).any(|(scheme, other)| (scheme.supersedes)(&other, &own))
             })
             .collect();
-        let mut is_superseded = is_superseded.into_iter();
-        claims.retain(|_| !is_superseded.next().unwrap_or_default());
+        let mut superseded = is_superseded.into_iter();
+        claims.retain(|_| !superseded.next().unwrap_or_default());
     }
 
     fn claimant<'c>(&self, claim: &'c Claim) -> Claimant<'c> {

@@ -9,7 +9,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{OwnerId, OwnershipStatus};
-use crate::plan::grave::{AllowedKinds, GraveKind};
+use crate::plan::grave::AllowedKinds;
 use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 
 /// An object that may be deleted in its own right.
@@ -93,9 +93,10 @@ fn blocking_object<'a>(
         return Some(detail);
     }
     cascade.closure([candidate]).iter().find_map(|cascaded| {
-        let not_allowed = |kind: GraveKind| format!("and deleting {} is not allowed", kind.name());
-        let why = reason_to_stay(index, cascaded.object, &|id| planned.contains(id))
-            .or_else(|| allowed.missing_for(&cascaded.object.id).map(not_allowed))?;
+        let why = reason_to_stay(index, cascaded.object, &|id| planned.contains(id)).or_else(|| {
+            let missing = allowed.missing_for(&cascaded.object.id)?;
+            Some(format!("and deleting {} is not allowed", missing.name()))
+        })?;
         Some(format!("it would also delete {}, {why}", cascaded.object.id))
     })
 }

@@ -52,9 +52,10 @@ impl<'p> Reevaluation<'p> {
 
     /// Returns the first gap of a reading that the plan did not have.
     pub(crate) fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
-        let is_known =
-            |gap: &Gap| self.gaps.iter().any(|known| known.subject == gap.subject && known.namespace == gap.namespace);
-        snapshot.gaps.iter().find(|gap| !is_known(gap))
+        let mut gaps = snapshot.gaps.iter();
+        gaps.find(|gap| {
+            !self.gaps.iter().any(|known| (&known.subject, &known.namespace) == (&gap.subject, &gap.namespace))
+        })
     }
 
     /// Returns the reason to keep each of these roots, or `None` to delete it.
@@ -67,14 +68,13 @@ impl<'p> Reevaluation<'p> {
         let cascade = Cascade::new(snapshot);
         let own = (self.evaluate)(&index, roots);
         let pending = self.reasons_of_pending(&index, &cascade, roots);
-        let reason = |(change, own): (&&Change, Option<Reason>)| {
-            let object = match snapshot.object(&change.object.id) {
-                Some(object) if *object.uid == *change.object.uid => object,
-                _ => return Some(replaced()),
-            };
-            own.or_else(|| self.cascade_reason(&index, &cascade, object, &pending))
-        };
-        roots.iter().zip(own).map(reason).collect()
+        let reasons = roots.iter().zip(own).map(|(change, own)| match snapshot.object(&change.object.id) {
+            Some(object) if *object.uid == *change.object.uid => {
+                own.or_else(|| self.cascade_reason(&index, &cascade, object, &pending))
+            }
+            _ => Some(replaced()),
+        });
+        reasons.collect()
     }
 
     /// Evaluates the roots that have not ended and that a cascade of `roots` contains.

@@ -47,6 +47,21 @@ impl BuildFailure {
     }
 }
 
+/// Reason why a build has no objects now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// An answer is missing. The needs of the context name it, and with the answer the build continues.
+    Missing,
+    /// The build fails.
+    Failed(BuildFailure),
+}
+
+impl From<BuildFailure> for Interrupt {
+    fn from(failure: BuildFailure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 impl From<ReferenceError> for BuildFailure {
     fn from(error: ReferenceError) -> Self {
         let message = redact_urls(&error.to_string());
@@ -180,8 +195,8 @@ fn names_machine_fault(message: &str) -> bool {
         "input/output error",
         "resource temporarily unavailable",
     ];
-    let message = message.to_lowercase();
-    FAULTS.iter().any(|fault| message.contains(fault))
+    let lowercase = message.to_lowercase();
+    FAULTS.iter().any(|fault| lowercase.contains(fault))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::objects::{BuiltObject, objects};
-use super::undecrypted::UNKNOWN;
+use super::sops::undecrypted::UNKNOWN;
 use super::yaml;
 use crate::kubernetes::object::ObjectId;
 
@@ -64,10 +64,11 @@ impl BuiltObject {
 pub(super) fn mask_objects(built: &mut [BuiltObject], text: &str) {
     let masked = yaml::parse_substituted(text).map(|manifest| objects(manifest.into(), None)).unwrap_or_default();
     let is_alike = masked.len() == built.len();
-    let mut masked = masked.into_iter().filter(|_| is_alike);
+    let mut shown = masked
+        .into_iter()
+        .map(|BuiltObject { id, manifest, .. }| MaskedObject { id, manifest: Arc::unwrap_or_clone(manifest) });
     for object in built {
-        let shown =
-            masked.next().map(|masked| MaskedObject { id: masked.id, manifest: Arc::unwrap_or_clone(masked.manifest) });
-        object.masked = Some(Box::new(shown.unwrap_or_else(MaskedObject::hidden)));
+        let matching = shown.next().filter(|_| is_alike);
+        object.masked = Some(Box::new(matching.unwrap_or_else(MaskedObject::hidden)));
     }
 }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::chart_archive::{check_digest, unpack};
-use super::charts::{ChartResult, ChartRun};
+use super::charts::ChartRun;
+use super::charts::archive::{ChartResult, check_digest, unpack};
+use super::charts::remote::RemoteChart;
+use super::charts::stored_artifact::StoredArtifact;
 use super::data::{DataRef, Lookup};
 use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;
 use super::references::Inputs;
-use super::remote_chart::RemoteChart;
 use super::resource_sets::SetRun;
-use super::stored_artifact::StoredArtifact;
 use super::yaml;
 use super::yaml::YamlDocument;
 use crate::flux::kustomize_controller::Features;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::masked::MaskedObject;
-use super::undecrypted::Undecrypted;
+use super::sops::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
 /// An object that a build produces.

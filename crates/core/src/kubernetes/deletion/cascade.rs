@@ -148,8 +148,8 @@ impl<'a> Cascade<'a> {
         if object.id.is("", "Namespace") {
             let gap = self.snapshot.gaps.iter().find(|gap| {
                 let is_elsewhere = gap.namespace.as_deref().is_some_and(|namespace| *namespace != *object.id.name);
-                let is_cluster_scoped = |kind: &ResourceType| !kind.namespaced && kind.resource() == gap.subject;
-                !is_elsewhere && !self.snapshot.types.iter().any(is_cluster_scoped)
+                let mut cluster_scoped = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
+                !is_elsewhere && !cluster_scoped.any(|kind| kind.resource() == gap.subject)
             })?;
             return Some(format!("it can contain {}, which could not be listed: {}", gap.subject, gap.message));
         }
@@ -179,8 +179,8 @@ impl<'a> Cascade<'a> {
         }
         let dependents = self.dependents.get(&*object.uid).into_iter().flatten();
         let kinds: HashSet<(&str, &str)> = dependents.map(|next| (&*next.id.group, &*next.id.kind)).collect();
-        let types = types.filter(|kind| kinds.contains(&(&*kind.group, &*kind.kind))).cloned().collect();
-        (types, Some(object.id.namespace.clone()).filter(|namespace| !namespace.is_empty()))
+        let of_dependents = types.filter(|kind| kinds.contains(&(&*kind.group, &*kind.kind))).cloned().collect();
+        (of_dependents, Some(object.id.namespace.clone()).filter(|namespace| !namespace.is_empty()))
     }
 
     /// Returns the objects whose deletion the deletion of `object` causes directly.

@@ -36,9 +36,11 @@ const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfi
 
 /// Compares two objects by the order in which Flux applies them.
 pub fn apply_order(a: &ObjectId, b: &ObjectId) -> Ordering {
-    let key =
-        |id: &ObjectId| (rank(&id.kind), id.group.clone(), id.kind.clone(), id.namespace.clone(), id.name.clone());
-    key(a).cmp(&key(b))
+    apply_key(a).cmp(&apply_key(b))
+}
+
+fn apply_key(id: &ObjectId) -> (usize, [&str; 4]) {
+    (rank(&id.kind), [&id.group, &id.kind, &id.namespace, &id.name])
 }
 
 /// Compares two objects by the order of deletion, the exact reverse.

@@ -7,6 +7,7 @@ use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
+use crate::ownership::index::Index;
 use crate::ownership::report::InventoryReport;
 use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::{OwnerId, OwnershipStatus};

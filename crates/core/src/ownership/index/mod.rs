@@ -1,5 +1,6 @@
 //! Index of one snapshot: its owners, and which of them recorded which object.
 
+mod hub_owners;
 #[cfg(test)]
 mod tests;
 

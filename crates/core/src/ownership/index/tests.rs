@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::protection::protection_keys;
+use crate::ownership::report::explain::Explanation;
 use crate::ownership::report::{Body, InventoryFilter, InventoryReport, Question};
 use crate::ownership::{MetadataKey, OwnershipStatus, Strength};
 use crate::testing::{Build, Dice, object, snapshot};
@@ -139,7 +140,7 @@ fn absurd_clusters_never_panic_and_never_invent_a_leak() {
                 assert!(index.recorded_by(&object.id).is_empty(), "seed {seed}: a recorded object is leaked");
                 assert!(claim.strength < Strength::Contradicted, "seed {seed}: a contradicted claim leaks");
             }
-            serde_json::to_string(&report.explain(object)).expect("an explanation serialises");
+            serde_json::to_string(&Explanation::of(&index, object)).expect("an explanation serialises");
         }
         serde_json::to_string(&report.document(Body::Tree(report.forest()), &InventoryFilter::default()))
             .expect("trees serialise");

@@ -6,6 +6,7 @@ use super::*;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectMetadata, parse_time};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::report::explain::Explanation;
 use crate::testing::{Build, object, resource_type, snapshot};
 
 fn ready(mut content: Value) -> Value {
@@ -228,8 +229,8 @@ fn circles_of_owners_and_controllers_end() {
         lines,
         ["kustomization/a -n flux-system", "  Kustomization/b", "    Pod/x", "      Pod/x", "    Kustomization/a …",]
     );
-    assert!(views.explain(&own_child).chain.len() <= 2);
-    assert!(views.explain(&cluster.objects[1]).chain.len() <= 3);
+    assert!(Explanation::of(&index, &own_child).chain.len() <= 2);
+    assert!(Explanation::of(&index, &cluster.objects[1]).chain.len() <= 3);
 }
 
 #[test]
@@ -250,10 +251,9 @@ fn deep_references_are_cut() {
 fn why_leads_from_a_pod_to_the_source() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = InventoryReport::new(&index, &[]);
     let mut pod = cluster.objects.iter().find(|object| &*object.id.kind == "Pod").unwrap().clone();
     pod.owner_references[0].name = "x".into();
-    let why = views.explain(&pod);
+    let why = Explanation::of(&index, &pod);
     assert_eq!(why.status, "controlled");
     let controllers: Vec<String> = why.controllers.iter().map(ToString::to_string).collect();
     assert_eq!(controllers, ["replicaset.apps/x -n shop", "deployment.apps/web -n shop"]);
@@ -268,8 +268,8 @@ fn why_leads_from_a_pod_to_the_source() {
 fn why_tells_every_claim_and_what_became_of_it() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = InventoryReport::new(&index, &[]);
-    let of = |name: &str| views.explain(cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
+    let of =
+        |name: &str| Explanation::of(&index, cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
     let orphan = of("orphan");
     assert_eq!((orphan.status, orphan.claims.len(), orphan.claims[0].live), ("orphaned", 1, false));
     assert!(orphan.claims[0].claim.evidence.metadata.contains("kustomize.toolkit.fluxcd.io/name=removed"));
@@ -292,9 +292,10 @@ fn the_document_has_its_schema_and_names_its_answer() {
     )
     .unwrap();
     assert_eq!(findings["findings"][0]["status"], "leaked");
-    let why = serde_json::to_value(
-        views.document(Body::Explanation(Box::new(views.explain(&cluster.objects[0]))), &InventoryFilter::default()),
-    )
+    let why = serde_json::to_value(views.document(
+        Body::Explanation(Box::new(Explanation::of(&index, &cluster.objects[0]))),
+        &InventoryFilter::default(),
+    ))
     .unwrap();
     assert!(why["explanation"]["claims"].is_array());
 }

@@ -109,9 +109,10 @@ fn owner(object: &ObjectMetadata, _: &Value) -> Option<Record> {
     let expected = id_of(&object.id);
     // The KEP's text has the hash alone.
     let bare = expected.trim_start_matches("applyset-").trim_end_matches("-v1");
-    let members = match label == expected || label == bare {
-        true => Members::Selected(scope(object)),
-        false => Members::Unreadable(format!("its label {} is not the ID of this object ({expected})", ID[0])),
+    let members = if label == expected || label == bare {
+        Members::Selected(scope(object))
+    } else {
+        Members::Unreadable(format!("its label {} is not the ID of this object ({expected})", ID[0]))
     };
     Some(Record { aliases: vec![alias(label)], ..Record::new(id, members) })
 }

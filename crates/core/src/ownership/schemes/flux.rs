@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{flux_v1, inventory_id};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, list_at, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::scheme::claim::Strength;
 use crate::ownership::scheme::hub::{Access, HubTarget};
@@ -82,7 +82,7 @@ pub(crate) fn inventory_members(content: &Value) -> Members {
 
 /// Returns the objects of a readable inventory with the API version, without the group, in which each is listed.
 pub(crate) fn inventory_versions(content: &Value) -> impl Iterator<Item = (ObjectId, &str)> {
-    let entries = content.pointer("/status/inventory/entries").and_then(Value::as_array).into_iter().flatten();
+    let entries = list_at(content, "/status/inventory/entries").iter();
     entries.filter_map(|entry| {
         let id = inventory_id::parse(entry.get("id")?.as_str()?).ok()?;
         Some((id, entry.get("v")?.as_str().filter(|version| !version.is_empty())?))
@@ -98,10 +98,10 @@ pub(crate) fn hub_target(owner: &Resource) -> HubTarget {
 pub(crate) fn target(spec: &Value, namespace: &str) -> HubTarget {
     let Some(config) = spec.get("kubeConfig").filter(|config| !config.is_null()) else { return HubTarget::Hub };
     for (kind, reference) in [("Secret", "secretRef"), ("ConfigMap", "configMapRef")] {
-        let field = |key: &str| config.get(reference)?.get(key)?.as_str().filter(|text| !text.is_empty());
-        if let Some(name) = field("name") {
+        let [name, key] = ["name", "key"].map(|field| text_at(config, &format!("/{reference}/{field}")));
+        if !name.is_empty() {
             let id = ObjectId::new("", kind, namespace, name);
-            return HubTarget::Access(Access { id, key: field("key").map(str::to_owned) });
+            return HubTarget::Access(Access { id, key: (!key.is_empty()).then(|| key.to_owned()) });
         }
     }
     HubTarget::Unknown

@@ -18,7 +18,8 @@ pub(crate) const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
 pub const NAME: &str = "flux-operator";
 const MANAGERS: &[&str] = &[NAME];
 /// Labels that name the ResourceSet of an object, and its namespace.
-pub(crate) const SET: [&str; 2] = ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
+pub(crate) const SET: [&str; 2] =
+    ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
 const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"];
 
 pub(crate) const RESOURCE_SET: Scheme = Scheme {

@@ -27,9 +27,8 @@ pub(crate) fn members(content: &Value) -> Members {
 fn area(entry: &Value) -> Result<Area, String> {
     let namespace = entry.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let kinds = entry.get("kinds").and_then(Value::as_object).ok_or("a snapshot entry has no kinds")?;
-    let kinds = kinds.keys().map(|key| group_kind(key)).collect::<Result<_, _>>()?;
     let namespaces = (!namespace.is_empty()).then(|| vec![namespace.into()]);
-    Ok(Area { namespaces, kinds: Some(kinds) })
+    Ok(Area { namespaces, kinds: Some(kinds.keys().map(|key| group_kind(key)).collect::<Result<_, _>>()?) })
 }
 
 /// Parses `apps/v1, Kind=Deployment`, and `/v1, Kind=Secret` for the core group.

@@ -11,7 +11,6 @@ pub mod flux_operator;
 pub(crate) mod flux_snapshot;
 pub mod flux_v1;
 pub mod helm;
-pub mod helm_release;
 pub mod inventory_id;
 pub mod kapp;
 pub(crate) mod kluctl;

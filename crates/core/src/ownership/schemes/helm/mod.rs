@@ -3,10 +3,11 @@
 //!
 //! Source: docs/reference/ownership.md 2.4 and docs/reference/flux.md 6.
 
+mod release_record;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::helm_release;
 use crate::kubernetes::object::{ObjectMetadata, Resource};
 use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, annotation_strength};
 use crate::ownership::scheme::members::Members;
@@ -73,7 +74,7 @@ pub fn record_of(full: Resource) -> Option<Resource> {
         return None;
     }
     let members =
-        helm_release::members(full.text("/data/release").unwrap_or_default(), secret, &full.object.id.namespace);
+        release_record::members(full.text("/data/release").unwrap_or_default(), secret, &full.object.id.namespace);
     let content = match members {
         Members::Listed(ids) => json!({ LISTED: ids }),
         Members::Unreadable(why) => json!({ UNREADABLE: why }),
