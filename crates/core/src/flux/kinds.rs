@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::kubernetes::object::{GroupKind, Resource};
 
 /// The way to suspend an object of a kind.
@@ -238,6 +240,17 @@ impl FluxKind {
     /// Returns the entry of an object's kind; `None` if it is not a kind of Flux.
     pub fn of(full: &Resource) -> Option<&'static Self> {
         find(&full.object.id.group, &full.object.id.kind)
+    }
+
+    /// Returns the references to sources in an object, with the kind of a reference that names none.
+    pub(crate) fn source_references(full: &Resource) -> Vec<(&Value, &'static str)> {
+        let mut found = vec![];
+        for (pointer, kind) in Self::of(full).map_or(&[][..], |known| known.sources) {
+            let Some(value) = full.at(pointer) else { continue };
+            let entries = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            found.extend(entries.iter().map(|entry| (entry, *kind)));
+        }
+        found
     }
 
     pub fn group_kind(&self) -> GroupKind {

@@ -136,30 +136,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
-    use crate::testing::{Build, object, snapshot};
-
-    fn applied(object: ObjectMetadata, owner: &str) -> ObjectMetadata {
-        object.label(NAME, owner).label(NAMESPACE, "flux-system").writer("kustomize-controller", NAME)
-    }
+    use crate::testing::{Build, kustomization, object, snapshot};
 
     #[test]
     fn a_cascade_stops_at_objects_of_one_owner_of_two_and_of_a_missing_one() {
         let root = object("", "ConfigMap", "shop", "root");
         let below = |name: &str| object("", "ConfigMap", "shop", name).referring_to(&root.uid);
-        let both = applied(below("both"), "apps")
+        let both = below("both")
+            .of_kustomization("apps")
             .label("kapp.k14s.io/app", "1")
             .annotation("kapp.k14s.io/identity", "v1;shop//ConfigMap/both;v1");
         let managed = below("managed")
             .label("kapp.k14s.io/app", "1")
             .annotation("kapp.k14s.io/identity", "v1;shop//ConfigMap/managed;v1");
-        let objects = vec![both, managed, applied(below("orphan"), "gone"), below("plain"), root.clone()];
-        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
-        let content = json!({"spec": {}, "status": {"inventory": {"entries": []}, "conditions": ready}});
-        let kustomization = object(GROUP, KIND, "flux-system", "apps").with_content(content);
+        let objects = vec![both, managed, below("orphan").of_kustomization("gone"), below("plain"), root.clone()];
         let app = json!({"data": {"spec": r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#}});
         let app = object("", "ConfigMap", "kapp", "web").label("kapp.k14s.io/is-app", "").with_content(app);
-        let snapshot = snapshot(objects, vec![kustomization, app]);
+        let snapshot = snapshot(objects, vec![kustomization("apps", &[]), app]);
         let index = Index::build(&snapshot);
         let found = |name: &str| snapshot.objects.iter().find(|object| &*object.id.name == name).unwrap();
         let stays = |name: &str| reason_to_stay(&index, found(name), &|_| false).unwrap();

@@ -178,9 +178,8 @@ mod tests {
     use super::*;
     use crate::kubernetes::gap::GapKind;
     use crate::kubernetes::snapshot::ClusterIdentity;
-    use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
     use crate::plan::{Action, Actor};
-    use crate::testing::{Build, object, resource_type, snapshot};
+    use crate::testing::{Build, gap, object, resource_type, snapshot};
 
     /// A definition with a resource, and a ConfigMap with a dependent that is a root of its own.
     fn cluster() -> Snapshot {
@@ -232,8 +231,7 @@ mod tests {
         newer.objects.iter_mut().for_each(|object| object.uid = format!("{}-new", object.uid).into());
         assert!(reason(&newer, "parent", "", &[]).starts_with("replaced"));
         let mut newer = cluster();
-        let message = "forbidden".to_owned();
-        newer.gaps = vec![Gap { kind: GapKind::Forbidden, subject: "nodes".to_owned(), namespace: None, message }];
+        newer.gaps = vec![gap(GapKind::Forbidden, "nodes")];
         assert_eq!(reason(&newer, "parent", "", &[]), "not-read: nodes: forbidden");
     }
 
@@ -246,9 +244,8 @@ mod tests {
             no_longer_claimed(&Index::build(&read), &object.id).code
         };
         assert_eq!(reason(&object, vec![]), ReasonCode::Unclaimed);
-        object = object.label(NAME, "apps").label(NAMESPACE, "flux-system").writer("kustomize-controller", NAME);
-        let subject = "kustomizations.kustomize.toolkit.fluxcd.io".to_owned();
-        let hidden = Gap { kind: GapKind::Forbidden, subject, namespace: None, message: "forbidden".to_owned() };
+        object = object.of_kustomization("apps");
+        let hidden = gap(GapKind::Forbidden, "kustomizations.kustomize.toolkit.fluxcd.io");
         assert_eq!(reason(&object, vec![hidden]), ReasonCode::OwnerUntrusted);
         let app = serde_json::json!({"data": {"spec": r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#}});
         let app =
@@ -262,10 +259,7 @@ mod tests {
 
     #[test]
     fn a_gap_that_the_plan_showed_is_not_new() {
-        let gap = |namespace: &str| {
-            let (subject, message) = ("pods".to_owned(), "forbidden".to_owned());
-            Gap { kind: GapKind::Forbidden, subject, namespace: Some(namespace.to_owned()), message }
-        };
+        let gap = |namespace: &str| Gap { namespace: Some(namespace.to_owned()), ..gap(GapKind::Forbidden, "pods") };
         let mut planned = plan(&cluster());
         planned.add_gaps([gap("a")]);
         let evaluate = |_: &Index<'_>, changes: &[&Change]| vec![None; changes.len()];

@@ -60,11 +60,8 @@ pub fn deployed_commit<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a 
 pub fn sources_in_use(snapshot: &Snapshot) -> BTreeSet<SourceId> {
     let mut found = BTreeSet::new();
     for full in &snapshot.resources {
-        for (pointer, kind) in FluxKind::of(full).map_or(&[][..], |known| known.sources) {
-            let Some(value) = full.at(pointer) else { continue };
-            let entries = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-            found.extend(entries.iter().map(|entry| SourceId::read(entry, kind, &full.object.id.namespace)));
-        }
+        let references = FluxKind::source_references(full).into_iter();
+        found.extend(references.map(|(entry, kind)| SourceId::read(entry, kind, &full.object.id.namespace)));
     }
     found
 }
