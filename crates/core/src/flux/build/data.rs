@@ -37,6 +37,9 @@ impl DataRef {
     }
 }
 
+/// Data of ConfigMaps and Secrets after a change, in place of the recorded data.
+pub type DataOverrides = BTreeMap<DataRef, Lookup>;
+
 /// Result of reading a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {

@@ -12,7 +12,6 @@ pub mod fidelity;
 mod finished;
 pub(crate) mod go_yaml;
 mod kustomization_file;
-pub mod masked;
 mod needs;
 pub mod objects;
 pub mod references;
@@ -22,8 +21,9 @@ pub mod sops;
 pub(crate) mod substitute;
 mod yaml;
 
+pub use data::DataOverrides;
 pub use failure::{BuildFailure, Interrupt, KustomizeExit};
 pub use kustomization_file::generator;
-pub use needs::{Answers, BuildContext, DataOverrides, Needs, Run};
+pub use needs::{Answers, BuildContext, Needs, Run};
 pub use run::{build, build_text};
 pub use substitute::secrets_in_use;

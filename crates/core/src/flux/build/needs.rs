@@ -7,7 +7,7 @@ use super::charts::ChartRun;
 use super::charts::archive::{ChartResult, check_digest, unpack};
 use super::charts::remote::RemoteChart;
 use super::charts::stored_artifact::StoredArtifact;
-use super::data::{DataRef, Lookup};
+use super::data::{DataOverrides, DataRef, Lookup};
 use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;
@@ -170,9 +170,6 @@ impl Answers {
         self.data.get(reference)
     }
 }
-
-/// Data of ConfigMaps and Secrets after a change, in place of the recorded data.
-pub type DataOverrides = BTreeMap<DataRef, Lookup>;
 
 static NO_OVERRIDES: DataOverrides = DataOverrides::new();
 

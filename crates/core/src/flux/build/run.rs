@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::failure::{BuildFailure, Interrupt};
+use super::finished::BuildInput;
 use super::generator::GeneratedFile;
-use super::masked::mask_objects;
 use super::needs::{BuildContext, Run};
-use super::objects::{BuiltObject, manifest_has};
+use super::objects::{BuiltObject, manifest_has, mask_objects};
 use super::references::Inputs;
 use super::sops::decryption;
 use super::substitute::{BuildVariables, SUBSTITUTE, resolve_variables, variable_sources};
@@ -36,7 +36,13 @@ pub fn build(
     context: &mut BuildContext<'_>,
 ) -> Result<Arc<[BuiltObject]>, Interrupt> {
     let finished = &context.answers.finished;
-    if let Some(result) = finished.find(artifact, owner, spec, context) {
+    let input = BuildInput {
+        artifact: artifact.clone(),
+        spec: spec.clone(),
+        features: context.features,
+        overrides: context.overrides.clone(),
+    };
+    if let Some(result) = finished.find(owner, &input) {
         return Ok(result?);
     }
     let result = match build_objects(artifact, owner, spec, context) {
@@ -44,7 +50,7 @@ pub fn build(
         Err(Interrupt::Failed(failure)) => Err(failure),
         Err(Interrupt::Missing) => return Err(Interrupt::Missing),
     };
-    finished.record(artifact, owner, spec, context, result.clone());
+    finished.record(owner, input, result.clone());
     Ok(result?)
 }
 
@@ -249,8 +255,8 @@ fn read_objects(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::build::data::{Data, DataRef, Lookup};
-    use crate::flux::build::needs::{Answers, DataOverrides, Needs};
+    use crate::flux::build::data::{Data, DataOverrides, DataRef, Lookup};
+    use crate::flux::build::needs::{Answers, Needs};
     use crate::flux::build::sops::undecrypted::Undecrypted;
     use crate::flux::source::options::SourceOptions;
     use serde_json::json;

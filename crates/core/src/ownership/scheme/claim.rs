@@ -6,8 +6,25 @@ use std::fmt;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::MetadataKey;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
+
+/// A label or annotation key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataKey {
+    /// Label key; the server can select by it.
+    Label(&'static str),
+    /// Annotation key; the server cannot select by it.
+    Annotation(&'static str),
+}
+
+impl MetadataKey {
+    /// Returns the key without saying where it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Label(name) | Self::Annotation(name) => name,
+        }
+    }
+}
 
 /// Unit that manages a set of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

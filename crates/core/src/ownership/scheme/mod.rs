@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
+pub use claim::MetadataKey;
 use claim::{Claim, OwnerId, Strength};
 use hub::HubRules;
 use label_report::{LabelReport, LabelledObject};
@@ -191,24 +192,6 @@ pub enum GcEligibility {
     WrittenByOthers(&'static str),
     /// The system and people leave the same labels and managed fields, so the author is unknown.
     Doubtful(&'static str),
-}
-
-/// A label or annotation key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetadataKey {
-    /// Label key; the server can select by it.
-    Label(&'static str),
-    /// Annotation key; the server cannot select by it.
-    Annotation(&'static str),
-}
-
-impl MetadataKey {
-    /// Returns the key without saying where it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Label(name) | Self::Annotation(name) => name,
-        }
-    }
 }
 
 /// An owner that claims an object or recorded it; see [`Scheme::supersedes`].

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::nodes::{NodeIndex, NodeTree, YamlNode};
-use super::value::float_text;
-use super::{GoValue, ReadError, scalars};
+use super::scalars;
+use super::value::{GoValue, ReadError, float_text};
 use crate::bounds::{KUSTOMIZATION_DEPTH, KUSTOMIZATION_VALUES};
 
 /// Versions of go-yaml that read the text.

@@ -10,38 +10,11 @@ mod text;
 mod value;
 mod write;
 
-use crate::bounds::Exceeded;
 use decode::Dialect;
 use nodes::Documents;
 pub(crate) use text::to_text;
-pub(crate) use value::GoValue;
+pub(crate) use value::{GoValue, ReadError};
 pub(crate) use write::write;
-
-/// Reason why a text has no value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ReadError {
-    /// Go refuses the text as well.
-    #[error("{0}")]
-    Invalid(String),
-    /// It is not known what Go reads.
-    #[error("{0}")]
-    Unsupported(String),
-}
-
-impl ReadError {
-    fn invalid(message: impl Into<String>) -> Self {
-        Self::Invalid(message.into())
-    }
-
-    /// Go has other limits.
-    fn exceeded(exceeded: Exceeded) -> Self {
-        Self::Unsupported(exceeded.to_string())
-    }
-
-    fn unsupported(message: impl Into<String>) -> Self {
-        Self::Unsupported(message.into())
-    }
-}
 
 /// Reads the first document of a text.
 pub(crate) fn read(text: &[u8]) -> Result<GoValue, ReadError> {

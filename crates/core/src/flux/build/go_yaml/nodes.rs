@@ -6,7 +6,7 @@ use std::io::{Chain, Read};
 
 use libyaml_safer::{ErrorKind, Event, EventData, MappingStyle, Parser, ScalarStyle, SequenceStyle};
 
-use super::ReadError;
+use super::value::ReadError;
 use crate::bounds::KUSTOMIZATION_DEPTH;
 use crate::yaml::has_tag_beside_comma;
 

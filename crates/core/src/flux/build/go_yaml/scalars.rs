@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-use super::{GoValue, ReadError};
+use super::value::{GoValue, ReadError};
 
 /// Go ignores bits that are left over at the end.
 const BASE64: GeneralPurpose =

@@ -5,7 +5,33 @@ use std::fmt::{Display, LowerExp};
 
 use serde_json::{Number, Value};
 
-use super::ReadError;
+use crate::bounds::Exceeded;
+
+/// Reason why a text has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// Go refuses the text as well.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is not known what Go reads.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+impl ReadError {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// Go has other limits.
+    pub(super) fn exceeded(exceeded: Exceeded) -> Self {
+        Self::Unsupported(exceeded.to_string())
+    }
+
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
+        Self::Unsupported(message.into())
+    }
+}
 
 /// A value that Go reads into an interface.
 #[derive(Clone, Debug, PartialEq)]

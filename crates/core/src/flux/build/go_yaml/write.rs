@@ -5,8 +5,7 @@
 use std::cmp::Ordering;
 
 use super::scalars::resolve;
-use super::value::shortest_text;
-use super::{GoValue, ReadError};
+use super::value::{GoValue, ReadError, shortest_text};
 
 /// Column behind which a text is folded at its next space.
 const WIDTH: usize = 80;
