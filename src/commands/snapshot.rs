@@ -12,7 +12,7 @@ use crate::cluster::read::snapshot::add_suspendable;
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
-use gitops_core::flux::build::stored_artifact::charts_of_releases;
+use gitops_core::flux::build::charts::stored_artifact::charts_of_releases;
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Number of charts that are read at once.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::bounds::{Budget, CHART_ARCHIVE_SIZE, CHART_FILE_SIZE, CHART_FILES, CHART_SIZE};
-use gitops_core::flux::build::chart_archive;
-use gitops_core::flux::build::charts::{CHART_FILE, ChartFiles, ChartResult, metadata_of};
+use gitops_core::flux::build::charts::archive::{self, CHART_FILE, ChartFiles, ChartResult};
+use gitops_core::flux::build::charts::metadata_of;
 
 /// Ending of an archive.
 const ARCHIVE: &str = ".tgz";
@@ -60,7 +60,7 @@ impl ChartFolder {
             return Ok(Arc::new(reader.files));
         }
         let archive = files::read_regular(path, CHART_ARCHIVE_SIZE.limit as u64).map_err(|error| error.to_string())?;
-        chart_archive::unpack(&archive).map(Arc::new)
+        archive::unpack(&archive).map(Arc::new)
     }
 }
 

@@ -16,9 +16,9 @@ use super::sandbox::{Environment, Job, Limits, PrivateDirectories, Rules, Sandbo
 use super::{files, limits};
 use crate::error::Result;
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
-use gitops_core::flux::build::chart_templates::LOOKUP_FAILURE;
 use gitops_core::flux::build::charts::ChartRun;
-use gitops_core::flux::build::remote_chart::RemoteChart;
+use gitops_core::flux::build::charts::remote::RemoteChart;
+use gitops_core::flux::build::charts::templates::LOOKUP_FAILURE;
 use gitops_core::kubernetes::redact::redact_urls;
 
 /// Major version of helm that helm-controller links.

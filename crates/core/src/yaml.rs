@@ -77,8 +77,23 @@ pub fn documents<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>, Yam
 ///
 /// Fails with the reason for people.
 pub(crate) fn only_document<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
-    let mut documents = documents(text).map_err(|error| error.to_string())?;
-    documents.pop().filter(|_| documents.is_empty()).ok_or_else(|| "it must be one YAML document".to_owned())
+    let mut all = documents(text).map_err(|error| error.to_string())?;
+    all.pop().filter(|_| all.is_empty()).ok_or_else(|| "it must be one YAML document".to_owned())
+}
+
+/// Splits a text at its lines `---`, without empty documents.
+pub(crate) fn split_documents(text: &str) -> Vec<String> {
+    let mut documents = Vec::new();
+    let mut current = String::new();
+    for line in text.lines().chain(std::iter::once("---")) {
+        if line.trim_end() != "---" {
+            current.push_str(line);
+            current.push('\n');
+        } else if !current.trim().is_empty() {
+            documents.push(std::mem::take(&mut current));
+        }
+    }
+    documents
 }
 
 /// Reads a text with one document.

@@ -7,7 +7,7 @@ use super::list::{collection_path, full_object, object_metadata};
 use crate::cluster::connection::{Cluster, Response};
 use crate::cluster::http::failure::{Failure, FailureKind};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
-use gitops_core::flux::build::stored_artifact::StoredArtifact;
+use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 

@@ -25,6 +25,7 @@ use crate::tools::worktree;
 use gitops_core::flux::build::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::fidelity::RecordedBuild;
 use gitops_core::flux::build::{Answers, BuildContext, Needs, secrets_in_use};
+use gitops_core::flux::controller_deployment;
 use gitops_core::flux::generator::recorded::RecordedArtifacts;
 use gitops_core::flux::kinds::EXTERNAL_ARTIFACT;
 use gitops_core::flux::kustomize_controller;
@@ -400,14 +401,14 @@ async fn controller(
     let given = given.transpose()?;
     let assumed = || given.map_or_else(KustomizeController::default, KustomizeController::of);
     let (Some(cluster), Some(deployment)) =
-        (cluster, kustomize_controller::deployment(snapshot, kustomize_controller::NAME))
+        (cluster, controller_deployment::deployment(snapshot, kustomize_controller::NAME))
     else {
         return Ok((assumed(), ControllerUser::NotInCluster));
     };
     // Without the right to read it the newest rules are assumed.
     Ok(match read_deployment(cluster, deployment).await {
         Ok(content) => {
-            let account = kustomize_controller::service_account(&content, &deployment.id.namespace, snapshot);
+            let account = controller_deployment::service_account(&content, &deployment.id.namespace, snapshot);
             let mut controller = KustomizeController::from_deployment(&content, given);
             if !controller.flags.watched.is_empty() {
                 add_shards(cluster, snapshot, &mut controller).await;
@@ -432,10 +433,10 @@ pub(super) async fn read_deployment(
 /// Returns true if source-watcher lets generators use sources of their own namespace only. Without its Deployment the default
 /// of the flag is assumed.
 async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot: &Snapshot) -> bool {
-    let deployment = kustomize_controller::deployment(snapshot, SOURCE_WATCHER);
+    let deployment = controller_deployment::deployment(snapshot, SOURCE_WATCHER);
     let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return false };
     let content = read_deployment(cluster, deployment).await;
-    content.is_ok_and(|content| kustomize_controller::denies_other_namespaces(&content))
+    content.is_ok_and(|content| controller_deployment::denies_other_namespaces(&content))
 }
 
 /// Adds the label selectors of further Deployments of the controller. One without a selector, or one that cannot be read,

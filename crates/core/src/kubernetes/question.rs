@@ -28,8 +28,7 @@ impl OwnerQuestion {
         manifest: Option<Value>,
         is_private: bool,
     ) -> Self {
-        let service_account = Some(text_at(spec, "/serviceAccountName")).filter(|name| !name.is_empty());
-        let service_account = service_account.map(str::to_owned);
-        Self { owner: owner.clone(), service_account, id: id.clone(), manifest, is_private }
+        let account = Some(text_at(spec, "/serviceAccountName")).filter(|name| !name.is_empty());
+        Self { owner: owner.clone(), service_account: account.map(str::to_owned), id: id.clone(), manifest, is_private }
     }
 }

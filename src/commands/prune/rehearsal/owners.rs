@@ -11,7 +11,7 @@ use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Cluster, FailureKind};
 use crate::commands::prune::tree::read_deployment;
 use gitops_core::flux::apply::dry_run::{DryRunResult, HIDDEN_MESSAGE};
-use gitops_core::flux::kustomize_controller;
+use gitops_core::flux::controller_deployment;
 use gitops_core::flux::simulation::owner_dry_runs::{OwnerAnswer, field_manager};
 use gitops_core::kubernetes::object::{ResourceType, text_at};
 use gitops_core::kubernetes::question::OwnerQuestion;
@@ -34,7 +34,7 @@ impl OwnerController {
         snapshot: &Snapshot,
         spokes: impl Iterator<Item = (&Arc<str>, &Cluster)>,
     ) -> Self {
-        let found = match kustomize_controller::deployment(snapshot, name) {
+        let found = match controller_deployment::deployment(snapshot, name) {
             Some(deployment) => Some((deployment, read_deployment(cluster, deployment).await)),
             None => None,
         };
@@ -42,9 +42,9 @@ impl OwnerController {
             None => (ControllerUser::NotInCluster, None),
             Some((_, Err(failure))) => (ControllerUser::Unreadable(failure), None),
             Some((deployment, Ok(content))) => {
-                let account = kustomize_controller::service_account(&content, &deployment.id.namespace, snapshot);
+                let account = controller_deployment::service_account(&content, &deployment.id.namespace, snapshot);
                 let user = account.map_or(ControllerUser::NotInCluster, ControllerUser::Account);
-                (user, kustomize_controller::default_service_account(&content))
+                (user, controller_deployment::default_service_account(&content))
             }
         };
         let here = (None, Actors::new(cluster.clone(), name, user));

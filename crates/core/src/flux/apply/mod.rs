@@ -32,14 +32,14 @@ pub struct AppliedObject {
 
 impl AppliedObject {
     /// Returns true if a label or annotation makes the controller skip the object.
-    pub fn is_skipped(&self, live: Option<&ObjectMetadata>) -> bool {
+    pub(crate) fn is_skipped(&self, live: Option<&ObjectMetadata>) -> bool {
         self.is_marked(live, RECONCILE, "disabled")
             || self.is_marked(live, SSA, "ignore")
             || (live.is_some() && self.is_built_with(SSA, "ifnotpresent"))
     }
 
     /// Returns true if the controller takes over the fields of kubectl.
-    pub fn takes_over(&self, live: Option<&ObjectMetadata>) -> bool {
+    pub(crate) fn takes_over(&self, live: Option<&ObjectMetadata>) -> bool {
         !self.is_marked(live, SSA, "merge")
     }
 

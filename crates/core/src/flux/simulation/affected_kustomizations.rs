@@ -11,8 +11,8 @@ use super::model::{Node, Pass, PassOutcome};
 use super::sources::UsedFiles;
 use super::unfollowed::{Effect, Unfollowed};
 use crate::flux::build;
-use crate::flux::build::BuildContext;
 use crate::flux::build::fidelity::RecordedBuild;
+use crate::flux::build::{BuildContext, Interrupt};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -126,11 +126,11 @@ impl Comparison<'_, '_, '_> {
             let detail = "its build cannot be compared: the revision that it applied last is not in the checkout";
             return Some(detail.to_owned());
         };
-        let before = build::build(old, key, &KustomizationSpec::of(live), &mut context)?;
-        let after = build::build(new, key, &pass.spec, &mut context)?;
+        let before = build::build(old, key, &KustomizationSpec::of(live), &mut context);
+        let after = build::build(new, key, &pass.spec, &mut context);
         match (before, after) {
+            (Err(Interrupt::Missing), _) | (_, Err(_)) => None,
             (Ok(before), Ok(after)) if before == after => None,
-            (_, Err(_)) => None,
             _ => Some("its build changes".to_owned()),
         }
     }

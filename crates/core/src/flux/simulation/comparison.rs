@@ -166,7 +166,7 @@ fn build_last_applied(derivation: &mut Derivation<'_, '_>) -> LastApplied {
         let Some(live) = preview.live.get(key) else { continue };
         let mut context = BuildContext::new(preview.input.features, derivation.answers, &mut derivation.needs);
         let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
-        let Some(Ok(built)) = built else { continue };
+        let Ok(built) = built else { continue };
         let Ok(cluster) = preview.target_of_live(live) else { continue };
         let Some(built) = derivation.resolve_names(key, in_cluster(&built, cluster.as_ref())) else { continue };
         if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built) {

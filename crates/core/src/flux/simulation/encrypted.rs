@@ -9,10 +9,10 @@ use super::passes::Derivation;
 use super::rows::kustomization_row;
 use super::spokes::in_cluster;
 use crate::flux::build;
-use crate::flux::build::BuildContext;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::resolve_names::resolve_names;
-use crate::flux::build::undecrypted::{Undecrypted, UnknownName};
+use crate::flux::build::sops::resolve_names::resolve_names;
+use crate::flux::build::sops::undecrypted::{Undecrypted, UnknownName};
+use crate::flux::build::{BuildContext, Interrupt};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::{Members, OwnerId};
@@ -88,8 +88,11 @@ impl Derivation<'_, '_> {
             Some(artifact) => {
                 let mut context = BuildContext::new(preview.input.features, self.answers, &mut self.needs);
                 let cluster = preview.target_of_live(live).unwrap_or_default();
-                let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context)?.ok();
-                built.map(|built| in_cluster(&built, cluster.as_ref()))
+                match build::build(artifact, key, &KustomizationSpec::of(live), &mut context) {
+                    Ok(built) => Some(in_cluster(&built, cluster.as_ref())),
+                    Err(Interrupt::Failed(_)) => None,
+                    Err(Interrupt::Missing) => return None,
+                }
             }
             None => None,
         };

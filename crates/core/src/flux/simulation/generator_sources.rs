@@ -6,7 +6,7 @@ use super::Preview;
 use super::effective::differing_parts;
 use super::generated_artifacts::{ArtifactContent, GeneratedArtifacts};
 use super::model::{PassId, PassOutcome};
-use crate::flux::generator::Content;
+use crate::flux::generator::SourceContent;
 use crate::flux::generator::spec::GeneratorSpec;
 use crate::flux::kinds::EXTERNAL_ARTIFACT;
 use crate::flux::source::artifact::Artifact;
@@ -29,41 +29,46 @@ impl Preview<'_> {
     /// Returns the content of a source of a generator after the change.
     ///
     /// Fails with the reason why source-watcher cannot read it.
-    pub(super) fn source_content(&self, source: &SourceId, known: &GeneratedArtifacts) -> Result<Content, String> {
-        let absent = || Content::Unchanged(format!("the content of {source} is not known here; --source can name it"));
+    pub(super) fn source_content(
+        &self,
+        source: &SourceId,
+        known: &GeneratedArtifacts,
+    ) -> Result<SourceContent, String> {
+        let absent =
+            || SourceContent::Unchanged(format!("the content of {source} is not known here; --source can name it"));
         if let Some(artifact) = self.input.trees.get(source).filter(|_| source.kind == EXTERNAL_ARTIFACT) {
-            return Ok(Content::Known(artifact.clone()));
+            return Ok(SourceContent::Known(artifact.clone()));
         }
         match known.states(source) {
             Some([one]) => {
                 return match &one.content {
-                    ArtifactContent::Made(artifact) if !one.is_optional => Ok(Content::Known(artifact.clone())),
-                    ArtifactContent::Made(_) => Ok(Content::Unknown(format!("it is a race if {source} changes"))),
+                    ArtifactContent::Made(artifact) if !one.is_optional => Ok(SourceContent::Known(artifact.clone())),
+                    ArtifactContent::Made(_) => Ok(SourceContent::Unknown(format!("it is a race if {source} changes"))),
                     ArtifactContent::Same => {
-                        Ok(self.input.deployed.get(source).cloned().map_or_else(absent, Content::Known))
+                        Ok(self.input.deployed.get(source).cloned().map_or_else(absent, SourceContent::Known))
                     }
                     ArtifactContent::Missing(why) => Err(format!("its source {source} does not exist: {why}")),
-                    ArtifactContent::Unknown(why) => Ok(Content::Unknown(why.clone())),
+                    ArtifactContent::Unknown(why) => Ok(SourceContent::Unknown(why.clone())),
                 };
             }
-            Some(_) => return Ok(Content::Unknown(format!("{source} changes more than once"))),
+            Some(_) => return Ok(SourceContent::Unknown(format!("{source} changes more than once"))),
             None => {}
         }
         let id = source.object();
         if let Some(why) = self.source_object_change(&id) {
-            return Ok(Content::Unknown(why));
+            return Ok(SourceContent::Unknown(why));
         }
         if self.live_object(&id).is_none() {
             return match self.is_absent(&id) {
                 true => Err(format!("its source {source} does not exist")),
-                false => Ok(Content::Unknown(format!("{source} could not be read"))),
+                false => Ok(SourceContent::Unknown(format!("{source} could not be read"))),
             };
         }
         let files = match self.is_suspended_after(&id) {
             true => self.input.deployed.get(source),
             false => self.input.trees.get(source).filter(|_| !self.input.pinned.contains_key(source)),
         };
-        Ok(files.cloned().map_or_else(absent, Content::Known))
+        Ok(files.cloned().map_or_else(absent, SourceContent::Known))
     }
 
     /// Returns how the change affects the object of a source, in words.

@@ -13,7 +13,7 @@ use super::generated_artifacts::{ArtifactContent, ArtifactState, GeneratedArtifa
 use super::model::{Pass, PassId};
 use super::{Consequences, Preview};
 use crate::flux::generator::spec::{GeneratorSpec, OutputArtifact};
-use crate::flux::generator::{Content, Generation, Made, Stop, generate};
+use crate::flux::generator::{Generation, Made, SourceContent, Stop, generate};
 use crate::flux::kinds::{ARTIFACT_SWITCH, EXTERNAL_ARTIFACT, GENERATOR, GENERATOR_GROUP};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
@@ -160,7 +160,7 @@ impl Preview<'_> {
         let digests: Vec<String> = contents
             .iter()
             .map(|(alias, content)| match content {
-                Content::Known(artifact) => format!("{alias}={}", artifact.digest()),
+                SourceContent::Known(artifact) => format!("{alias}={}", artifact.digest()),
                 other => format!("{alias}={other:?}"),
             })
             .collect();

@@ -21,7 +21,7 @@ use super::{Consequences, Preview};
 use crate::flux::apply::ignore_rules::{IgnoreTarget, ignored_paths};
 use crate::flux::build;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::{Answers, BuildContext, BuildFailure, DataOverrides, Needs};
+use crate::flux::build::{Answers, BuildContext, BuildFailure, DataOverrides, Interrupt, Needs};
 use crate::flux::kustomize_controller;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
@@ -367,10 +367,12 @@ impl Derivation<'_, '_> {
         let mut context = BuildContext::new(preview.input.features, self.answers, &mut self.needs);
         context.overrides = overrides;
         let built = match build::build(artifact, key, spec, &mut context) {
-            None => return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, "it is not built yet")),
-            Some(Ok(built)) => built,
-            Some(Err(BuildFailure::Proven(reason))) => return PassOutcome::Blocked(reason),
-            Some(Err(BuildFailure::Unknown(reason))) => return PassOutcome::Unknown(reason),
+            Err(Interrupt::Missing) => {
+                return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, "it is not built yet"));
+            }
+            Ok(built) => built,
+            Err(Interrupt::Failed(BuildFailure::Proven(reason))) => return PassOutcome::Blocked(reason),
+            Err(Interrupt::Failed(BuildFailure::Unknown(reason))) => return PassOutcome::Unknown(reason),
         };
         let cluster = match preview.target_of_pass(key, spec) {
             Ok(cluster) => cluster,

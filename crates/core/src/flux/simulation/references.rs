@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::comparison::{Comparison, Difference, Part};
 use super::sources::UsedFiles;
-use crate::flux::build::release_values::values_sources;
+use crate::flux::build::charts::values::values_sources;
 use crate::flux::spec::SourceId;
 use crate::glob::Glob;
 use crate::kubernetes::object::ObjectId;

@@ -72,7 +72,7 @@ impl<'a> Preview<'a> {
             let Some(live) = self.live.get(key).filter(|_| is_verified && self.is_ready(key)) else { continue };
             let (spec, mut needs) = (KustomizationSpec::of(live), Needs::default());
             let mut context = BuildContext::new(self.input.features, answers, &mut needs);
-            let Some(Ok(built)) = build::build(artifact, key, &spec, &mut context) else { continue };
+            let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
             let mut manifests: BTreeMap<_, Vec<Arc<Value>>> = BTreeMap::new();
             for built in built.iter() {
                 manifests.entry(kind_and_name(built)).or_default().push(built.manifest.clone());

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::comparison::Comparison;
 use super::upgrades::Missing;
-use crate::flux::build::chart_versions::{is_exact, select};
+use crate::flux::build::charts::remote::RemoteChart;
+use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
+use crate::flux::build::charts::versions::{is_exact, select};
 use crate::flux::build::charts::{Chart, follows_revision, values_files};
-use crate::flux::build::remote_chart::RemoteChart;
-use crate::flux::build::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Consequences, Preview};
 use crate::flux::build::charts;
-use crate::flux::build::release_values::values_sources;
+use crate::flux::build::charts::values::values_sources;
 use crate::flux::spec::SourceId;
 use crate::helm::target::{ReleaseTarget, TargetPart};
 use crate::helm::uninstall::without_release;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::model::{BuiltObjects, Node, Pass, PassOutcome};
 use crate::flux::build::objects::{BuiltObject, defined_kind};
-use crate::flux::build::undecrypted::Undecrypted;
+use crate::flux::build::sops::undecrypted::Undecrypted;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};

@@ -4,8 +4,8 @@ use super::Preview;
 use super::model::Pass;
 use crate::flux::build::Answers;
 use crate::flux::build::data::Lookup;
+use crate::flux::build::sops::undecrypted::UNKNOWN;
 use crate::flux::build::substitute::variable_sources;
-use crate::flux::build::undecrypted::UNKNOWN;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::mask::SecretMask;
 

@@ -25,7 +25,7 @@ use crate::ownership::schemes::flux;
 pub const ANNOTATION: &str = flux::SUSPENDED;
 
 /// Value of the annotation without a message.
-pub const NO_MESSAGE: &str = "true";
+pub(crate) const NO_MESSAGE: &str = "true";
 
 /// Annotation that requests a reconciliation. The controller copies its value to `status.lastHandledReconcileAt`.
 pub const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
@@ -185,7 +185,7 @@ fn owns_annotation(entry: &ManagedFieldsEntry, key: &str) -> bool {
 }
 
 /// Returns the controller that applies the suspension from Git, and applies it again unless it is changed in Git.
-pub fn declaring_controller(full: &Resource, by: Mechanism) -> Option<&str> {
+pub(crate) fn declaring_controller(full: &Resource, by: Mechanism) -> Option<&str> {
     let parts: &[Mechanism] = if by == Mechanism::Both { &[Mechanism::Annotation, Mechanism::Spec] } else { &[by] };
     let mut entries = full.object.managed_fields.iter();
     let entry = entries.find(|entry| {

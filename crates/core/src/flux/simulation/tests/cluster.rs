@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::flux::build;
-use crate::flux::build::chart_archive;
 use crate::flux::build::charts::ChartRun;
+use crate::flux::build::charts::archive;
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
 use crate::flux::build::resource_sets::SetRun;
@@ -252,15 +252,15 @@ impl TestCluster {
         let id = self.add(manifest, owner);
         let (key, spec) = (NamespacedName::of(&id), KustomizationSpec::new(&manifest["spec"]));
         let (mut answers, mut needs) = (Answers::default(), Needs::default());
-        build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
+        let _ = build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
         needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
         let mut needs = Needs::default();
-        build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
+        let _ = build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
         self.answer_data(&needs, &mut answers);
         let built =
             build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut Needs::default()));
         let mut entries = vec![];
-        for object in built.and_then(Result::ok).unwrap_or_default().iter() {
+        for object in built.unwrap_or_default().iter() {
             entries.push(json!({"id": inventory_id::format(&object.id), "v": "v1"}));
             if object.id.is(GROUP, KIND) && object.id.name != id.name {
                 self.apply(&object.manifest, Some(&key.name), artifact);
@@ -364,7 +364,7 @@ impl TestCluster {
                     }
                     for stem in needs.folder_charts {
                         let archive = &self.charts.as_ref().unwrap()[&stem];
-                        answers.record_folder_chart(stem, chart_archive::unpack(archive).map(Arc::new));
+                        answers.record_folder_chart(stem, archive::unpack(archive).map(Arc::new));
                     }
                     for chart in needs.remote_charts {
                         let archive = self.remote.as_ref().unwrap().get(&chart.to_string()).cloned();

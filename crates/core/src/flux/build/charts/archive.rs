@@ -2,36 +2,44 @@
 //!
 //! Source: Helm v4.2.2 `pkg/chart/loader/archive`, whose limits are those of this module.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
 use tar::EntryType;
 
-use super::charts::{CHART_FILE, ChartFiles};
 use crate::bounds::{Budget, CHART_FILE_SIZE, CHART_FILES, CHART_SIZE};
 use crate::text::sha256;
+
+/// File with the metadata of a chart.
+pub const CHART_FILE: &str = "Chart.yaml";
+
+/// Files of a chart, by their path in it.
+pub type ChartFiles = BTreeMap<String, Arc<[u8]>>;
+
+/// Files of a chart, or the reason why there are none.
+pub type ChartResult = Result<Arc<ChartFiles>, String>;
 
 /// Fails if an archive does not have this digest, in the form `sha256:…`.
 pub(crate) fn check_digest(archive: &[u8], digest: &str) -> Result<(), String> {
     let found = sha256(archive);
-    match found == digest {
-        true => Ok(()),
-        false => Err(format!("the answer has the digest {found} instead of {digest}")),
+    if found != digest {
+        return Err(format!("the answer has the digest {found} instead of {digest}"));
     }
+    Ok(())
 }
 
 /// Returns the files of a chart in an archive, by their path in the chart.
 ///
 /// Fails if the archive is damaged or too large, or has links or paths that lead out of the chart.
-pub fn unpack(archive: &[u8]) -> Result<ChartFiles, String> {
+pub fn unpack(packed: &[u8]) -> Result<ChartFiles, String> {
     // The archive has a header of 512 bytes and padding for each file.
     let headers = 2048 * CHART_FILES.limit as u64;
     let limit = CHART_SIZE.limit as u64 + headers;
-    let mut tar = tar::Archive::new(flate2::read::MultiGzDecoder::new(archive).take(limit));
-    let damaged = |error: std::io::Error| format!("it is no chart archive: {error}");
+    let mut archive = tar::Archive::new(flate2::read::MultiGzDecoder::new(packed).take(limit));
     let (mut files, mut size, mut number) = (ChartFiles::new(), Budget::new(CHART_SIZE), Budget::new(CHART_FILES));
-    for entry in tar.entries().map_err(damaged)? {
-        let mut entry = entry.map_err(damaged)?;
+    for next in archive.entries().map_err(damaged)? {
+        let mut entry = next.map_err(damaged)?;
         number.spend(1).map_err(|error| error.to_string())?;
         let name = String::from_utf8(entry.path_bytes().into_owned())
             .map_err(|_| "it has a file name that is not UTF-8".to_owned())?;
@@ -45,22 +53,30 @@ pub fn unpack(archive: &[u8]) -> Result<ChartFiles, String> {
         CHART_FILE_SIZE.check(length).and_then(|()| size.spend(length)).map_err(|error| format!("{name}: {error}"))?;
         let mut content = Vec::with_capacity(length);
         entry.read_to_end(&mut content).map_err(damaged)?;
-        let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
-        if files.insert(at, Arc::from(content)).is_some() {
+        let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
+        if files.insert(at, Arc::from(text)).is_some() {
             return Err(format!("it has {name} twice"));
         }
     }
-    match files.contains_key(CHART_FILE) {
-        true => Ok(files),
-        false => Err(format!("it has no {CHART_FILE} in its first directory")),
+    if !files.contains_key(CHART_FILE) {
+        return Err(format!("it has no {CHART_FILE} in its first directory"));
     }
+    Ok(files)
+}
+
+fn damaged(error: std::io::Error) -> String {
+    format!("it is no chart archive: {error}")
 }
 
 /// Returns a path of an archive without its first directory; `None` if it leads out of the chart.
 fn path_in_chart(name: &str) -> Option<String> {
     let (first, below) = name.strip_prefix("./").unwrap_or(name).split_once('/')?;
-    let is_plain = |segment: &str| !["", ".", ".."].contains(&segment) && !segment.contains(['\\', ':', '\0']);
     (is_plain(first) && below.split('/').all(is_plain)).then(|| below.to_owned())
+}
+
+/// Returns true if a segment of a path is a name on every system.
+fn is_plain(segment: &str) -> bool {
+    !["", ".", ".."].contains(&segment) && !segment.contains(['\\', ':', '\0'])
 }
 
 #[cfg(test)]

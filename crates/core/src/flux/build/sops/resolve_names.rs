@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::objects::BuiltObject;
-use super::sops;
 use super::undecrypted::{UNKNOWN, Undecrypted, UnknownName};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::sops;
 use crate::kubernetes::object::ObjectId;
 
 /// Gives the objects of a build the identities that they have in the cluster where these are certain, and placeholders

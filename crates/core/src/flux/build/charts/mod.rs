@@ -2,17 +2,23 @@
 //!
 //! Source: source-controller v1.9.3 `internal/helm/chart`; helm-controller v1.6.3 `internal/action`.
 
-use std::collections::BTreeMap;
+pub mod archive;
+pub mod remote;
+pub mod stored_artifact;
+pub mod templates;
+pub(crate) mod values;
+pub(crate) mod versions;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
-use super::chart_templates::ClusterValues;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
-use crate::kubernetes::object::{flag_at, text_at};
-use crate::text::hex;
+use crate::kubernetes::object::{flag_at, list_at, text_at};
+use crate::text::hash_of_parts;
+use archive::{CHART_FILE, ChartFiles};
+use templates::ClusterValues;
 
 /// One run of `helm template`.
 #[derive(Clone, Debug)]
@@ -33,16 +39,8 @@ pub struct ChartRun {
     pub is_private: bool,
 }
 
-/// File with the metadata of a chart.
-pub const CHART_FILE: &str = "Chart.yaml";
 /// File with the values of a chart.
 const VALUES: &str = "values.yaml";
-
-/// Files of a chart, by their path in it.
-pub type ChartFiles = BTreeMap<String, Arc<[u8]>>;
-
-/// Files of a chart, or the reason why there are none.
-pub type ChartResult = Result<Arc<ChartFiles>, String>;
 
 /// Files of a chart, with the name and the version in its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,25 +63,28 @@ impl ChartRun {
         is_private: bool,
     ) -> Result<Self, String> {
         let files = cluster.applied_to(&chart.files)?;
-        let values = values.iter().map(|text| {
-            let failure = |what| format!("its values use {what}, whose value in the cluster is not known here");
-            cluster.applied_to_text(text).map_err(failure)
-        });
-        let values = values.collect::<Result<Vec<String>, String>>()?;
+        let mut known_values = Vec::new();
+        for text in values {
+            let applied = cluster.applied_to_text(text);
+            known_values.push(
+                applied
+                    .map_err(|what| format!("its values use {what}, whose value in the cluster is not known here"))?,
+            );
+        }
         let kube_version = cluster.kube_version.clone();
-        let mut hash = Sha256::new();
-        let mut add = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        };
-        [release, namespace].iter().for_each(|text| add(text.as_bytes()));
-        add(kube_version.as_deref().unwrap_or_default().as_bytes());
-        add(&values.len().to_le_bytes());
-        values.iter().for_each(|text| add(text.as_bytes()));
-        files.iter().for_each(|(at, content)| [at.as_bytes(), content].into_iter().for_each(&mut add));
-        let (release, namespace) = (release.to_owned(), namespace.to_owned());
-        let (key, files) = (hex(&hash.finalize()), Arc::new(files));
-        Ok(Self { key, files, release, namespace, values, kube_version, is_private })
+        let count = known_values.len().to_le_bytes();
+        let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
+        let parts = texts.into_iter().chain([&count[..]]).chain(known_values.iter().map(String::as_bytes));
+        let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
+        Ok(Self {
+            key: hash_of_parts(parts.chain(contents)),
+            files: Arc::new(files),
+            release: release.to_owned(),
+            namespace: namespace.to_owned(),
+            values: known_values,
+            kube_version,
+            is_private,
+        })
     }
 }
 
@@ -109,15 +110,17 @@ impl Chart {
     ///
     /// Fails with the reason why it cannot be rendered here as in the cluster.
     pub(crate) fn packed(files: Arc<ChartFiles>) -> Result<Self, String> {
-        let about = files.get(CHART_FILE).and_then(|content| document(content));
-        let about = about.ok_or_else(|| "the Chart.yaml of its chart cannot be read".to_owned())?;
+        let about = files
+            .get(CHART_FILE)
+            .and_then(|content| document(content))
+            .ok_or_else(|| "the Chart.yaml of its chart cannot be read".to_owned())?;
         check_dependencies(&files, &about)?;
         Ok(Self::of(files, &about))
     }
 
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {
-        let text = |pointer: &str| text_at(about, pointer).to_owned();
-        Self { files, name: text("/name"), version: text("/version") }
+        let [name, version] = ["/name", "/version"].map(|pointer| text_at(about, pointer).to_owned());
+        Self { files, name, version }
     }
 
     /// Returns the chart with the `valuesFiles` of a spec in place of its values.
@@ -146,7 +149,7 @@ impl Chart {
 
 /// Returns the `valuesFiles` of the spec of a chart.
 pub(crate) fn values_files(spec: &Value) -> impl Iterator<Item = &str> {
-    spec.get("valuesFiles").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    list_at(spec, "/valuesFiles").iter().filter_map(Value::as_str)
 }
 
 /// Returns true if source-controller packs a chart again at each revision of its source.
@@ -184,7 +187,7 @@ fn check_dependencies(files: &ChartFiles, about: &Value) -> Result<(), String> {
     if let Some(packed) = files.keys().find(|at| at.starts_with("charts/") && at.ends_with(".tgz")) {
         return Err(format!("its chart has the packed dependency {packed}, which is not read here"));
     }
-    for dependency in about.get("dependencies").and_then(Value::as_array).into_iter().flatten() {
+    for dependency in list_at(about, "/dependencies") {
         let name = text_at(dependency, "/name");
         if !files.contains_key(&format!("charts/{name}/{CHART_FILE}")) {
             return Err(format!("its chart depends on {name}, which is not in its charts/ and not fetched here"));

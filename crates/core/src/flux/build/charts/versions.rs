@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// A version by Semantic Versioning, which may lack its last numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Version {
+struct ChartVersion {
     numbers: [u64; 3],
     /// Identifiers of the pre-release; empty for a release.
     pre: Vec<String>,
@@ -15,7 +15,7 @@ struct Version {
 /// A comparison with a version whose last numbers may be missing or `x`.
 struct Comparator<'a> {
     operator: &'a str,
-    version: Version,
+    version: ChartVersion,
     /// Number of the numbers that are written: 0 to 3.
     written: usize,
 }
@@ -38,9 +38,9 @@ pub(crate) fn select<'a>(range: &str, versions: impl Iterator<Item = &'a str>) -
     }
     let alternatives = parse(range).ok_or_else(|| format!("the version {range:?} of its chart cannot be read"))?;
     let is_exact = are_exact(&alternatives);
-    let mut matching: Vec<(Version, &str)> = versions
+    let mut matching: Vec<(ChartVersion, &str)> = versions
         .into_iter()
-        .filter_map(|text| Some((Version::parse(text)?.0, text)))
+        .filter_map(|text| Some((ChartVersion::parse(text)?.0, text)))
         .filter(|(version, _)| alternatives.iter().any(|all| permits(all, version)))
         .collect();
     matching.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)));
@@ -106,11 +106,11 @@ fn operator(text: &str) -> Option<(&str, &str)> {
 impl<'a> Comparator<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let (operator, rest) = operator(text)?;
-        let (version, written) = Version::parse(rest)?;
+        let (version, written) = ChartVersion::parse(rest)?;
         Some(Self { operator, version, written })
     }
 
-    fn permits(&self, version: &Version) -> bool {
+    fn permits(&self, version: &ChartVersion) -> bool {
         let Self { operator, version: own, written } = self;
         let (written, order) = (*written, version.cmp(own));
         // Numbers that are not written are not compared.
@@ -143,17 +143,17 @@ impl<'a> Comparator<'a> {
 }
 
 /// Returns true if all comparisons hold. A pre-release needs a comparison with a pre-release.
-fn permits(all: &[Comparator<'_>], version: &Version) -> bool {
+fn permits(all: &[Comparator<'_>], version: &ChartVersion) -> bool {
     let names_pre = all.iter().any(|comparator| !comparator.version.pre.is_empty());
     (version.pre.is_empty() || names_pre) && all.iter().all(|comparator| comparator.permits(version))
 }
 
-impl Version {
+impl ChartVersion {
     /// Parses a version and returns the number of its numbers that are written.
     fn parse(text: &str) -> Option<(Self, usize)> {
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let text = text.split_once('+').map_or(text, |(version, _)| version);
-        let (numbers, pre) = text.split_once('-').unwrap_or((text, ""));
+        let number = text.strip_prefix('v').unwrap_or(text);
+        let without_build = number.split_once('+').map_or(number, |(version, _)| version);
+        let (numbers, pre) = without_build.split_once('-').unwrap_or((without_build, ""));
         let mut found = [0; 3];
         let mut written = 0;
         let mut is_open = false;
@@ -172,13 +172,13 @@ impl Version {
     }
 }
 
-impl PartialOrd for Version {
+impl PartialOrd for ChartVersion {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Version {
+impl Ord for ChartVersion {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_numbers = self.numbers.cmp(&other.numbers);
         by_numbers.then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {

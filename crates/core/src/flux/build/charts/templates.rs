@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::charts::ChartFiles;
+use super::archive::ChartFiles;
 
 /// Values of a cluster and of a release in it that templates can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,9 +114,10 @@ impl ClusterValues {
     /// Returns true if `--kube-version` gives a field of the version the value that it has in the cluster: others than
     /// the text of the version can have suffixes.
     fn knows_version(&self, segments: &[&str]) -> bool {
-        let is_plain = |version: &String| version.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 'v');
         let is_text = matches!(segments.last(), Some(&("Version" | "GitVersion")));
-        self.kube_version.as_ref().is_some_and(|version| is_text || is_plain(version))
+        self.kube_version
+            .as_ref()
+            .is_some_and(|version| is_text || version.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 'v'))
     }
 }
 

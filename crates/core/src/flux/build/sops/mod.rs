@@ -3,11 +3,15 @@
 //! Every encrypted file has a MAC, which SOPS writes anew each time it encrypts. It identifies the file in an object that
 //! is generated from it.
 
+pub(super) mod decryption;
+pub(crate) mod resolve_names;
+pub mod undecrypted;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::undecrypted::UNKNOWN;
+use undecrypted::UNKNOWN;
 
 /// Prefix of an encrypted value.
 const CIPHERTEXT_PREFIX: &str = "ENC[AES256_GCM,";
@@ -84,11 +88,11 @@ pub(crate) fn content_without_recipients(manifest: &Value) -> Value {
 
 /// Returns the text of an encrypted manifest without the key for each recipient.
 pub(super) fn manifest_without_recipients(manifest: &Value) -> String {
-    let mut manifest = manifest.clone();
-    if let Some(metadata) = manifest.get_mut("sops").and_then(Value::as_object_mut) {
+    let mut content = manifest.clone();
+    if let Some(metadata) = content.get_mut("sops").and_then(Value::as_object_mut) {
         metadata.retain(|key, _| depends_on_content(key));
     }
-    manifest.to_string()
+    content.to_string()
 }
 
 fn value_without_recipients(value: &Value) -> Value {

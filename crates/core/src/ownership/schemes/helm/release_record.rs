@@ -49,7 +49,6 @@ pub(crate) fn members(data: &str, secret: bool, namespace: &str) -> Members {
 }
 
 fn manifest(data: &str, secret: bool) -> Result<String, UnpackError> {
-    let decode = |text: &[u8]| STANDARD.decode(text).map_err(|_| UnpackError::Damaged);
     let mut bytes = decode(data.as_bytes())?;
     if secret {
         bytes = decode(&bytes)?;
@@ -58,6 +57,10 @@ fn manifest(data: &str, secret: bool) -> Result<String, UnpackError> {
         bytes = unpack_gzip(&bytes, HELM_RECORD_SIZE)?;
     }
     Ok(serde_json::from_slice::<Release>(&bytes).map_err(|_| UnpackError::Damaged)?.manifest)
+}
+
+fn decode(text: &[u8]) -> Result<Vec<u8>, UnpackError> {
+    STANDARD.decode(text).map_err(|_| UnpackError::Damaged)
 }
 
 fn read(manifest: &str, namespace: &str) -> Members {

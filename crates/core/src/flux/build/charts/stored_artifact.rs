@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::chart_archive::check_digest;
+use super::archive::check_digest;
 use crate::bounds::CHART_ARCHIVE_SIZE;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
@@ -27,8 +27,10 @@ impl StoredArtifact {
     /// path of this very source.
     pub(crate) fn of(source: &Resource) -> Result<Self, String> {
         let id = &source.object.id;
-        let artifact = source.at("/status/artifact").filter(|artifact| artifact.is_object());
-        let artifact = artifact.ok_or_else(|| format!("{id} has no artifact"))?;
+        let artifact = source
+            .at("/status/artifact")
+            .filter(|artifact| artifact.is_object())
+            .ok_or_else(|| format!("{id} has no artifact"))?;
         let size = artifact.get("size").and_then(serde_json::Value::as_u64).unwrap_or_default();
         CHART_ARCHIVE_SIZE
             .check(usize::try_from(size).unwrap_or(usize::MAX))
@@ -38,13 +40,11 @@ impl StoredArtifact {
             return Err(format!("the artifact of {id} has no sha256 digest"));
         }
         let directory = format!("{}/{}/{}", id.kind.to_lowercase(), id.namespace, id.name);
-        let proxy_path = proxy_path(text_at(artifact, "/url"), &directory)
+        let path = proxy_path(text_at(artifact, "/url"), &directory)
             .ok_or_else(|| format!("the address of the artifact of {id} is not that of a Service in the cluster"))?;
-        Ok(Self { digest, proxy_path })
+        Ok(Self { digest, proxy_path: path })
     }
-}
 
-impl StoredArtifact {
     /// Fails if an archive has another digest.
     pub fn check(&self, archive: &[u8]) -> Result<(), String> {
         check_digest(archive, &self.digest)
@@ -83,18 +83,20 @@ fn proxy_path(url: &str, directory: &str) -> Option<String> {
     let (service, namespace) = (labels.next()?, labels.next()?);
     let is_cluster = labels.next().is_none_or(|label| label == "svc");
     let file = path.strip_prefix(directory)?.strip_prefix('/')?;
-    let is_label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    let is_file = |file: &str| {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"._+~-".contains(&b);
-        !file.is_empty() && file != "." && file != ".." && file.bytes().all(is_plain)
-    };
     let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    // An address of IPv4 has numbers only.
-    let is_name = |label: &str| is_label(label) && label.bytes().any(|b| !b.is_ascii_digit());
     (is_cluster && is_name(service) && is_name(namespace) && is_number && is_file(file))
         .then(|| format!("/api/v1/namespaces/{namespace}/services/{scheme}:{service}:{port}/proxy/{directory}/{file}"))
+}
+
+/// Returns true for the name of a Service or namespace. An address of IPv4 has numbers only.
+fn is_name(label: &str) -> bool {
+    label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && label.bytes().any(|b| !b.is_ascii_digit())
+}
+
+fn is_file(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    !["", ".", ".."].contains(&name) && bytes.all(|b| b.is_ascii_alphanumeric() || b"._+~-".contains(&b))
 }
 
 #[cfg(test)]

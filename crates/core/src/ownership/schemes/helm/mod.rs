@@ -3,10 +3,11 @@
 //!
 //! Source: docs/reference/ownership.md 2.4 and docs/reference/flux.md 6.
 
+mod release_record;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::helm_release;
 use crate::kubernetes::object::{ObjectMetadata, Resource};
 use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, annotation_strength};
 use crate::ownership::scheme::members::Members;
@@ -17,9 +18,9 @@ use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, 
 /// Annotation of a hook: it carries the labels of the release and is in no record of it.
 pub const HOOK: &str = "helm.sh/hook";
 /// Annotation that says when a hook is deleted.
-pub const HOOK_POLICY: &str = "helm.sh/hook-delete-policy";
+pub(crate) const HOOK_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Annotation of the objects of templates: the name of the release.
-pub const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+pub(crate) const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Kind of a release as an owner; it is not an object.
@@ -35,7 +36,7 @@ const fn record(kind: &'static str) -> OwnerSource {
     OwnerSource { group: "", kind, selector: "owner=helm", full: false, only_if_claimed: false }
 }
 
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(RELEASE_NAME)],
     selectors: &["app.kubernetes.io/managed-by=Helm"],
     other_keys: &[RELEASE_NAMESPACE, HOOK, HOOK_POLICY, MANAGED_BY],
@@ -73,7 +74,7 @@ pub fn record_of(full: Resource) -> Option<Resource> {
         return None;
     }
     let members =
-        helm_release::members(full.text("/data/release").unwrap_or_default(), secret, &full.object.id.namespace);
+        release_record::members(full.text("/data/release").unwrap_or_default(), secret, &full.object.id.namespace);
     let content = match members {
         Members::Listed(ids) => json!({ LISTED: ids }),
         Members::Unreadable(why) => json!({ UNREADABLE: why }),

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::generator::GeneratedFile;
-use super::kustomization_file::{items, texts};
-use super::objects::BuiltObject;
 use super::undecrypted::{Undecrypted, UnknownName};
-use super::{kustomization_file, sops, yaml};
+use crate::flux::build::generator::GeneratedFile;
+use crate::flux::build::kustomization_file::{items, texts};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::{kustomization_file, sops, yaml};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
@@ -30,7 +30,10 @@ struct EncryptedFile<'a> {
 }
 
 /// Returns the MACs of the files that the controller decrypts before the build.
-pub(super) fn macs_decrypted_before_build(artifact: &Artifact, generated: &GeneratedFile) -> BTreeSet<String> {
+pub(in crate::flux::build) fn macs_decrypted_before_build(
+    artifact: &Artifact,
+    generated: &GeneratedFile,
+) -> BTreeSet<String> {
     let mut macs = BTreeSet::new();
     let mut seen = BTreeSet::from([generated.directory.clone()]);
     let mut queue = vec![(generated.directory.clone(), generated.content.clone())];
@@ -54,7 +57,7 @@ pub(super) fn macs_decrypted_before_build(artifact: &Artifact, generated: &Gener
 }
 
 /// Returns the file of a patch whose kind or name is encrypted; `macs` are those of [`macs_decrypted_before_build`].
-pub(super) fn encrypted_patch(artifact: &Artifact, macs: &BTreeSet<String>) -> Option<String> {
+pub(in crate::flux::build) fn encrypted_patch(artifact: &Artifact, macs: &BTreeSet<String>) -> Option<String> {
     let mut files = artifact.files().map(|(at, content)| (at, String::from_utf8_lossy(content)));
     let patch = files.find(|(_, text)| {
         sops::mac(text).is_some_and(|mac| macs.contains(mac))
@@ -65,7 +68,7 @@ pub(super) fn encrypted_patch(artifact: &Artifact, macs: &BTreeSet<String>) -> O
 
 /// Returns the part of a document of kustomize's output that is unknown without keys; `macs` comes from
 /// [`macs_decrypted_before_build`] for the same build.
-pub(super) fn undecrypted_part(document: &Value, macs: &BTreeSet<String>) -> Option<Undecrypted> {
+pub(in crate::flux::build) fn undecrypted_part(document: &Value, macs: &BTreeSet<String>) -> Option<Undecrypted> {
     if sops::has_mac(document) && has_encrypted_identity(document) {
         return Some(Undecrypted::Identity);
     }
@@ -80,7 +83,7 @@ pub(super) fn undecrypted_part(document: &Value, macs: &BTreeSet<String>) -> Opt
 /// Returns true if the controller refuses to apply an object: a Secret with metadata of SOPS that it did not decrypt.
 /// Before this check it drops the metadata with all fields that a Secret does not have (observed). Therefore only a Secret
 /// with invalid data is rejected; encrypted `stringData` is applied.
-pub(super) fn is_rejected(object: &BuiltObject, decrypts: bool) -> bool {
+pub(in crate::flux::build) fn is_rejected(object: &BuiltObject, decrypts: bool) -> bool {
     let manifest = &object.manifest;
     object.id.is("", "Secret")
         && manifest.get("sops").is_some()
@@ -246,6 +249,6 @@ mod tests {
         let none = BTreeSet::new();
         assert_eq!(undecrypted_part(&secret_named("a"), &none), Some(Undecrypted::Content));
         assert_eq!(undecrypted_part(&secret_named(cipher), &none), Some(Undecrypted::Identity));
-        assert_eq!(sops::plain_or_unknown(cipher), crate::flux::build::undecrypted::UNKNOWN);
+        assert_eq!(sops::plain_or_unknown(cipher), crate::flux::build::sops::undecrypted::UNKNOWN);
     }
 }

@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::data::DataRef;
-use crate::kubernetes::object::{flag_at, text_at};
+use crate::flux::build::data::DataRef;
+use crate::kubernetes::object::{flag_at, list_at, text_at};
 
 /// Key of the values in an entry without `valuesKey`.
 const DEFAULT_KEY: &str = "values.yaml";
@@ -27,7 +27,7 @@ pub(crate) struct ValuesSource<'a> {
 
 /// Returns the entries of `spec.valuesFrom` of a HelmRelease in a namespace, in order.
 pub(crate) fn values_sources<'a>(namespace: &str, spec: &'a Value) -> impl Iterator<Item = ValuesSource<'a>> {
-    let entries = spec.get("valuesFrom").and_then(Value::as_array).into_iter().flatten();
+    let entries = list_at(spec, "/valuesFrom").iter();
     entries.map(move |entry| ValuesSource {
         reference: DataRef {
             kind: text_at(entry, "/kind").to_owned(),
@@ -45,12 +45,10 @@ impl ValuesSource<'_> {
     /// Returns the names in the path. Fails if one is more than a plain name.
     pub(crate) fn names(&self) -> Result<Vec<&str>, String> {
         let names: Vec<&str> = self.target_path.split('.').filter(|_| !self.target_path.is_empty()).collect();
-        let is_plain =
-            |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        match names.iter().all(is_plain) {
-            true => Ok(names),
-            false => Err(format!("the targetPath {:?} in its valuesFrom is not read here", self.target_path)),
+        if names.iter().any(|name| !is_plain(name)) {
+            return Err(format!("the targetPath {:?} in its valuesFrom is not read here", self.target_path));
         }
+        Ok(names)
     }
 
     /// Returns the values that a text stands for, as YAML. At a path, it is read as `helm --set` reads it.
@@ -70,10 +68,13 @@ impl ValuesSource<'_> {
     }
 }
 
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
 /// Returns the value of a text in `helm --set`.
 fn typed(text: &str) -> Value {
-    let is_quoted = |quote: char| text.starts_with(quote) && text.ends_with(quote);
-    if is_quoted('\'') || is_quoted('"') {
+    if ['\'', '"'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote)) {
         return json!(text.trim_matches(['\'', '"']));
     }
     match &*text.to_lowercase() {
