@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::kubernetes::object::{ObjectId, ResourceType, text_at};
 use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
+use crate::yaml;
 
 /// Value of the hook policy, also the default, that deletes an old hook before the new one is created.
 const BEFORE_CREATION: &str = "before-hook-creation";
@@ -72,18 +73,9 @@ impl Rendered {
         cluster: Option<&Arc<str>>,
     ) -> Result<Self, String> {
         let mut rendered = Self::default();
-        let mut current = String::new();
-        for line in text.lines().chain(std::iter::once("---")) {
-            if line.trim_end() != "---" {
-                current.push_str(line);
-                current.push('\n');
-                continue;
-            }
-            let document = std::mem::take(&mut current);
-            if !document.trim().is_empty() {
-                let value = crate::yaml::document(&document).map_err(|error| error.to_string())?;
-                rendered.add(&value, namespace, types, cluster);
-            }
+        for document in yaml::split(text) {
+            let value = yaml::document(&document).map_err(|error| error.to_string())?;
+            rendered.add(&value, namespace, types, cluster);
         }
         Ok(rendered)
     }
