@@ -161,9 +161,8 @@ pub struct Report {
 
 fn report(text: &str) -> std::result::Result<Report, String> {
     let (format, file) = text.split_once('=').ok_or("write FORMAT=FILE, such as html=plan.html")?;
-    let formats = || format::of(Plan::PARTS);
-    let Some(found) = formats().find(|known| known.name() == format) else {
-        let names: Vec<&str> = formats().map(Format::name).collect();
+    let Some((_, found)) = format::of(Plan::PARTS).find(|(name, _)| *name == format) else {
+        let names: Vec<&str> = format::of(Plan::PARTS).map(|(name, _)| name).collect();
         return Err(format!("the formats are {}", names.join(", ")));
     };
     if file.is_empty() {

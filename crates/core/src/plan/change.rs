@@ -246,6 +246,12 @@ pub enum Actor {
     KubectlGitops,
 }
 
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 impl From<CascadeKind> for Actor {
     fn from(kind: CascadeKind) -> Self {
         match kind {
