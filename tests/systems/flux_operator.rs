@@ -23,7 +23,9 @@ fn run_of(spec: &Value) -> SetRun {
 }
 
 fn operator(program: &Path) -> FluxOperator {
-    FluxOperator::new(Some(program), []).with_sandbox(Sandbox::launched_by(binary()))
+    let mut operator = FluxOperator::new(Some(program), []);
+    operator.program.sandbox = Sandbox::launched_by(binary());
+    operator
 }
 
 async fn generated(run: SetRun) -> SetOutput {
@@ -69,7 +71,8 @@ async fn a_template_that_does_not_end_is_stopped() {
     ensure(&["flux-operator"]).unwrap();
     let body = "<< range until 4000 >><< range until 4000 >><< range until 4000 >><< end >><< end >><< end >>";
     let spec = json!({"inputs": [{"app": "a"}], "resourcesTemplate": body});
-    let (start, limited) = (Instant::now(), operator(&bin("flux-operator")).with_limit(Duration::from_secs(5)));
+    let (start, mut limited) = (Instant::now(), operator(&bin("flux-operator")));
+    limited.program.limit = Duration::from_secs(5);
     let why = limited.build_all([run_of(&spec)], 1).await.unwrap().remove(0).1.unwrap_err();
     assert!(why.starts_with("flux-operator did not finish") || why.contains("memory"), "{why}");
     assert!(start.elapsed() < Duration::from_secs(30));

@@ -32,7 +32,9 @@ fn run_of(template: &str, values: &[&str]) -> ChartRun {
 }
 
 fn helm(program: &Path) -> Helm {
-    Helm::new(Some(program), []).with_sandbox(Sandbox::launched_by(binary()))
+    let mut helm = Helm::new(Some(program), []);
+    helm.program.sandbox = Sandbox::launched_by(binary());
+    helm
 }
 
 async fn rendered(run: ChartRun) -> RenderOutput {
@@ -95,7 +97,8 @@ async fn a_chart_that_fails_or_never_ends_is_named() {
     // Every round is cheap, and there are many of them.
     let endless = "{{ define \"x\" }}{{ range until 4000 }}{{ range until 4000 }}{{ range until 4000 }}{{ end }}{{ end }}{{ end }}{{ end }}\
                    {{ include \"x\" . }}";
-    let (start, limited) = (Instant::now(), helm(&bin("helm")).with_limit(Duration::from_secs(5)));
+    let (start, mut limited) = (Instant::now(), helm(&bin("helm")));
+    limited.program.limit = Duration::from_secs(5);
     let endless = limited.run_all([run_of(endless, &[])], 1).await.unwrap().remove(0).1.unwrap_err();
     assert!(endless.starts_with("helm did not finish") || endless.contains("memory"), "{endless}");
     assert!(start.elapsed() < Duration::from_secs(30));
