@@ -110,7 +110,7 @@ impl Table {
 }
 
 /// Columns of a table, each with the cell of a row. Those whose condition is not met are left out.
-pub struct Columns<'a, R> {
+pub(crate) struct Columns<'a, R> {
     shown: Vec<Column<'a, R>>,
 }
 
@@ -120,25 +120,25 @@ struct Column<'a, R> {
 }
 
 impl<'a, R> Columns<'a, R> {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { shown: vec![] }
     }
 
     /// Adds a column. Its title has no spaces: `LAST-RECONCILED`.
     #[must_use]
-    pub fn with(self, title: &'static str, cell: impl Fn(&R) -> String + 'a) -> Self {
+    pub(crate) fn with(self, title: &'static str, cell: impl Fn(&R) -> String + 'a) -> Self {
         self.with_if(true, title, cell)
     }
 
     /// Adds a column on a condition.
     #[must_use]
-    pub fn with_if(mut self, is_shown: bool, title: &'static str, cell: impl Fn(&R) -> String + 'a) -> Self {
+    pub(crate) fn with_if(mut self, is_shown: bool, title: &'static str, cell: impl Fn(&R) -> String + 'a) -> Self {
         self.shown.extend(is_shown.then(|| Column { title, cell: Box::new(cell) }));
         self
     }
 
     /// Returns the table of these rows.
-    pub fn table<'r>(&self, rows: impl IntoIterator<Item = &'r R>) -> Table
+    pub(crate) fn table<'r>(&self, rows: impl IntoIterator<Item = &'r R>) -> Table
     where
         R: 'r,
     {

@@ -7,7 +7,7 @@ use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 
 /// Placeholder for a part of a text that is secret or not known. No name in a cluster can contain it.
-pub const PLACEHOLDER: &str = "??????????";
+pub(crate) const PLACEHOLDER: &str = "??????????";
 
 /// Texts that hold values of Secrets, and what is shown in their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct SecretMask {
 
 impl SecretMask {
     /// Shows `shown` in place of the word `word`, and in place of the word as a quoted text holds it.
-    pub fn add_word(&mut self, word: &str, shown: &str) {
+    pub(crate) fn add_word(&mut self, word: &str, shown: &str) {
         if word == shown || word.is_empty() {
             return;
         }
@@ -30,7 +30,7 @@ impl SecretMask {
     }
 
     /// Hides a value in diffs and in messages of the server.
-    pub fn add_value(&mut self, value: &str) {
+    pub(crate) fn add_value(&mut self, value: &str) {
         self.values.insert(value.to_owned());
     }
 

@@ -24,9 +24,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use alarm::Alarm;
-pub use change::{
-    Action, Actor, Certainty, Change, Contested, Diff, EmptiedFile, Fidelity, Outcome, OwnerOutcome, PinnedObject,
-};
+pub(crate) use change::EmptiedFile;
+pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
 pub use finalizers::BlockedByFinalizers;
 pub use reason::{Reason, ReasonCode};
 
@@ -122,7 +121,7 @@ impl Plan {
     }
 
     /// Sets the other clusters.
-    pub fn set_spokes(&mut self, spokes: BTreeMap<Arc<str>, ClusterIdentity>) {
+    pub(crate) fn set_spokes(&mut self, spokes: BTreeMap<Arc<str>, ClusterIdentity>) {
         self.document.spokes = spokes;
     }
 
@@ -269,7 +268,7 @@ impl Plan {
     }
 
     /// Sets the kustomization files that the change empties.
-    pub fn set_emptied_files(&mut self, files: Vec<EmptiedFile>) {
+    pub(crate) fn set_emptied_files(&mut self, files: Vec<EmptiedFile>) {
         self.document.emptied_files = files;
     }
 
@@ -305,7 +304,7 @@ impl Plan {
     }
 
     /// Removes the owners for which `keep` returns false, and contested objects that none of the rest applies.
-    pub fn retain_owners(&mut self, keep: impl FnMut(&OwnerOutcome) -> bool) {
+    pub(crate) fn retain_owners(&mut self, keep: impl FnMut(&OwnerOutcome) -> bool) {
         self.document.owners.retain(keep);
         let PlanDocument { owners, contested, emptied_files, .. } = &mut self.document;
         let listed: BTreeSet<&OwnerId> = owners.iter().map(|row| &row.owner).collect();
@@ -314,7 +313,7 @@ impl Plan {
     }
 
     /// Marks an owner as blocked.
-    pub fn block_owner(&mut self, owner: &OwnerId, reason: &Reason) {
+    pub(crate) fn block_owner(&mut self, owner: &OwnerId, reason: &Reason) {
         for row in self.document.owners.iter_mut().filter(|row| row.owner == *owner) {
             (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
         }
