@@ -11,7 +11,7 @@ use super::qbec::QbecArgs;
 use super::tree::TreeArgs;
 use crate::error::{Error, Result};
 use crate::output::format::{self, Format, Render};
-use gitops_core::plan::Plan;
+use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::grave::{AllowedKinds, GraveKind};
 use gitops_core::plan::limits::Limits;
 
@@ -142,7 +142,7 @@ pub struct ExecutionArgs {
     #[arg(long, global = true, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
     /// Format of the plan
-    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Plan::PARTS))]
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(FinishedPlan::PARTS))]
     pub output: Format,
     /// Write the plan to FILE too, such as html=plan.html
     #[arg(long = "report", global = true, value_name = "FORMAT=FILE", value_parser = report, hide_short_help = true)]
@@ -161,8 +161,8 @@ pub struct Report {
 
 fn report(text: &str) -> std::result::Result<Report, String> {
     let (format, file) = text.split_once('=').ok_or("write FORMAT=FILE, such as html=plan.html")?;
-    let Some((_, found)) = format::of(Plan::PARTS).find(|(name, _)| *name == format) else {
-        let names: Vec<&str> = format::of(Plan::PARTS).map(|(name, _)| name).collect();
+    let Some((_, found)) = format::of(FinishedPlan::PARTS).find(|(name, _)| *name == format) else {
+        let names: Vec<&str> = format::of(FinishedPlan::PARTS).map(|(name, _)| name).collect();
         return Err(format!("the formats are {}", names.join(", ")));
     };
     if file.is_empty() {
@@ -219,10 +219,10 @@ fn count(text: &str) -> Result<usize, String> {
 
 fn sha256(text: &str) -> Result<String, String> {
     let digits = text.strip_prefix("sha256:").unwrap_or(text).to_lowercase();
-    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        true => Ok(format!("sha256:{digits}")),
-        false => Err("it must be a SHA-256 of 64 hexadecimal digits, as --out prints it".to_owned()),
+    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(format!("sha256:{digits}"));
     }
+    Err("it must be a SHA-256 of 64 hexadecimal digits, as --out prints it".to_owned())
 }
 
 fn grave_kind(text: &str) -> Result<GraveKind, String> {

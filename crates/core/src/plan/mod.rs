@@ -9,6 +9,7 @@ pub mod execution;
 pub mod file;
 pub mod filter;
 pub mod finalizers;
+pub mod finished;
 pub mod grave;
 pub mod limits;
 pub mod mask;
@@ -27,6 +28,7 @@ pub use alarm::Alarm;
 pub(crate) use change::EmptiedFile;
 pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
 pub use finalizers::BlockedByFinalizers;
+pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 
 use crate::kubernetes::gap::Gap;
