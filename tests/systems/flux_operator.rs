@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::resource_sets::SetRun;
-use kubectl_gitops::tools::flux_operator::{FluxOperator, SetOutput};
+use kubectl_gitops::tools::flux_operator::FluxOperator;
 use kubectl_gitops::tools::sandbox::Sandbox;
+use kubectl_gitops::tools::sandboxed::Answer;
 use serde_json::{Value, json};
 use test_support::folder::Folder;
 use test_support::gitops::binary;
@@ -28,7 +29,7 @@ fn operator(program: &Path) -> FluxOperator {
     operator
 }
 
-async fn generated(run: SetRun) -> SetOutput {
+async fn generated(run: SetRun) -> Answer<String> {
     ensure(&["flux-operator"]).unwrap();
     operator(&bin("flux-operator")).build_all([run], 1).await.unwrap().remove(0).1
 }

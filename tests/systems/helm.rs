@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::charts::ChartRun;
-use kubectl_gitops::tools::helm::{Helm, RenderOutput};
+use kubectl_gitops::tools::helm::Helm;
 use kubectl_gitops::tools::sandbox::Sandbox;
+use kubectl_gitops::tools::sandboxed::Answer;
 use test_support::folder::Folder;
 use test_support::gitops::binary;
 use xtask::controlplane::{bin, ensure};
@@ -37,7 +38,7 @@ fn helm(program: &Path) -> Helm {
     helm
 }
 
-async fn rendered(run: ChartRun) -> RenderOutput {
+async fn rendered(run: ChartRun) -> Answer<String> {
     ensure(&["helm"]).unwrap();
     helm(&bin("helm")).run_all([run], 1).await.unwrap().remove(0).1
 }
