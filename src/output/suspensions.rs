@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::duration;
-use super::table::Table;
+use super::table::{Columns, Table};
 use gitops_core::flux::suspension::view::FluxObject;
 
 /// Number of hexadecimal digits of a hash in a revision.
@@ -12,27 +12,35 @@ const HASH_DIGITS: usize = 8;
 /// Returns a table with one row for each object, with its context if the objects are of several clusters. A wide table has more columns, and those of end and link if an object has
 /// one.
 pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, wide: bool) -> Table {
-    let header = ["NAMESPACE", "KIND", "NAME", "REVISION", "SUSPENDED", "READY", "AGE"];
-    let more = ["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"].into_iter().filter(|_| wide);
-    let suspensions = || items.iter().filter_map(|item| item.suspension.as_ref());
-    let (until, link) = (suspensions().any(|one| one.until.is_some()), suspensions().any(|one| one.link.is_some()));
-    let shown = [until && wide, link && wide];
-    let contexts = items.iter().any(|item| item.context.is_some());
-    let context = contexts.then_some("CONTEXT").into_iter();
-    let header = context.chain(header).chain(more).chain(shown_cells(["UNTIL", "LINK"], shown)).chain(["MESSAGE"]);
-    let mut table = Table::new(header);
-    for item in items {
-        let more = wide_cells(item, now).into_iter().filter(|_| wide);
-        let details = [until_cell(item, now), or_none(item.suspension.as_ref().and_then(|one| one.link))];
-        let details = shown_cells(details, shown);
-        let context = contexts.then(|| or_none(item.context)).into_iter();
-        table.row(context.chain(cells(item, now)).chain(more).chain(details).chain([message(item)]));
-    }
-    table
-}
-
-fn shown_cells<T>(cells: [T; 2], shown: [bool; 2]) -> impl Iterator<Item = T> {
-    cells.into_iter().zip(shown).filter_map(|(cell, shown)| shown.then_some(cell))
+    let has_contexts = items.iter().any(|item| item.context.is_some());
+    let has_end = items.iter().filter_map(|item| item.suspension.as_ref()).any(|one| one.until.is_some());
+    let has_link = items.iter().filter_map(|item| item.suspension.as_ref()).any(|one| one.link.is_some());
+    Columns::new()
+        .with_if(has_contexts, "CONTEXT", |item: &FluxObject<'_>| or_none(item.context))
+        .with("NAMESPACE", |item| item.object.namespace.to_string())
+        .with("KIND", |item| item.object.kind.to_string())
+        .with("NAME", |item| item.object.name.to_string())
+        .with("REVISION", |item| or_none(item.revision.map(shorten_hashes).as_deref()))
+        .with("SUSPENDED", FluxObject::suspended)
+        .with("READY", |item| or_none(item.ready))
+        .with("AGE", |item| duration::age(item.created, now))
+        .with_if(wide, "BY", |item| or_none(item.suspended_by()))
+        .with_if(wide, "SINCE", |item| {
+            item.suspension.as_ref().map_or("<none>".to_owned(), |one| duration::age(one.since, now))
+        })
+        .with_if(wide, "REASON", |item| or_none(item.suspension.as_ref().and_then(|one| one.message)))
+        .with_if(wide, "LAST-RECONCILED", |item| {
+            or_none(item.last_reconciled.map(|time| duration::human(now - time)).as_deref())
+        })
+        .with_if(wide, "SOURCE", |item| {
+            let sources = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name));
+            or_none(Some(&sources.collect::<Vec<_>>().join(",")))
+        })
+        .with_if(wide && has_end, "UNTIL", |item| until_cell(item, now))
+        .with_if(wide && has_link, "LINK", |item| or_none(item.suspension.as_ref().and_then(|one| one.link)))
+        // The last column, because it is long.
+        .with("MESSAGE", message)
+        .table(items)
 }
 
 /// Returns the time until the end of a suspension, or since then.
@@ -44,37 +52,12 @@ fn until_cell(item: &FluxObject<'_>, now: DateTime<Utc>) -> String {
     }
 }
 
-/// Returns the cells of every table, without the message, which is the last column because it is long.
-fn cells(item: &FluxObject<'_>, now: DateTime<Utc>) -> [String; 7] {
-    [
-        item.object.namespace.to_string(),
-        item.object.kind.to_string(),
-        item.object.name.to_string(),
-        or_none(item.revision.map(shorten_hashes).as_deref()),
-        item.suspended(),
-        or_none(item.ready),
-        duration::age(item.created, now),
-    ]
-}
-
 fn message(item: &FluxObject<'_>) -> String {
     match (item.deleted, item.deleting) {
         (true, _) => "DELETED".to_owned(),
         (false, Some(_)) => format!("being deleted; {}", item.message),
         (false, None) => item.message.to_owned(),
     }
-}
-
-fn wide_cells(item: &FluxObject<'_>, now: DateTime<Utc>) -> [String; 5] {
-    let suspension = item.suspension.as_ref();
-    let sources: Vec<_> = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name)).collect();
-    [
-        or_none(item.suspended_by()),
-        suspension.map_or("<none>".to_owned(), |suspension| duration::age(suspension.since, now)),
-        or_none(suspension.and_then(|suspension| suspension.message)),
-        or_none(item.last_reconciled.map(|time| duration::human(now - time)).as_deref()),
-        or_none(Some(&*sources.join(","))),
-    ]
 }
 
 fn or_none(text: Option<&str>) -> String {

@@ -51,7 +51,8 @@ async fn kubectl_and_kustomize_build_the_same_bytes_in_the_order_of_the_files() 
 }
 
 async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
-    let kustomize = Kustomize::new(Some(program)).without_cache().with_sandbox(Sandbox::launched_by(binary()));
+    let mut kustomize = Kustomize::new(Some(program)).without_cache();
+    kustomize.program.sandbox = Sandbox::launched_by(binary());
     let versions = KustomizeVersions { program: kustomize.version().await.unwrap(), linked: Some("5.8") };
     assert_eq!(versions.difference(), None);
     let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };

@@ -71,8 +71,8 @@ fn step(case: &Case, answers: &Answers) -> Step {
 
 /// Builds all trees with the real kustomize.
 async fn build_all(cases: &[Case], sandbox: Sandbox) -> Vec<Result<String, BuildFailure>> {
-    let kustomize = Kustomize::new(Some(&bin("kustomize"))).without_cache().with_sandbox(sandbox);
-    let kustomize = kustomize.with_limit(Duration::from_secs(60));
+    let mut kustomize = Kustomize::new(Some(&bin("kustomize"))).without_cache();
+    (kustomize.program.sandbox, kustomize.program.limit) = (sandbox, Duration::from_secs(60));
     let program = kustomize.version().await.unwrap();
     let versions = KustomizeVersions { program, linked: Some("5.8") };
     let mut answers = Answers::default();

@@ -73,7 +73,7 @@ impl Rendered {
         cluster: Option<&Arc<str>>,
     ) -> Result<Self, String> {
         let mut rendered = Self::default();
-        for document in yaml::split_documents(text) {
+        for document in yaml::split(text) {
             let value = yaml::document(&document).map_err(|error| error.to_string())?;
             rendered.add(&value, namespace, types, cluster);
         }

@@ -168,7 +168,7 @@ impl Reason {
     }
 
     /// Adds a further remark to the detail.
-    pub fn add_detail(&mut self, remark: &str) {
+    pub(crate) fn add_detail(&mut self, remark: &str) {
         if !self.detail.is_empty() {
             self.detail.push_str("; ");
         }

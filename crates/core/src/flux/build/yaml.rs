@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::go_yaml;
-use crate::yaml::split_documents;
 
 /// One document of kustomize's output.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +18,7 @@ pub(super) struct YamlDocument {
 /// Splits a stream of YAML documents.
 /// The error is the parser's message for the first document that is not YAML.
 pub(super) fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
-    let documents = split_documents(text).into_iter();
+    let documents = crate::yaml::split(text);
     documents.map(|text| Ok(YamlDocument { value: parse(&text)?.into(), text })).collect()
 }
 

@@ -64,13 +64,14 @@ fn decode(text: &[u8]) -> Result<Vec<u8>, UnpackError> {
 }
 
 fn read(manifest: &str, namespace: &str) -> Members {
-    if let Err(exceeded) = yaml::check_depth(manifest) {
-        return Members::Unreadable(format!("its manifest has {exceeded}"));
-    }
+    let documents = match yaml::results::<Option<ReleaseObject>>(manifest) {
+        Ok(documents) => documents,
+        Err(exceeded) => return Members::Unreadable(format!("its manifest has {exceeded}")),
+    };
     let mut ids = vec![];
-    for (n, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
+    for (n, document) in documents.enumerate() {
         // The parser's message can contain a Secret's value, so the error has the position only.
-        let Ok(document) = Option::<ReleaseObject>::deserialize(document) else {
+        let Ok(document) = document else {
             return Members::Unreadable(format!("document {} of its manifest cannot be read", n + 1));
         };
         if !document.is_none_or(|document| document.list(namespace, &mut ids)) {
