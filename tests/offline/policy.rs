@@ -57,6 +57,7 @@ fn a_denied_preview_is_not_written_and_its_alarm_is_named_too() {
     let arguments = [
         format!("--source=GitRepository/flux-system/shop={}", tree.path().display()),
         format!("--out={}", out.display()),
+        format!("--kustomize={}", folder.script("kustomize", "exit 1").display()),
     ];
     for (deny, expected) in [
         ("plan.summary.delete == 0", "\n       denied by rule \"test\": not now\n"),

@@ -11,7 +11,9 @@ use xtask::{
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test                                       check the format, run the lints and every test
+  check                                      the fast tier: format, lints, tests without a cluster; needs Rust and git
+  test                                       the fast tier, then the full one: licences, and tests on real programs
+  examples                                   test the alert rules and the Rego policy with promtool and opa; needs Go
   advisories                                 fetch the known vulnerabilities of crates, and check the dependencies
   dist [OS/ARCH…]                            build the archives of a release, and manifests with their sums (default: this machine)
   dist manifests                             write the manifests of a release with an archive of every platform
@@ -65,7 +67,9 @@ fn dispatch(words: &[&str]) -> Option<Result<()>> {
         ["fuzz", rest @ ..] => Some(fuzz::command(rest)),
         ["dist", rest @ ..] => Some(dist::command(rest)),
         ["demo"] => Some(demo::run()),
+        ["check"] => Some(test::check()),
         ["test"] => Some(test::run()),
+        ["examples"] => Some(test::examples()),
         ["bench", rest @ ..] => bench::dispatch(rest),
         ["browser"] => Some(browser::run()),
         ["man"] => Some(man::run()),
