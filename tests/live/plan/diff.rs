@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use test_support::cluster::{LIMIT, SharedCluster, with_kustomize_controller};
+use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::flux::{self, deploy, publish};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops, gitops_as};
+use test_support::shared_cluster;
 use test_support::tree_plan::{arguments, document, plan, reason, rows};
 use xtask::cluster::Cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 fn config_map(name: &str, data: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n{data}\n")

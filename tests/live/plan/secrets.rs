@@ -3,21 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::flux::{publish, settled};
 use test_support::folder::folder;
 use test_support::gitops::{Run, command, gitops};
+use test_support::shared_cluster;
 use test_support::tree_plan::{arguments, document, plan, rows};
-use xtask::cluster::Cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 /// Value of the variable `password` of the Secret `vars`.
 const VALUE: &str = "hunter2";

@@ -2,22 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
-use test_support::cluster::{LIMIT, SharedCluster, with_kustomize_controller};
+use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::flux::{publish, settled};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops};
+use test_support::shared_cluster;
 use test_support::tree_plan::document;
-use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 /// A checkout, its namespace, and the Kustomization `apps` of its root.
 struct Site {
