@@ -12,15 +12,14 @@ use serde_json::Value;
 use crate::controlplane::{self, crds};
 use crate::{child, dependencies, items, say, text, workspace_root};
 
-/// Steps of the fast tier: name and arguments of cargo. The tests are those of the libraries and of `tests/offline`.
-const FAST: [(&str, &[&str]); 3] = [
+/// Steps of the fast tier before its tests: name and arguments of cargo.
+const LINTS: [(&str, &[&str]); 2] = [
     ("format", &["fmt", "--all", "--check"]),
     ("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
-    ("tests without a cluster", &["test", "--workspace", "--locked", "--lib", "--bins", "--test", "offline"]),
 ];
 
-/// Test programs of the fast tier.
-const OFFLINE: &str = "offline";
+/// Test programs of the fast tier, beside the unit tests: no cluster, and the corpus of the fuzz targets.
+const FAST: [&str; 2] = ["offline", "corpus"];
 /// The test program that takes longest. It waits for controllers most of the time, so all the others run beside it.
 const LONGEST: &str = "live";
 /// The test program that measures time. It runs when no other does.
@@ -33,9 +32,12 @@ const TASKS: &str = "`cargo xtask examples` (promtool and opa), `cargo xtask act
 /// Runs the fast tier.
 pub fn check() -> Result<()> {
     let start = Instant::now();
-    for (name, args) in FAST {
+    for (name, args) in LINTS {
         timed(&format!("fast tier, {name}"), || run_cargo(args))?;
     }
+    let programs = FAST.iter().flat_map(|name| ["--test", name]);
+    let tests = ["test", "--workspace", "--locked", "--lib", "--bins"].into_iter().chain(programs);
+    timed("fast tier, tests", || run_cargo(&tests.collect::<Vec<_>>()))?;
     say(format!("fast tier: {:.0?}", start.elapsed()));
     Ok(())
 }
@@ -65,11 +67,8 @@ pub fn examples() -> Result<()> {
 /// Runs every test program that is not in the fast tier: the longest one beside the others, and then the one that measures.
 fn run_full_tests() -> Result<()> {
     let programs = test_programs()?;
-    for name in [OFFLINE, LONGEST, ALONE] {
-        programs.get(name).with_context(|| format!("there is no test program {name}"))?;
-    }
-    let others = programs.iter().filter(|name| ![OFFLINE, LONGEST, ALONE].contains(&name.as_str()));
-    let others: Vec<&str> = others.map(String::as_str).collect();
+    let own = [&FAST[..], &[LONGEST, ALONE]].concat();
+    let others: Vec<&str> = programs.iter().map(String::as_str).filter(|name| !own.contains(name)).collect();
     let [longest, others] = thread::scope(|scope| {
         let runs = [vec![LONGEST], others].map(|names| scope.spawn(move || output_of_tests(&names)));
         runs.map(|run| run.join().expect("a run of tests does not panic"))
@@ -123,8 +122,8 @@ mod tests {
     #[test]
     fn every_program_that_runs_in_an_order_of_its_own_exists() {
         let programs = test_programs().unwrap();
-        for name in [OFFLINE, LONGEST, ALONE, "systems", "oracle", "cluster"] {
-            assert!(programs.contains(name), "{name}: {programs:?}");
+        for name in FAST.iter().chain(&[LONGEST, ALONE, "systems", "oracle", "cluster"]) {
+            assert!(programs.contains(*name), "{name}: {programs:?}");
         }
     }
 }
