@@ -129,10 +129,7 @@ fn objects_that_the_server_cannot_check_yet_are_unvalidated() {
     write(&tree, "a.yaml", &config_map("a", ""));
     cluster.kubectl(&["create", "namespace", namespace]).unwrap();
     cluster.publish(&format!("GitRepository/{namespace}/src"), &tree).unwrap();
-    let kustomization = format!(
-        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: {namespace}}}\n\
-         spec: {{interval: 1h, path: ./, prune: true, suspend: false, sourceRef: {{kind: GitRepository, name: src}}}}\n"
-    );
+    let kustomization = flux::kustomization(namespace, "apps", "./", ", suspend: false");
     write(&tree, "a.yaml", &config_map("a", "").replace("name: a", &format!("name: a, namespace: {namespace}")));
     cluster.publish(&format!("GitRepository/{namespace}/src"), &tree).unwrap();
     cluster.kubectl_stdin(&["apply", "-f", "-"], &kustomization).unwrap();

@@ -59,8 +59,7 @@ fn git(tree: &Path, arguments: &[&str]) {
 }
 
 fn commit(cluster: &Cluster, tree: &Path) {
-    git(tree, &["add", "-A"]);
-    git(tree, &["commit", "-q", "-m", "change"]);
+    test_support::folder::commit(tree);
     cluster.publish("GitRepository/fleet/fleet", tree).unwrap();
 }
 

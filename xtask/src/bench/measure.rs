@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::report;
 use crate::cluster::Cluster;
@@ -148,6 +148,7 @@ impl Times {
         rounds: usize,
         mut prepare: impl FnMut() -> Result<()>,
     ) -> Result<Self> {
+        ensure!(rounds > 0, "a benchmark needs a round");
         let before = report::load();
         for _ in 0..rounds {
             for contender in contenders.iter_mut().filter(|contender| contender.times.len() < contender.runs) {
