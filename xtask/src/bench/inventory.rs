@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use super::curl::{Curl, Transfer};
 use super::measure::{Contender, Line, Times};
+use super::number;
 use super::report::{self, target};
 use super::seed::SeededCluster;
 use super::server::Traffic;
 use crate::cluster::{self, Cluster, Flux};
 use crate::controlplane::bin;
-use crate::{answer, say, target_dir, text, tool};
+use crate::{Usage, answer, say, target_dir, text, tool};
 
 /// Number of runs of `kubectl get`. It takes seconds and varies little.
 const KUBECTL_RUNS: usize = 3;
@@ -27,19 +28,19 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns `None` for unknown options.
-    pub(crate) fn parse(words: &[&str]) -> Option<Self> {
+    /// Reads the words of the command line.
+    pub(crate) fn parse(words: &[&str]) -> Result<Self, Usage> {
         let mut options = Self { objects: 13_000, pairs: 15, keep: false };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
-                "--objects" => options.objects = words.next()?.parse().ok()?,
-                "--pairs" => options.pairs = words.next()?.parse().ok()?,
+                "--objects" => options.objects = number(words.next().ok_or(Usage)?)?,
+                "--pairs" => options.pairs = number(words.next().ok_or(Usage)?)?,
                 "--keep" => options.keep = true,
-                _ => return None,
+                _ => return Err(Usage),
             }
         }
-        Some(options)
+        Ok(options)
     }
 }
 

@@ -18,14 +18,20 @@ mod tree;
 
 use anyhow::Result;
 
-/// Runs the benchmark that the options name. Returns `None` for unknown options.
-pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
-    Some(match words {
-        ["--kustomizations", count] => suspension::run(count.parse().ok()?),
-        ["--releases", count] => releases::run(count.parse().ok()?),
-        ["--prune", count] => deletion::run(count.parse().ok()?),
+use crate::Usage;
+
+/// Runs the benchmark that the options name. The error is [`Usage`] for unknown options.
+pub fn dispatch(words: &[&str]) -> Result<()> {
+    match words {
+        ["--kustomizations", count] => suspension::run(number(count)?),
+        ["--releases", count] => releases::run(number(count)?),
+        ["--prune", count] => deletion::run(number(count)?),
         ["--tree"] => tree::run(tree::Size::USUAL),
-        ["--tree", "--kustomizations", count] => tree::run(tree::Size::fleet(count.parse().ok()?)),
+        ["--tree", "--kustomizations", count] => tree::run(tree::Size::fleet(number(count)?)),
         _ => inventory::run(inventory::Options::parse(words)?),
-    })
+    }
+}
+
+fn number(word: &str) -> Result<usize, Usage> {
+    word.parse().map_err(|_| Usage)
 }
