@@ -223,7 +223,7 @@ fn an_owner_that_only_one_answer_contains_keeps_the_object() {
 }
 
 /// Adds Namespaces to a cluster, with these uids of kube-system in turn.
-fn add_namespaces(api: &FakeApi, uids: &[&str]) {
+pub(crate) fn add_namespaces(api: &FakeApi, uids: &[&str]) {
     api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS, ("v1", "Namespace", "namespaces", false)]);
     let kube_system = |uid: &&str| {
         let metadata = json!({"name": "kube-system", "uid": uid, "resourceVersion": "1"});
