@@ -14,21 +14,16 @@ use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, Transcript, gitops_as};
 
-pub(crate) const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(crate) const CONFIG_MAPS: (&str, &str, &str, bool) = ("v1", "ConfigMap", "configmaps", true);
+pub(crate) const KUSTOMIZATIONS: (&str, &str, &str, bool) =
+    ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations", true);
 pub(crate) const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
 
 /// A cluster with a settled Kustomization of 20 objects and one leaked ConfigMap.
 pub(crate) fn cluster() -> FakeApi {
     let api = FakeApi::start();
-    let resource = |plural: &str, kind: &str| {
-        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
-               "verbs": ["list", "delete", "get"]})
-    };
-    let groups = |name: &str, version: &str, resource: Value| json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": name}, "versions": [{"version": version, "freshness": "Current", "resources": [resource]}]}]});
     let flux = "kustomize.toolkit.fluxcd.io";
-    api.on("GET /api", [Answer::raw(200, KIND, groups("", "v1", resource("configmaps", "ConfigMap")).to_string())]);
-    let kustomizations = groups(flux, "v1", resource("kustomizations", "Kustomization"));
-    api.on("GET /apis", [Answer::raw(200, KIND, kustomizations.to_string())]);
+    api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS]);
     api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![leaked("1")])]);
     api.on(&format!("GET /apis/{flux}/v1/kustomizations"), [owners(vec![owner("True")])]);
     api.on(&format!("GET /apis/{flux}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner("True"))]);
@@ -255,14 +250,7 @@ fn an_owner_that_only_one_answer_contains_keeps_the_object() {
 
 /// Adds Namespaces to a cluster, with these uids of kube-system in turn.
 pub(crate) fn add_namespaces(api: &FakeApi, uids: &[&str]) {
-    let resource = |plural: &str, kind: &str, scope: &str| {
-        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "singularResource": "",
-               "verbs": ["list", "delete", "get"]})
-    };
-    let resources = [resource("configmaps", "ConfigMap", "Namespaced"), resource("namespaces", "Namespace", "Cluster")];
-    let core = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": ""},
-        "versions": [{"version": "v1", "freshness": "Current", "resources": resources}]}]});
-    api.on("GET /api", [Answer::raw(200, KIND, core.to_string())]);
+    api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS, ("v1", "Namespace", "namespaces", false)]);
     let kube_system = |uid: &&str| {
         let metadata = json!({"name": "kube-system", "uid": uid, "resourceVersion": "1"});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});

@@ -293,7 +293,7 @@ fn a_remote_base_is_a_gap_that_names_the_flag() {
 #[test]
 fn a_remote_base_that_cannot_be_fetched_is_a_gap_in_bounded_time() {
     // Nobody listens at this port.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = xtask::cluster::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/base.yaml");
     let tree = tree(&[("apps/kustomization.yaml", &format!("resources: ['{url}']"))]);
     let start = Instant::now();
