@@ -56,6 +56,15 @@ pub(super) enum GeneratorEffect {
     Unknown(String),
 }
 
+impl GeneratorEffect {
+    /// Adds the effect on one more artifact. An effect that is not known stays so.
+    pub(super) fn add(&mut self, other: Self) {
+        if !matches!(self, Self::Unknown(_)) || matches!(other, Self::Unknown(_)) {
+            *self = other;
+        }
+    }
+}
+
 impl GeneratedArtifacts {
     /// Returns the states of a source that a generator makes; `None` if none is known to make it.
     pub(super) fn states(&self, source: &SourceId) -> Option<&[ArtifactState]> {

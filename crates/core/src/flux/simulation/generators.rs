@@ -86,16 +86,13 @@ impl Preview<'_> {
             if is_deleted {
                 self.add_deletion(id, consequences, &mut states);
             }
-            let last = states.last().map(|state| &state.content);
-            match last {
+            match states.last().map(|state| &state.content) {
                 Some(ArtifactContent::Missing(_)) if inventory.contains(&name) && !is_deleted => {
                     removed.insert(name);
-                    effect = GeneratorEffect::Generates;
+                    effect.add(GeneratorEffect::Generates);
                 }
-                Some(ArtifactContent::Unknown(why)) => effect = GeneratorEffect::Unknown(why.clone()),
-                Some(ArtifactContent::Made(_)) if !matches!(effect, GeneratorEffect::Unknown(_)) => {
-                    effect = GeneratorEffect::Generates;
-                }
+                Some(ArtifactContent::Unknown(why)) => effect.add(GeneratorEffect::Unknown(why.clone())),
+                Some(ArtifactContent::Made(_)) => effect.add(GeneratorEffect::Generates),
                 _ => {}
             }
             match generated.states.get_mut(&source) {
@@ -108,8 +105,8 @@ impl Preview<'_> {
         }
         let stop = runs.last().and_then(|run| run.generation.stop.as_ref());
         match stop.filter(|_| !is_deleted) {
-            Some(Stop::Fails(why)) => effect = GeneratorEffect::Fails(why.clone()),
-            Some(Stop::Unknown(why)) => effect = GeneratorEffect::Unknown(why.clone()),
+            Some(Stop::Fails(why)) => effect.add(GeneratorEffect::Fails(why.clone())),
+            Some(Stop::Unknown(why)) => effect.add(GeneratorEffect::Unknown(why.clone())),
             None => {}
         }
         generated.generators.insert(id.clone(), Generator { effect, removed });
