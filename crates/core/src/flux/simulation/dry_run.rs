@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::Refusal;
-use super::owners::owner_id;
-use super::rehearsal::DeletionRefusal;
-use super::rows::{kustomization_row, mark_held_dependent};
+use super::model::owner_names::owner_id;
+use super::model::refusals::{DeletionRefusal, Refusal};
+use super::rows::object_rows::{kustomization_row, mark_held_dependent};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::update::Update;

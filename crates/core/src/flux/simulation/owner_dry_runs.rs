@@ -4,12 +4,15 @@
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Only releases
 //! that helm-controller applies on the server are asked about: the result of a patch that Helm computes is not known here.
 
+pub use super::model::refusals::{OwnerAnswer, OwnerDryRuns};
+use super::owners::helm::upgrades::CAN_FAIL;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::unfollowed::Effect;
-use super::{Preview, resource_sets};
+use super::model::affected_owner::Effect;
+use super::model::state::State;
+use crate::flux::simulation::owners::resource_set;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
@@ -21,41 +24,15 @@ const FIELD_MANAGER: &str = "helm-controller";
 
 /// Returns the field manager of the controller that makes a change, which is also its name.
 pub fn field_manager(question: &OwnerQuestion) -> &'static str {
-    match question.owner.is(flux_operator::GROUP, resource_sets::KIND) {
+    match question.owner.is(flux_operator::GROUP, resource_set::KIND) {
         true => flux_operator::NAME,
         false => FIELD_MANAGER,
     }
 }
 
-/// Answer of the API server to a dry-run: accepted, or the message of a refusal.
-pub type OwnerAnswer = Result<(), String>;
-
-/// Answers of the API server about changes of HelmReleases and ResourceSets.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct OwnerDryRuns(Vec<(OwnerQuestion, OwnerAnswer)>);
-
-impl OwnerDryRuns {
-    /// Adds an answer. A question without one stays open.
-    pub fn add(&mut self, question: OwnerQuestion, answer: OwnerAnswer) {
-        self.0.push((question, answer));
-    }
-
-    pub(super) fn answer(&self, question: &OwnerQuestion) -> Option<&OwnerAnswer> {
-        self.0.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer)
-    }
-}
-
-impl Preview<'_> {
-    /// Sets the answers about changes of owners; the next [`Preview::step`] recomputes the plan with them. Returns false if
-    /// they are the same as before.
-    pub fn set_owner_dry_runs(&mut self, answers: OwnerDryRuns) -> bool {
-        let is_changed = answers != self.owner_dry_runs;
-        self.owner_dry_runs = answers;
-        is_changed
-    }
-
+impl State<'_> {
     /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is complete.
-    pub fn owner_questions(&self) -> Vec<OwnerQuestion> {
+    pub(crate) fn owner_questions(&self) -> Vec<OwnerQuestion> {
         let questions = self.unfollowed.iter().filter_map(|found| match &found.effect {
             Effect::Upgrades(upgrade, _) => Some(&upgrade.questions),
             Effect::Expands(expansion, _) => Some(&expansion.questions),
@@ -65,7 +42,7 @@ impl Preview<'_> {
     }
 
     /// Adds what the API server says about an upgrade to it. `changed` are the manifests that it creates or changes.
-    pub(super) fn rehearse_upgrade(
+    pub(crate) fn rehearse_upgrade(
         &self,
         upgrade: &mut Upgrade,
         live: &Resource,
@@ -101,7 +78,7 @@ impl Preview<'_> {
                 Some(format!("it stays while the API server refuses the upgrade, as it does now: {refusal}"))
             }
             None if is_proven || changed.is_empty() => None,
-            None => Some(super::upgrades::CAN_FAIL.to_owned()),
+            None => Some(CAN_FAIL.to_owned()),
         };
     }
 

@@ -4,30 +4,21 @@
 //! Only what changes is asked about: an object with the manifest of the last applied revision is left out, if that
 //! revision was built again and the controller applied it without an error.
 
-use std::collections::{BTreeMap, BTreeSet};
+pub use super::model::refusals::DeletionRefusal;
+use crate::flux::build;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Preview;
-use super::model::{Node, NodeId, PassOutcome, Unserved};
+use super::model::node::{Node, NodeId};
+use super::model::state::State;
 use crate::flux::apply::AppliedObject;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::{self, Answers, BuildContext, Needs};
+use crate::flux::build::{Answers, BuildContext, Needs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::plan::{Action, Actor, Fidelity, Plan};
-
-/// A refusal of the server to delete an object for a Kustomization.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeletionRefusal {
-    /// Kustomization that deletes the object.
-    pub owner: NamespacedName,
-    /// Identity of the object.
-    pub id: ObjectId,
-    /// Message of the server.
-    pub message: String,
-}
+use crate::plan::{Actor, Fidelity, Plan};
 
 /// A deletion that kustomize-controller would send.
 #[derive(Clone, Debug)]
@@ -63,9 +54,9 @@ impl AppliedBuilds {
     }
 }
 
-impl<'a> Preview<'a> {
+impl<'a> State<'a> {
     /// Builds the last applied revisions that were verified. Call it when the preview is complete: the builds are known.
-    pub fn applied_builds(&self, answers: &Answers) -> AppliedBuilds {
+    pub(crate) fn applied_builds(&self, answers: &Answers) -> AppliedBuilds {
         let mut builds = BTreeMap::new();
         for (key, artifact) in &self.input.last_applied {
             let is_verified = self.input.fidelity.get(key) == Some(&Fidelity::Verified);
@@ -84,7 +75,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
     /// the last applied revision, and those that it may only delete by force.
-    pub fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
+    pub(crate) fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
         };
@@ -101,7 +92,7 @@ impl<'a> Preview<'a> {
     }
 
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.
-    pub fn planned_deletions(&self, plan: &Plan) -> Vec<PlannedDeletion<'a>> {
+    pub(crate) fn planned_deletions(&self, plan: &Plan) -> Vec<PlannedDeletion<'a>> {
         let mut deletions = vec![];
         for change in plan.deletions().filter(|change| change.by == Actor::KustomizeController) {
             let object = self.live_object(&change.object.id);
@@ -118,52 +109,8 @@ impl<'a> Preview<'a> {
         }
         deletions
     }
-
-    /// Returns the Kustomizations that the server does not let delete an object.
-    pub(super) fn refused_owners(&self, id: &ObjectId) -> BTreeSet<&NamespacedName> {
-        let refusals = self.deletion_refusals.iter().filter(|refusal| refusal.id == *id);
-        refusals.map(|refusal| &refusal.owner).collect()
-    }
-
-    /// Returns the message of the server about the deletion of an object by a Kustomization, if it refuses it.
-    pub(super) fn deletion_refusal(&self, owner: &NamespacedName, id: &ObjectId) -> Option<&str> {
-        let mut refusals = self.deletion_refusals.iter();
-        let found = refusals.find(|refusal| refusal.owner == *owner && refusal.id == *id);
-        found.map(|refusal| refusal.message.as_str())
-    }
-
-    /// Returns the first refusal that lets the pruning of a Kustomization, or its finalizer, fail.
-    pub(super) fn failing_deletion(&self, node: &Node) -> Option<String> {
-        // Older versions forget the object, and succeed in their next run.
-        if node.deletion.is_none() && !self.input.features.retries_deletions {
-            return None;
-        }
-        let is_gone = |id: &ObjectId| match node.last_pass().map(|pass| &pass.outcome) {
-            _ if node.deletion.is_some() => true,
-            Some(PassOutcome::Applied(objects)) => !objects.contains_key(id),
-            _ => false,
-        };
-        // The API types are read anew for a service account and for another cluster, and an unknown one is an error.
-        let reads_types =
-            |spec: &KustomizationSpec| spec.is_remote() || self.input.flags.service_account(spec).is_some();
-        let is_account = node.last_pass().is_some_and(|pass| reads_types(&pass.spec));
-        let unserved = node.unserved.iter().filter(|(id, found)| is_account && found.is_certain && is_gone(id));
-        if let Some((id, Unserved { version, .. })) = unserved.into_iter().next() {
-            return Some(format!("the API server does not serve version {version} of {id}"));
-        }
-        let own = self.deletion_refusals.iter().filter(|refusal| refusal.owner == node.id.key);
-        let mut failing = own.filter(|refusal| node.inventory.contains(&refusal.id) && is_gone(&refusal.id));
-        failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
-    }
 }
 
 fn kind_and_name(built: &BuiltObject) -> (String, String) {
     (built.id.kind.to_string(), built.id.name.to_string())
-}
-
-/// Returns the objects of a plan that dry-runs would have to confirm: everything that kustomize-controller changes.
-pub(super) fn unrehearsed(plan: &Plan) -> Vec<ObjectId> {
-    let by_controller = plan.changes().iter().filter(|change| change.by == Actor::KustomizeController);
-    let rows = by_controller.filter(|change| !matches!(change.action, Action::Keep | Action::Unknown));
-    rows.map(|change| change.object.id.clone()).collect()
 }

@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::flux::kustomize_controller::Features;
 use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};

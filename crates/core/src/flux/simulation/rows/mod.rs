@@ -1,0 +1,7 @@
+//! Rows, outcomes and gaps of a plan.
+
+pub(crate) mod emptied_files;
+pub(crate) mod encrypted_objects;
+pub(crate) mod kustomization_outcomes;
+pub(crate) mod object_rows;
+pub(crate) mod secret_names;
