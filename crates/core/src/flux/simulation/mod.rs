@@ -27,13 +27,14 @@ use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
 use crate::plan::mask::SecretMask;
-use model::affected_owner::Effect;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::refusals::Refusal;
 pub use model::state::PreviewInput;
 use model::state::State;
 use owner_dry_runs::OwnerDryRuns;
-use owners::finalizers::Finalized;
+use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
+use owners::generator::generated;
+use owners::search::find_affected;
 use rehearsal::DeletionRefusal;
 use rehearsal::{AppliedBuilds, PlannedDeletion};
 use schedule::consequences::Consequences;
@@ -89,8 +90,7 @@ impl<'a> Preview<'a> {
             refusals: vec![],
             deletion_refusals: vec![],
             owner_dry_runs: OwnerDryRuns::default(),
-            unfollowed: vec![],
-            remote_owners: vec![],
+            affected: vec![],
             generated: GeneratedArtifacts::default(),
             generations: BTreeMap::new(),
         };
@@ -117,7 +117,7 @@ impl<'a> Preview<'a> {
     pub fn step(&mut self, answers: &Answers) -> Progress {
         for _ in 0..MAX_ROUNDS {
             let consequences = self.consequences();
-            let generated = self.state.generated(&consequences);
+            let generated = generated(&mut self.state, &consequences);
             let is_generated = generated == self.state.generated;
             self.state.generated = generated;
             let (nodes, needs) = self.state.derive_nodes(&consequences, answers);
@@ -127,18 +127,15 @@ impl<'a> Preview<'a> {
                 return Progress::Needs(needs);
             }
             if is_stable {
-                let (unfollowed, remote_owners, needs) = self.state.find_unfollowed(&consequences, answers);
+                let (affected, needs) = find_affected(&self.state, &consequences, answers);
                 if !needs.is_empty() {
                     return Progress::Needs(needs);
                 }
-                self.state.remote_owners = remote_owners;
-                // Objects that upgrades and ResourceSets change have consequences of their own.
-                let is_followed = unfollowed == self.state.unfollowed
-                    || !unfollowed
-                        .iter()
-                        .chain(&self.state.unfollowed)
-                        .any(|found| matches!(found.effect, Effect::Upgrades(..) | Effect::Expands(..)));
-                self.state.unfollowed = unfollowed;
+                // Objects that other owners change have consequences of their own.
+                let mut before_and_after = affected.iter().chain(&self.state.affected);
+                let is_followed =
+                    affected == self.state.affected || before_and_after.all(|owner| owner.effect.is_none());
+                self.state.affected = affected;
                 if is_followed {
                     return Progress::Done(Box::new(self.state.plan(&consequences, true)));
                 }
@@ -195,20 +192,20 @@ impl<'a> Preview<'a> {
         }
         let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.state.live_object(id)).collect();
-        let mut finalized = Finalized::default();
-        let cascaded = self.cascade_of(&roots, &finalized.orphaning);
-        let mut consequences = Consequences { outcomes, cascaded, order, acting: BTreeMap::new() };
+        let mut by_owners = OwnerDeletions::default();
+        let cascaded = self.cascade_of(&roots, &by_owners.orphaning);
+        let mut consequences = Consequences { outcomes, cascaded, order, effects: BTreeMap::new() };
         loop {
-            let more = self.state.finalized_objects(&consequences);
-            consequences.acting = more.acting;
+            consequences.effects = owner_effects(&self.state, &consequences);
+            let more = owner_deletions(&self.state, &consequences);
             if more.objects.is_empty() {
                 return consequences;
             }
             roots.extend(more.objects.values().map(|cascaded| cascaded.object));
-            finalized.objects.extend(more.objects);
-            finalized.orphaning.extend(more.orphaning);
-            consequences.cascaded = self.cascade_of(&roots, &finalized.orphaning);
-            consequences.cascaded.extend(finalized.objects.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
+            by_owners.objects.extend(more.objects);
+            by_owners.orphaning.extend(more.orphaning);
+            consequences.cascaded = self.cascade_of(&roots, &by_owners.orphaning);
+            consequences.cascaded.extend(by_owners.objects.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
         }
     }
 

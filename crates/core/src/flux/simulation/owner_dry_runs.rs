@@ -5,12 +5,11 @@
 //! that helm-controller applies on the server are asked about: the result of a patch that Helm computes is not known here.
 
 pub use super::model::refusals::{OwnerAnswer, OwnerDryRuns};
-use super::owners::helm::upgrades::CAN_FAIL;
+use super::owners::helm::upgrades::{CAN_FAIL, is_kept_in_upgrade};
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::model::affected_owner::Effect;
 use super::model::state::State;
 use crate::flux::simulation::owners::resource_set;
 use crate::helm::target::ReleaseTarget;
@@ -33,11 +32,7 @@ pub fn field_manager(question: &OwnerQuestion) -> &'static str {
 impl State<'_> {
     /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is complete.
     pub(crate) fn owner_questions(&self) -> Vec<OwnerQuestion> {
-        let questions = self.unfollowed.iter().filter_map(|found| match &found.effect {
-            Effect::Upgrades(upgrade, _) => Some(&upgrade.questions),
-            Effect::Expands(expansion, _) => Some(&expansion.questions),
-            _ => None,
-        });
+        let questions = self.owner_effects().map(|(_, effect)| &effect.questions);
         questions.flatten().cloned().collect()
     }
 
@@ -65,7 +60,7 @@ impl State<'_> {
                 None => is_proven = false,
             }
         }
-        let removed = upgrade.removed.iter().filter(|id| !self.is_kept_in_upgrade(id));
+        let removed = upgrade.removed.iter().filter(|id| !is_kept_in_upgrade(self, id));
         for object in removed.filter_map(|id| self.live_object(id)) {
             let question = question(&object.id, None);
             if let Some(Err(message)) = self.owner_dry_runs.answer(&question) {

@@ -45,7 +45,7 @@ impl<'a> State<'a> {
         let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
         let passes = self.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
-        let generated = self.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
+        let generated = self.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
         keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
         let spec_changes = self.spec_changes();
         let mut nodes = Vec::new();

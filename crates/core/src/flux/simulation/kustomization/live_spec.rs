@@ -31,8 +31,8 @@ pub(crate) struct SpecChange {
 }
 
 impl SpecChange {
-    /// Returns the application of a manifest that a ResourceSet generates.
-    pub(crate) fn by_resource_set(applied: PassSpec) -> Self {
+    /// Returns the application of a manifest that flux-operator generates.
+    pub(crate) fn by_flux_operator(applied: PassSpec) -> Self {
         Self { applied, only_if_absent: false, merges: false, ignored: vec![], manager: flux_operator::NAME }
     }
 }

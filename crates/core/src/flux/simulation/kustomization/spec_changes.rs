@@ -1,4 +1,4 @@
-//! Changes of the specs of Kustomizations by the passes of their parents, and by ResourceSets.
+//! Changes of the specs of Kustomizations by the passes of their parents, and by flux-operator.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ impl State<'_> {
                 }
             }
         }
-        for (_, expansion) in self.expansions() {
-            for (id, built) in expansion.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
+        for (_, applies) in self.owner_applies() {
+            for (id, built) in applies.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
                 let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
-                let applied = PassSpec { spec, trigger: Some(expansion.trigger.clone()) };
-                changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_resource_set(applied));
+                let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()) };
+                changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_flux_operator(applied));
             }
         }
         changes

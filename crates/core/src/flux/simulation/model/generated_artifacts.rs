@@ -58,7 +58,7 @@ pub(crate) enum GeneratorEffect {
 
 impl GeneratorEffect {
     /// Adds the effect on one more artifact. An effect that is not known stays so.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         if !matches!(self, Self::Unknown(_)) || matches!(other, Self::Unknown(_)) {
             *self = other;
         }
@@ -74,14 +74,5 @@ impl GeneratedArtifacts {
     /// Returns the last state of a source that a generator makes.
     pub(crate) fn last(&self, source: &SourceId) -> Option<&ArtifactContent> {
         Some(&self.states(source)?.last()?.content)
-    }
-
-    pub(crate) fn effect(&self, generator: &ObjectId) -> Option<&GeneratorEffect> {
-        self.generators.get(generator).map(|found| &found.effect)
-    }
-
-    /// Returns the names of the artifacts that source-watcher deletes because a generator no longer makes them.
-    pub(crate) fn removed(&self, generator: &ObjectId) -> impl Iterator<Item = &str> {
-        self.generators.get(generator).into_iter().flat_map(|found| &found.removed).map(String::as_str)
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod applications;
 pub(crate) mod clusters;
 pub(crate) mod copied_data;
 pub(crate) mod generated_artifacts;
-pub(crate) mod missing;
+pub(crate) mod interrupt;
 pub(crate) mod node;
 pub(crate) mod owner_names;
 pub(crate) mod protection;

@@ -1,6 +1,6 @@
 //! The state of a preview, which every floor reads.
 
-use super::affected_owner::{RemoteOwner, Unfollowed};
+use super::affected_owner::AffectedOwner;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::refusals::OwnerDryRuns;
 use super::refusals::{DeletionRefusal, Refusal};
@@ -10,7 +10,7 @@ use crate::kubernetes::object::Resource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::affected_owner::{Effect, Expansion};
+use super::affected_owner::{Effect, OwnerApply};
 use super::node::{Node, NodeId, Pass, PassId};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
@@ -64,10 +64,8 @@ pub(crate) struct State<'a> {
     pub(crate) owner_dry_runs: OwnerDryRuns,
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
-    /// Affected owners other than Kustomizations.
-    pub(crate) unfollowed: Vec<Unfollowed>,
-    /// Objects of Flux in other clusters that change.
-    pub(crate) remote_owners: Vec<RemoteOwner>,
+    /// Owners that the change affects in another way than by a new revision.
+    pub(crate) affected: Vec<AffectedOwner>,
     /// Artifacts of ArtifactGenerators.
     pub(crate) generated: GeneratedArtifacts,
     /// Results of generators so far, by everything that they depend on.
@@ -97,25 +95,27 @@ impl<'a> State<'a> {
         nodes_by_object
     }
 
-    /// Returns the ResourceSets whose resources are generated anew.
-    pub(crate) fn expansions(&self) -> impl Iterator<Item = (&ObjectId, &Expansion)> {
-        self.unfollowed.iter().filter_map(|found| match &found.effect {
-            Effect::Expands(expansion, _) => Some((&found.id, &**expansion)),
-            _ => None,
-        })
+    /// Returns the affected owners whose objects change, with what their controllers do.
+    pub(crate) fn owner_effects(&self) -> impl Iterator<Item = (&ObjectId, &Arc<Effect>)> {
+        self.affected.iter().filter_map(|owner| Some((&owner.id, owner.effect.as_ref()?)))
     }
 
-    /// Returns the passes that cause ResourceSets to apply an object, and the objects as they are generated.
+    /// Returns the affected owners that apply objects, such as the ResourceSets that generate them.
+    pub(crate) fn owner_applies(&self) -> impl Iterator<Item = (&ObjectId, &OwnerApply)> {
+        self.owner_effects().filter_map(|(id, effect)| Some((id, effect.applies.as_ref()?)))
+    }
+
+    /// Returns the passes that cause other owners to apply an object, and the object as they apply it.
     pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&PassId, &Pass, &BuiltObject)> {
-        self.expansions().filter_map(move |(_, expansion)| {
-            let pass = self.node(&expansion.trigger.node)?.passes.get(expansion.trigger.number)?;
-            Some((&expansion.trigger, pass, expansion.objects.get(id)?))
+        self.owner_applies().filter_map(move |(_, applies)| {
+            let pass = self.node(&applies.trigger.node)?.passes.get(applies.trigger.number)?;
+            Some((&applies.trigger, pass, applies.objects.get(id)?))
         })
     }
 
-    /// Returns true if a ResourceSet generates an object after the change.
+    /// Returns true if another owner than a Kustomization applies an object after the change.
     pub(crate) fn is_generated(&self, id: &ObjectId) -> bool {
-        self.expansions().any(|(_, expansion)| expansion.objects.contains_key(id))
+        self.owner_applies().any(|(_, applies)| applies.objects.contains_key(id))
     }
 }
 

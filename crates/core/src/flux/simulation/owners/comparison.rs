@@ -12,7 +12,6 @@ use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::sops::content_without_recipients;
 use crate::flux::simulation::kustomization::derivation::Derivation;
-use crate::flux::simulation::model::applications::Applied;
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::PassOutcome;
 use crate::flux::simulation::model::state::State;
@@ -74,14 +73,9 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         self.derivation.state
     }
 
-    /// Returns the manifests of an object that passes apply, except those that change nothing of the live object.
-    pub(crate) fn applied(&self, id: &ObjectId) -> Vec<Applied<'r>> {
-        self.state().applied(id)
-    }
-
     /// Returns the difference of an object; `None` if there is none.
     pub(crate) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
-        let applied = self.applied(id);
+        let applied = self.state().applied(id);
         if self.state().live_object(id).is_none() {
             return (!applied.is_empty()).then_some(Difference::Created);
         }

@@ -1,13 +1,16 @@
 //! Owners that a change affects: those of other kinds, and Kustomizations whose objects or source are elsewhere.
+//!
+//! Each kind has a folder, and one line in [`kinds::KINDS`].
 
-pub(crate) mod affected_kustomizations;
-pub(crate) mod affected_owner_rows;
-pub(crate) mod affected_owners;
+pub(crate) mod changed_owners;
 pub(crate) mod comparison;
 pub(crate) mod effective_fields;
-pub(crate) mod finalizers;
+pub(crate) mod effects;
 pub(crate) mod generator;
 pub(crate) mod helm;
+pub(crate) mod kinds;
+pub(crate) mod kustomization;
+pub(crate) mod not_followed;
 pub(crate) mod references;
 pub(crate) mod resource_set;
 pub(crate) mod search;

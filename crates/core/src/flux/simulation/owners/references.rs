@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Comparison, Difference, Part};
+use super::search::ids_of;
 use super::source_changes::UsedFiles;
 use crate::flux::build::release_values::values_sources;
 use crate::flux::simulation::model::copied_data::copied_names;
@@ -88,7 +89,7 @@ impl Comparison<'_, '_, '_> {
 
     /// Returns the input providers that an entry of `inputsFrom` names, or selects by labels, before or after the change.
     pub(crate) fn providers(&self, namespace: &str, entry: &Value, is_after: bool) -> Vec<ObjectId> {
-        let all = self.ids_of(flux_operator::GROUP, PROVIDER).into_iter();
+        let all = ids_of(self.state(), flux_operator::GROUP, PROVIDER).into_iter();
         let exists = |id: &ObjectId| match is_after {
             true => !self.derivation.consequences.may_be_deleted(id),
             false => self.state().live_object(id).is_some(),
@@ -104,7 +105,7 @@ impl Comparison<'_, '_, '_> {
         };
         own.filter(|id| {
             let live = self.state().live_object(id);
-            let applied = if is_after { self.applied(id) } else { vec![] };
+            let applied = if is_after { self.state().applied(id) } else { vec![] };
             if applied.is_empty() {
                 return live.is_some_and(|live| is_selected(&|key| live.labels.get(key).map(str::to_owned)));
             }
@@ -119,7 +120,7 @@ impl Comparison<'_, '_, '_> {
     /// Returns the ConfigMaps and Secrets with a name of the form `NAMESPACE/NAME`, in which `<<` begins a placeholder.
     fn named_data(&self, name: &str) -> Vec<ObjectId> {
         let Ok(pattern) = Glob::parse(with_wildcards(name).as_bytes()) else { return vec![] };
-        let ids = ["ConfigMap", "Secret"].into_iter().flat_map(|kind| self.ids_of("", kind));
+        let ids = ["ConfigMap", "Secret"].into_iter().flat_map(|kind| ids_of(self.state(), "", kind));
         ids.filter(|id| pattern.matches(format!("{}/{}", id.namespace, id.name).as_bytes())).collect()
     }
 }

@@ -1,59 +1,59 @@
-//! Search for the owners that a change affects and whose effect is not computed.
+//! Search for the owners that a change affects, and for the objects that it can be read from.
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::comparison::Comparison;
+use super::kinds::{affected_owners, kind_of};
 use crate::flux::build::{Answers, Needs};
 use crate::flux::simulation::kustomization::derivation::Derivation;
-use crate::flux::simulation::model::affected_owner::{RemoteOwner, Unfollowed};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::plan::{Reason, ReasonCode};
 
-impl<'a> State<'a> {
-    /// Returns the affected owners whose effect is not computed, those of Flux in other clusters, and the answers that are
-    /// missing.
-    pub(crate) fn find_unfollowed(
-        &self,
-        consequences: &Consequences<'a>,
-        answers: &Answers,
-    ) -> (Vec<Unfollowed>, Vec<RemoteOwner>, Needs) {
-        let mut derivation = Derivation::new(self, consequences, answers);
-        let mut comparison = Comparison::new(&mut derivation);
-        let mut unfollowed = comparison.affected_owners();
-        unfollowed.extend(comparison.affected_kustomizations());
-        let remote_owners = comparison.remote_owners();
-        (unfollowed, remote_owners, derivation.needs)
-    }
+/// Returns the affected owners, and the answers that are missing.
+pub(crate) fn find_affected<'a>(
+    state: &State<'a>,
+    consequences: &Consequences<'a>,
+    answers: &Answers,
+) -> (Vec<AffectedOwner>, Needs) {
+    let mut derivation = Derivation::new(state, consequences, answers);
+    let mut affected = affected_owners(&mut Comparison::new(&mut derivation));
+    let deleted = state.input.snapshot.objects.iter().filter(|object| {
+        object.deletion_timestamp.is_none() && kind_of(&object.id).is_some() && consequences.may_be_deleted(&object.id)
+    });
+    affected.extend(deleted.filter_map(|owner| unknown_deletion(owner, consequences)));
+    (affected, derivation.needs)
 }
 
-impl Comparison<'_, '_, '_> {
-    /// Returns the objects of a kind, live ones and those that a pass applies or a ResourceSet generates.
-    pub(crate) fn ids_of(&self, group: &str, kind: &str) -> BTreeSet<ObjectId> {
-        let state = self.state();
-        let live = state.input.snapshot.objects.iter().map(|object| &object.id);
-        let passes = state.nodes.iter().flat_map(|node| &node.passes);
-        let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
-        let generated = state.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
-        live.chain(applied).chain(generated).filter(|id| id.is_here(group, kind)).cloned().collect()
-    }
+/// Returns a deleted owner if it is not known what its controller deletes.
+fn unknown_deletion(owner: &ObjectMetadata, consequences: &Consequences<'_>) -> Option<AffectedOwner> {
+    let unknown = match consequences.effects.get(&owner.id) {
+        Some(effect) => effect.unknown.clone()?,
+        None => unrecorded("its content could not be read"),
+    };
+    Some(AffectedOwner::new(&owner.id, Reaction::Unknown(unknown)))
+}
 
-    /// Returns the specs that an object has after the change: those that passes apply, or the live one.
-    pub(crate) fn specs_after(&self, id: &ObjectId) -> Vec<Value> {
-        self.state().specs_after(id)
-    }
+/// Returns the reason why it is not known what a deletion of an owner deletes.
+pub(super) fn unrecorded(why: &str) -> Reason {
+    let detail = format!("it is deleted, and what its controller deletes is not known: {why}");
+    Reason::new(ReasonCode::NotRecorded, detail)
+}
 
-    /// Returns true if `spec.suspend` is true after the change.
-    pub(crate) fn is_suspended_after(&self, id: &ObjectId) -> bool {
-        self.state().is_suspended_after(id)
-    }
+/// Returns the objects of a kind, live ones and those that a pass or another owner applies.
+pub(super) fn ids_of(state: &State<'_>, group: &str, kind: &str) -> BTreeSet<ObjectId> {
+    let live = state.input.snapshot.objects.iter().map(|object| &object.id);
+    let passes = state.nodes.iter().flat_map(|node| &node.passes);
+    let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
+    let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
+    live.chain(applied).chain(generated).filter(|id| id.is_here(group, kind)).cloned().collect()
+}
 
-    /// Returns true if `spec.suspend` is true before the change and not after it.
-    pub(crate) fn is_resumed(&self, id: &ObjectId) -> bool {
-        let live = self.state().input.snapshot.resource(id);
-        live.is_some_and(|live| live.flag("/spec/suspend")) && !self.is_suspended_after(id)
-    }
+/// Returns true if `spec.suspend` is true before the change and not after it.
+pub(super) fn is_resumed(state: &State<'_>, id: &ObjectId) -> bool {
+    let live = state.input.snapshot.resource(id);
+    live.is_some_and(|live| live.flag("/spec/suspend")) && !state.is_suspended_after(id)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Comparison, Part};
+use super::search::is_resumed;
 use crate::flux::build::charts::{follows_revision, values_files};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::source::artifact::Artifact;
@@ -52,10 +53,10 @@ impl Comparison<'_, '_, '_> {
         }
         let difference = self.difference(&id, Part::Spec { is_ready: false });
         let mut changes: Vec<String> = difference.iter().map(|difference| difference.describe(&id)).collect();
-        if self.is_resumed(&id) {
+        if is_resumed(self.state(), &id) {
             changes.push(format!("{id} is resumed"));
         }
-        for spec in self.specs_after(&id) {
+        for spec in self.state().specs_after(&id) {
             match source.kind.as_str() {
                 "HelmChart" => {
                     let chart_source = SourceId::of_chart(&spec, &source.namespace);
@@ -71,7 +72,7 @@ impl Comparison<'_, '_, '_> {
             }
         }
         // A suspended source stays at the revision that it has.
-        if !self.is_suspended_after(&id) {
+        if !self.state().is_suspended_after(&id) {
             changes.extend(self.file_changes(source, files));
         }
         if let Some(states) = self.state().generated.states(source) {

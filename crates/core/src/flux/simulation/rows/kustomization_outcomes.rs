@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::encrypted_objects::encrypted_reason;
+use super::owner_rows::{add_affected_outcomes, unknown_owners};
 use crate::flux::simulation::kustomization::unknown_builds::follows_another_tree;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, Node, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id};
@@ -30,7 +31,7 @@ impl State<'_> {
             let parents = parents.map(owner_id).collect();
             owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
         }
-        self.add_unfollowed_outcomes(&mut owners);
+        add_affected_outcomes(self, &mut owners);
         self.add_unknown_descendants(&mut owners);
         owners.into_values().collect()
     }
@@ -38,8 +39,8 @@ impl State<'_> {
     /// Returns a gap for each Kustomization with a build that is not known, or whose changed spec has another source.
     pub(crate) fn unknown_builds(&self) -> Vec<Gap> {
         let mut gaps = vec![];
-        let unfollowed: BTreeSet<OwnerId> = self.unfollowed_owners().collect();
-        for node in self.nodes.iter().filter(|node| !unfollowed.contains(&owner_id(&node.id.key))) {
+        let unknown: BTreeSet<OwnerId> = unknown_owners(self).collect();
+        for node in self.nodes.iter().filter(|node| !unknown.contains(&owner_id(&node.id.key))) {
             let Some(reason) = self.unknown_reason(node) else { continue };
             let changed = if follows_another_tree(&reason) { " with its changed spec" } else { "" };
             let subject = format!("build of {}{changed}", owner_id(&node.id.key));
@@ -69,8 +70,7 @@ impl State<'_> {
     fn add_unknown_descendants(&self, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
         loop {
             let unknown = owners.values().filter(|row| row.outcome == Outcome::Unknown);
-            let unknown: BTreeSet<OwnerId> =
-                unknown.map(|row| row.owner.clone()).chain(self.unfollowed_owners()).collect();
+            let unknown: BTreeSet<OwnerId> = unknown.map(|row| row.owner.clone()).chain(unknown_owners(self)).collect();
             let mut is_changed = false;
             let known = |row: &OwnerOutcome| !matches!(row.outcome, Outcome::Unknown | Outcome::Deleted);
             for (key, row) in owners.iter_mut().filter(|(_, row)| known(row)) {

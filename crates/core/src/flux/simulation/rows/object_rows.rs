@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::owner_rows::{add_affected_owners, add_owner_deletion, owner_rows};
 use crate::flux::apply::dry_run::foreign_finalizer;
 use crate::flux::simulation::model::node::{Finalization, Node, Pass, PassOutcome, SimulationEvent, Unserved};
 use crate::flux::simulation::model::owner_names::owner_id;
@@ -16,7 +17,6 @@ use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Certainty, Change, PinnedObject, Plan, Reason, ReasonCode};
 use crate::text::pluralize;
@@ -57,18 +57,14 @@ impl State<'_> {
         let mut changes: Vec<Change> = outcomes.flatten().collect();
         changes.extend(consequences.cascaded.values().map(|cascaded| self.cascaded_row(cascaded, consequences)));
         spread_unknown(&mut changes);
-        spread_open_uninstalls(&mut changes);
-        changes.extend(self.kept_release_objects(consequences));
-        changes.extend(self.kept_in_upgrades(consequences));
-        changes.extend(self.expansion_rows(consequences));
+        changes.extend(owner_rows(self, consequences));
         changes.extend(self.misread_names());
         self.annotate_encrypted(&mut changes);
         plan.add_owners(self.owner_outcomes());
         plan.add_changes(changes);
         plan.add_contested(self.contested());
         plan.set_unrehearsed(unrehearsed(&plan));
-        self.add_unfollowed(&mut plan);
-        self.add_remote_owners(&mut plan);
+        add_affected_owners(self, &mut plan);
         plan.set_emptied_files(self.emptied_files(&plan));
         plan
     }
@@ -221,47 +217,44 @@ impl State<'_> {
         {
             row.action = Action::Recreate;
         }
-        if consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain) {
+        let is_uncertain = consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain);
+        let root = consequences.root_of(&cascaded.cause);
+        if is_uncertain && consequences.acting(root).is_none() {
+            row.make_race(&format!("it depends on whether {root} is deleted"));
+        }
+        if let Some(deletion) = consequences.owner_deletion(cascaded) {
+            add_owner_deletion(&mut row, &cascaded.cause, deletion);
+        } else if let CascadeKind::Dependent { .. } = cascaded.kind {
+            self.qualify_dependent(&mut row, cascaded, is_desired, consequences);
+        }
+        if row.certainty == Certainty::Certain && consequences.follows_from_doubt(cascaded) {
+            row.make_race(&format!("it depends on whether {} is deleted", cascaded.cause));
+        }
+        if is_uncertain {
             row.certainty = Certainty::Race;
-            // The condition of a release is added below.
-            let root = consequences.root_of(&cascaded.cause);
-            if !consequences.acting.contains_key(root) {
-                row.make_race(&format!("it depends on whether {root} is deleted"));
-            }
-        }
-        match cascaded.kind {
-            CascadeKind::ResourceSet | CascadeKind::ArtifactGenerator | CascadeKind::RemovedArtifact => {
-                let ObjectId { kind, namespace, name, .. } = &cascaded.cause;
-                row.owner = Some(OwnerId::new("flux", kind, namespace, name));
-            }
-            CascadeKind::NotInResourceSet => self.qualify_removed_resource(&mut row, &cascaded.cause),
-            CascadeKind::HelmRelease | CascadeKind::ReplacedRelease => {
-                self.qualify_uninstall(&mut row, &cascaded.cause, consequences);
-            }
-            CascadeKind::Upgrade => self.qualify_upgrade(&mut row, &cascaded.cause),
-            // A recreated Deployment with the same template creates a ReplicaSet with the old name.
-            CascadeKind::Dependent { .. }
-                if consequences.may_be_recreated(&cascaded.cause) || self.is_recreated_in_upgrade(&cascaded.cause) =>
-            {
-                row.certainty = Certainty::Race;
-                row.reason.add_detail("its owner is recreated and may create it again");
-            }
-            // The apply can remove the reference to the owner before the garbage collector sees the deletion.
-            CascadeKind::Dependent { .. } if is_desired => {
-                row.make_race("a Kustomization applies it and may remove its owner reference first");
-            }
-            CascadeKind::Dependent { .. } => {
-                mark_held_dependent(&mut row, cascaded, &consequences.cascaded, self.input.snapshot);
-            }
-            _ => {}
-        }
-        if cascaded.kind != CascadeKind::NotInResourceSet && consequences.is_doubtful(cascaded) {
-            row.make_race("it stays with what it depends on, which its ResourceSet perhaps does not delete");
-        }
-        if self.may_stay_in_upgrade(cascaded, &consequences.cascaded) {
-            row.make_race("it stays with its owner, whose deletion by the upgrade is not certain");
         }
         row
+    }
+
+    /// Adds to the row of a dependent what its deletion by the garbage collector depends on.
+    fn qualify_dependent(
+        &self,
+        row: &mut Change,
+        cascaded: &CascadedObject<'_>,
+        is_desired: bool,
+        consequences: &Consequences<'_>,
+    ) {
+        let owner = &cascaded.cause;
+        if consequences.may_be_recreated(owner) || consequences.is_recreated_by_owner(owner) {
+            // A recreated Deployment with the same template creates a ReplicaSet with the old name.
+            row.certainty = Certainty::Race;
+            row.reason.add_detail("its owner is recreated and may create it again");
+        } else if is_desired {
+            // The apply can remove the reference to the owner before the garbage collector sees the deletion.
+            row.make_race("a Kustomization applies it and may remove its owner reference first");
+        } else {
+            mark_held_dependent(row, cascaded, &consequences.cascaded, self.input.snapshot);
+        }
     }
 
     /// Returns true if an object that is created refers only to owners that do not exist.
@@ -298,41 +291,16 @@ impl State<'_> {
     }
 }
 
-/// Makes the deletions unknown whose cause is an object that is perhaps not deleted.
+/// Makes the deletions unknown that an object causes, directly or through others, which is perhaps not deleted.
 fn spread_unknown(changes: &mut [Change]) {
     let unknown = changes.iter().filter(|change| change.action == Action::Unknown);
-    let unknown = unknown.map(|change| change.object.id.clone()).collect();
-    spread(changes, unknown, |_| true, |change, _| change.action = Action::Unknown);
-}
-
-/// Makes the deletions races whose cause is an object of a release that is perhaps not uninstalled.
-fn spread_open_uninstalls(changes: &mut [Change]) {
-    let is_open = |change: &&Change| {
-        change.is_deletion()
-            && change.certainty == Certainty::Race
-            && [ReasonCode::Uninstalled, ReasonCode::ReleaseReplaced].contains(&change.reason.code)
-    };
-    let open = changes.iter().filter(is_open).map(|change| change.object.id.clone()).collect();
-    let is_certain = |change: &Change| change.certainty == Certainty::Certain;
-    spread(changes, open, is_certain, |change, cause| {
-        change.make_race(&format!("it depends on whether {cause} is deleted"));
-    });
-}
-
-/// Changes each deletion that one of the objects in `reached` causes, directly or through others, and that `includes`
-/// accepts. `affect` gets the row and its cause, and must change the row so that it is not accepted again.
-fn spread(
-    changes: &mut [Change],
-    mut reached: BTreeSet<ObjectId>,
-    includes: impl Fn(&Change) -> bool,
-    affect: impl Fn(&mut Change, &ObjectId),
-) {
+    let mut reached: BTreeSet<ObjectId> = unknown.map(|change| change.object.id.clone()).collect();
     let mut is_growing = !reached.is_empty();
     while is_growing {
         is_growing = false;
-        for change in changes.iter_mut().filter(|change| change.is_deletion() && includes(change)) {
-            if let Some(cause) = change.cause.clone().filter(|cause| reached.contains(cause)) {
-                affect(change, &cause);
+        for change in changes.iter_mut().filter(|change| change.is_deletion()) {
+            if change.cause.as_ref().is_some_and(|cause| reached.contains(cause)) {
+                change.action = Action::Unknown;
                 is_growing |= reached.insert(change.object.id.clone());
             }
         }

@@ -1,12 +1,15 @@
 //! Effects of one state of the Kustomizations on all objects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::event_order::EventOrder;
 use super::outcomes::{FinalState, PossibleOutcomes};
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::kubernetes::deletion::cascade::CascadedObject;
 use crate::kubernetes::object::ObjectId;
+use crate::plan::Action;
 
 /// Effects of one state of the Kustomizations on all objects.
 pub(crate) struct Consequences<'a> {
@@ -14,18 +17,8 @@ pub(crate) struct Consequences<'a> {
     pub(crate) cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
     /// Order of the events that caused them.
     pub(crate) order: EventOrder,
-    /// Owners that stay and delete objects all the same.
-    pub(crate) acting: BTreeMap<ObjectId, ActingOwner>,
-}
-
-/// An owner that stays and deletes objects all the same: a HelmRelease whose release is replaced or upgraded, a generator that
-/// makes fewer artifacts, or a ResourceSet that generates fewer resources.
-pub(crate) struct ActingOwner {
-    /// Events that make it delete.
-    pub(crate) triggers: BTreeSet<SimulationEvent>,
-    /// Every order of events has these deletions, except those in `doubtful`.
-    pub(crate) is_certain: bool,
-    pub(crate) doubtful: BTreeSet<ObjectId>,
+    /// What the controllers of owners do that are deleted, or that stay and delete objects all the same.
+    pub(crate) effects: BTreeMap<ObjectId, Arc<Effect>>,
 }
 
 impl Consequences<'_> {
@@ -49,24 +42,42 @@ impl Consequences<'_> {
     /// Returns the events that started the cascade of a deletion, and true if every order of events starts it.
     pub(crate) fn triggers_of(&self, cascaded: &CascadedObject<'_>) -> Option<(BTreeSet<SimulationEvent>, bool)> {
         let root = self.root_of(&cascaded.cause);
-        match self.acting.get(root) {
-            Some(owner) => Some((owner.triggers.clone(), owner.is_certain && !self.is_doubtful(cascaded))),
-            None => self.outcomes.get(root).map(|outcomes| (outcomes.deletions.clone(), outcomes.is_deleted())),
+        if let Some(effect) = self.acting(root) {
+            let is_doubtful = self.owner_deletion(cascaded).is_some_and(|deletion| deletion.is_doubtful)
+                || self.follows_from_doubt(cascaded);
+            return Some((effect.triggers.clone(), effect.is_certain() && !is_doubtful));
         }
+        self.outcomes.get(root).map(|outcomes| (outcomes.deletions.clone(), outcomes.is_deleted()))
     }
 
-    /// Returns true if a deletion, or one that it follows from, is not certain although its owner acts for certain.
-    pub(crate) fn is_doubtful(&self, cascaded: &CascadedObject<'_>) -> bool {
-        let Some(owner) = self.acting.get(self.root_of(&cascaded.cause)) else { return false };
-        let mut id = &cascaded.object.id;
+    /// Returns what the controller of an owner does that stays and deletes objects all the same.
+    pub(crate) fn acting(&self, owner: &ObjectId) -> Option<&Effect> {
+        self.effects.get(owner).filter(|_| !self.may_be_deleted(owner)).map(|effect| &**effect)
+    }
+
+    /// Returns the deletion of an object by the controller of its owner; `None` if something else deletes it.
+    pub(crate) fn owner_deletion(&self, cascaded: &CascadedObject<'_>) -> Option<&OwnerDeletion> {
+        let deletion = self.effects.get(&cascaded.cause)?.deletes.get(&cascaded.object.id)?;
+        (deletion.kind == cascaded.kind).then_some(deletion)
+    }
+
+    /// Returns true if a deletion follows from one that is not certain although its controller acts for certain.
+    pub(crate) fn follows_from_doubt(&self, cascaded: &CascadedObject<'_>) -> bool {
+        let mut next = self.cascaded.get(&cascaded.cause);
         for _ in 0..=self.cascaded.len() {
-            match self.cascaded.get(id) {
-                _ if owner.doubtful.contains(id) => return true,
-                Some(next) => id = &next.cause,
-                None => break,
+            let Some(cause) = next else { return false };
+            if self.owner_deletion(cause).is_some_and(|deletion| deletion.is_doubtful) {
+                return true;
             }
+            next = self.cascaded.get(&cause.cause);
         }
         false
+    }
+
+    /// Returns true if the controller of an owner deletes an object and it is created again.
+    pub(crate) fn is_recreated_by_owner(&self, id: &ObjectId) -> bool {
+        let deletion = self.cascaded.get(id).and_then(|cascaded| self.owner_deletion(cascaded));
+        deletion.is_some_and(|deletion| deletion.action == Action::Recreate)
     }
 
     /// Returns the object whose deletion, or which acts and stays, started a cascade.

@@ -217,7 +217,10 @@ fn an_artifact_that_is_not_known_is_a_gap_whatever_else_the_generator_removes_or
             cluster.snapshot.normalise();
             let plan = cluster.plan(&files(vec![after, fed("./p")], &[("p/a.yaml", "a"), ("q/c.yaml", "c")]));
             let gaps: Vec<&str> = plan.gaps().iter().map(|gap| gap.subject.as_str()).collect();
-            assert!(gaps.contains(&"effect of the change on artifactgenerator/gen -n flux-system"), "{other}: {gaps:?}");
+            assert!(
+                gaps.contains(&"effect of the change on artifactgenerator/gen -n flux-system"),
+                "{other}: {gaps:?}"
+            );
             assert!(outcome(&plan, "gen").starts_with("Unknown: not-followed"), "{}", outcome(&plan, "gen"));
             assert_eq!(plan.deletions().map(|row| &*row.object.id.name).collect::<Vec<_>>(), expected, "{other}");
         }

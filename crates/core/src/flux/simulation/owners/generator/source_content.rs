@@ -9,76 +9,83 @@ use crate::flux::simulation::owners::effective_fields::differing_parts;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource};
 
-impl State<'_> {
-    /// Returns the content of a source of a generator after the change.
-    ///
-    /// Fails with the reason why source-watcher cannot read it.
-    pub(crate) fn source_content(&self, source: &SourceId, known: &GeneratedArtifacts) -> Result<Content, String> {
-        let absent = || Content::Unchanged(format!("the content of {source} is not known here; --source can name it"));
-        if let Some(artifact) = self.input.trees.get(source).filter(|_| source.kind == EXTERNAL_ARTIFACT) {
-            return Ok(Content::Known(artifact.clone()));
-        }
-        match known.states(source) {
-            Some([one]) => {
-                return match &one.content {
-                    ArtifactContent::Made(artifact) if !one.is_optional => Ok(Content::Known(artifact.clone())),
-                    ArtifactContent::Made(_) => Ok(Content::Unknown(format!("it is a race if {source} changes"))),
-                    ArtifactContent::Same => {
-                        Ok(self.input.deployed.get(source).cloned().map_or_else(absent, Content::Known))
-                    }
-                    ArtifactContent::Missing(why) => Err(format!("its source {source} does not exist: {why}")),
-                    ArtifactContent::Unknown(why) => Ok(Content::Unknown(why.clone())),
-                };
-            }
-            Some(_) => return Ok(Content::Unknown(format!("{source} changes more than once"))),
-            None => {}
-        }
-        let id = source.object();
-        if let Some(why) = self.source_object_change(&id) {
-            return Ok(Content::Unknown(why));
-        }
-        if self.live_object(&id).is_none() {
-            return match self.is_absent(&id) {
-                true => Err(format!("its source {source} does not exist")),
-                false => Ok(Content::Unknown(format!("{source} could not be read"))),
+/// Returns the content of a source of a generator after the change.
+///
+/// Fails with the reason why source-watcher cannot read it.
+pub(super) fn source_content(
+    state: &State<'_>,
+    source: &SourceId,
+    known: &GeneratedArtifacts,
+) -> Result<Content, String> {
+    let absent = || Content::Unchanged(format!("the content of {source} is not known here; --source can name it"));
+    if let Some(artifact) = state.input.trees.get(source).filter(|_| source.kind == EXTERNAL_ARTIFACT) {
+        return Ok(Content::Known(artifact.clone()));
+    }
+    match known.states(source) {
+        Some([one]) => {
+            return match &one.content {
+                ArtifactContent::Made(artifact) if !one.is_optional => Ok(Content::Known(artifact.clone())),
+                ArtifactContent::Made(_) => Ok(Content::Unknown(format!("it is a race if {source} changes"))),
+                ArtifactContent::Same => {
+                    Ok(state.input.deployed.get(source).cloned().map_or_else(absent, Content::Known))
+                }
+                ArtifactContent::Missing(why) => Err(format!("its source {source} does not exist: {why}")),
+                ArtifactContent::Unknown(why) => Ok(Content::Unknown(why.clone())),
             };
         }
-        let files = match self.is_suspended_after(&id) {
-            true => self.input.deployed.get(source),
-            false => self.input.trees.get(source).filter(|_| !self.input.pinned.contains_key(source)),
-        };
-        Ok(files.cloned().map_or_else(absent, Content::Known))
+        Some(_) => return Ok(Content::Unknown(format!("{source} changes more than once"))),
+        None => {}
     }
+    let id = source.object();
+    if let Some(why) = source_object_change(state, &id) {
+        return Ok(Content::Unknown(why));
+    }
+    if state.live_object(&id).is_none() {
+        return match state.is_absent(&id) {
+            true => Err(format!("its source {source} does not exist")),
+            false => Ok(Content::Unknown(format!("{source} could not be read"))),
+        };
+    }
+    let files = match state.is_suspended_after(&id) {
+        true => state.input.deployed.get(source),
+        false => state.input.trees.get(source).filter(|_| !state.input.pinned.contains_key(source)),
+    };
+    Ok(files.cloned().map_or_else(absent, Content::Known))
+}
 
-    /// Returns how the change affects the object of a source, in words.
-    fn source_object_change(&self, id: &ObjectId) -> Option<String> {
-        let applied = self.applied(id);
-        let Some(live) = self.input.snapshot.resource(id) else {
-            return (!applied.is_empty()).then(|| format!("{id} is created"));
-        };
-        let changes = applied
-            .iter()
-            .any(|applied| !differing_parts(&id.kind, &live.content, &applied.built.manifest, true, false).is_empty());
-        if changes {
-            return Some(format!("{id} changes"));
-        }
-        let chart_source = SourceId::of_chart(live.spec(), &id.namespace);
-        (&*id.kind == "HelmChart" && self.input.trees.contains_key(&chart_source))
-            .then(|| format!("{id} is packed from {chart_source}"))
+/// Returns how the change affects the object of a source, in words.
+fn source_object_change(state: &State<'_>, id: &ObjectId) -> Option<String> {
+    let applied = state.applied(id);
+    let Some(live) = state.input.snapshot.resource(id) else {
+        return (!applied.is_empty()).then(|| format!("{id} is created"));
+    };
+    let changes = applied
+        .iter()
+        .any(|applied| !differing_parts(&id.kind, &live.content, &applied.built.manifest, true, false).is_empty());
+    if changes {
+        return Some(format!("{id} changes"));
     }
+    let chart_source = SourceId::of_chart(live.spec(), &id.namespace);
+    (&*id.kind == "HelmChart" && state.input.trees.contains_key(&chart_source))
+        .then(|| format!("{id} is packed from {chart_source}"))
+}
 
-    /// Returns true if the change can affect what a generator makes: its spec, or a planned source of it.
-    pub(crate) fn is_affected(&self, id: &ObjectId, live: Option<&Resource>, known: &GeneratedArtifacts) -> bool {
-        let Some(live) = live else { return true };
-        let before = GeneratorSpec::read(live.spec(), &id.namespace);
-        let after = self.specs_after(id);
-        let is_planned = |source: &SourceId| {
-            let is_changed = |content: &ArtifactContent| *content != ArtifactContent::Same;
-            self.input.trees.contains_key(source)
-                || known.last(source).is_some_and(is_changed)
-                || self.source_object_change(&source.object()).is_some()
-        };
-        after.iter().any(|spec| GeneratorSpec::read(spec, &id.namespace) != before)
-            || before.sources.iter().any(|entry| is_planned(&entry.source))
-    }
+/// Returns true if the change can affect what a generator makes: its spec, or a planned source of it.
+pub(super) fn is_affected(
+    state: &State<'_>,
+    id: &ObjectId,
+    live: Option<&Resource>,
+    known: &GeneratedArtifacts,
+) -> bool {
+    let Some(live) = live else { return true };
+    let before = GeneratorSpec::read(live.spec(), &id.namespace);
+    let after = state.specs_after(id);
+    let is_planned = |source: &SourceId| {
+        let is_changed = |content: &ArtifactContent| *content != ArtifactContent::Same;
+        state.input.trees.contains_key(source)
+            || known.last(source).is_some_and(is_changed)
+            || source_object_change(state, &source.object()).is_some()
+    };
+    after.iter().any(|spec| GeneratorSpec::read(spec, &id.namespace) != before)
+        || before.sources.iter().any(|entry| is_planned(&entry.source))
 }

@@ -9,7 +9,8 @@ use crate::flux::build::chart_versions::{is_exact, select};
 use crate::flux::build::charts::{Chart, follows_revision, values_files};
 use crate::flux::build::remote_chart::RemoteChart;
 use crate::flux::build::stored_artifact::{StoredArtifact, chart_source};
-use crate::flux::simulation::model::missing::Missing;
+use crate::flux::simulation::model::interrupt::Interrupt;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::comparison::Comparison;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
@@ -24,225 +25,229 @@ pub(crate) struct ReleaseCharts {
     pub(crate) assumption: Option<String>,
 }
 
-impl Comparison<'_, '_, '_> {
-    /// Returns the chart that is deployed, and the one after the change.
-    pub(crate) fn charts(
-        &mut self,
-        live: &Resource,
-        old_spec: &Value,
-        new_spec: &Value,
-    ) -> Result<ReleaseCharts, Missing> {
-        match self.charts_in_tree(live, old_spec, new_spec) {
-            Some(Ok(charts)) => Ok(charts),
-            // The artifact also has the dependencies that a tree lacks.
-            Some(Err(in_tree)) => match self.stored_charts(live, old_spec, new_spec) {
-                Err(Missing::Reason(_)) => Err(Missing::Reason(in_tree)),
-                charts => charts,
-            },
-            None => self.stored_charts(live, old_spec, new_spec),
-        }
+/// Returns the chart that is deployed, and the one after the change.
+pub(super) fn charts(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    old_spec: &Value,
+    new_spec: &Value,
+) -> Result<ReleaseCharts, Interrupt> {
+    match charts_in_tree(comparison.state(), live, old_spec, new_spec) {
+        Ok(Some(charts)) => Ok(charts),
+        // The artifact also has the dependencies that a tree lacks.
+        Err(in_tree) => match stored_charts(comparison, live, old_spec, new_spec) {
+            Err(Interrupt::Reason(_)) => Err(Interrupt::Reason(in_tree)),
+            charts => charts,
+        },
+        Ok(None) => stored_charts(comparison, live, old_spec, new_spec),
     }
+}
 
-    /// Returns the charts of a release whose source is a planned tree; `None` if it is not.
-    fn charts_in_tree(
-        &self,
-        live: &Resource,
-        old_spec: &Value,
-        new_spec: &Value,
-    ) -> Option<Result<ReleaseCharts, String>> {
-        let (old_chart, new_chart) = (old_spec.pointer("/chart/spec")?, new_spec.pointer("/chart/spec")?);
-        let source = |chart: &Value| SourceId::of_chart(chart, &live.object.id.namespace);
-        let input = &self.state().input;
-        let tree = input.trees.get(&source(new_chart))?;
-        let Some(deployed) = input.deployed.get(&source(old_chart)) else {
-            return Some(Err("the deployed revision of its chart is not in the checkout".to_owned()));
-        };
-        let read = || {
-            let (old, new) = (Chart::read(deployed, old_chart)?, Chart::read(tree, new_chart)?);
-            // A chart of the same version is packed again only if the spec of the HelmChart changes.
-            let is_packed_again = follows_revision(new_chart) || old.version != new.version || old_chart != new_chart;
-            Ok(ReleaseCharts { new: if is_packed_again { new } else { old.clone() }, old, assumption: None })
-        };
-        Some(read())
+/// Returns the charts of a release whose source is a planned tree; `None` if it is not.
+fn charts_in_tree(
+    state: &State<'_>,
+    live: &Resource,
+    old_spec: &Value,
+    new_spec: &Value,
+) -> Result<Option<ReleaseCharts>, String> {
+    let [old_chart, new_chart] = [old_spec, new_spec].map(|spec| spec.pointer("/chart/spec"));
+    let (Some(old_chart), Some(new_chart)) = (old_chart, new_chart) else { return Ok(None) };
+    let namespace = &live.object.id.namespace;
+    let Some(tree) = state.input.trees.get(&SourceId::of_chart(new_chart, namespace)) else { return Ok(None) };
+    let Some(deployed) = state.input.deployed.get(&SourceId::of_chart(old_chart, namespace)) else {
+        return Err("the deployed revision of its chart is not in the checkout".to_owned());
+    };
+    let (old, new) = (Chart::read(deployed, old_chart)?, Chart::read(tree, new_chart)?);
+    // A chart of the same version is packed again only if the spec of the HelmChart changes.
+    let is_packed_again = follows_revision(new_chart) || old.version != new.version || old_chart != new_chart;
+    Ok(Some(ReleaseCharts { new: if is_packed_again { new } else { old.clone() }, old, assumption: None }))
+}
+
+/// Returns the charts of a release that takes its chart from elsewhere: the deployed one from the storage of
+/// source-controller, the new one from the deployed one or from the folder of `--charts`.
+fn stored_charts(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    old_spec: &Value,
+    new_spec: &Value,
+) -> Result<ReleaseCharts, Interrupt> {
+    let (old_source, new_source) = (chart_source(live, old_spec)?, chart_source(live, new_spec)?);
+    let live_source = comparison.state().input.snapshot.resource(&old_source).map(Resource::spec);
+    let old_chart = requested(old_spec, live_source);
+    let new_chart = match &comparison.state().specs_after(&new_source)[..] {
+        _ if new_spec.get("chartRef").is_none_or(Value::is_null) => requested(new_spec, None),
+        [spec] => requested(new_spec, Some(spec)),
+        _ => return Err(format!("the spec of {new_source} is not known").into()),
+    };
+    if comparison.state().is_suspended_after(&new_source) {
+        return Err(format!("{new_source} is suspended").into());
     }
-
-    /// Returns the charts of a release that takes its chart from elsewhere: the deployed one from the storage of
-    /// source-controller, the new one from the deployed one or from the folder of `--charts`.
-    fn stored_charts(&mut self, live: &Resource, old_spec: &Value, new_spec: &Value) -> Result<ReleaseCharts, Missing> {
-        let (old_source, new_source) = (chart_source(live, old_spec)?, chart_source(live, new_spec)?);
-        let live_source = self.state().input.snapshot.resource(&old_source).map(Resource::spec);
-        let old_chart = requested(old_spec, live_source);
-        let new_chart = match &self.specs_after(&new_source)[..] {
-            _ if new_spec.get("chartRef").is_none_or(Value::is_null) => requested(new_spec, None),
-            [spec] => requested(new_spec, Some(spec)),
-            _ => return Err(format!("the spec of {new_source} is not known").into()),
-        };
-        if self.is_suspended_after(&new_source) {
-            return Err(format!("{new_source} is suspended").into());
-        }
-        let (is_same_source, old_chart, new_chart) = (old_source == new_source, old_chart?, new_chart?);
-        let old = self.deployed_chart(live, &old_source, &old_chart.spec)?;
-        if !is_same_source || old_chart.origin != new_chart.origin {
-            let (new, assumption) = self.other_chart(live, &new_source, &new_chart)?;
-            return Ok(ReleaseCharts { old, new, assumption });
-        }
-        let references = self.chart_references(&live.object.id.namespace, new_spec);
-        let is_same_values = old_chart.values == new_chart.values;
-        // A HelmChart with other values files is packed again.
-        let is_own = |change: &String| {
-            !is_same_values && &*new_source.kind == "HelmChart" && *change == format!("{new_source} changes")
-        };
-        if let Some(change) = references.into_iter().find(|change| !is_own(change)) {
-            return Err(format!("its chart may change: {change}").into());
-        }
-        if is_same_values {
-            return Ok(ReleaseCharts { new: old.clone(), old, assumption: None });
-        }
-        let mut after = values_files(&new_chart.spec).peekable();
-        let is_original = |file: &str| file.trim_start_matches("./") == "values.yaml";
-        if values_files(&old_chart.spec).next().is_some() && (after.peek().is_none() || after.any(is_original)) {
-            let why = "the values.yaml of its chart is not stored, because valuesFiles replace it";
-            return Err(why.to_owned().into());
-        }
-        let generation = self.state().live_object(&new_source).map_or(0, |chart| chart.generation);
-        let version = format!("{}+{}", without_metadata(&old.version), generation + 1);
-        let new = old.with_values_files(&new_chart.spec)?.with_version(&version);
-        Ok(ReleaseCharts { old, new, assumption: None })
+    let (is_same_source, old_chart, new_chart) = (old_source == new_source, old_chart?, new_chart?);
+    let old = deployed_chart(comparison, live, &old_source, &old_chart.spec)?;
+    if !is_same_source || old_chart.origin != new_chart.origin {
+        let (new, assumption) = other_chart(comparison, live, &new_source, &new_chart)?;
+        return Ok(ReleaseCharts { old, new, assumption });
     }
-
-    /// Returns the chart that a release will have, and what is assumed of it.
-    fn other_chart(
-        &mut self,
-        live: &Resource,
-        source: &ObjectId,
-        wanted: &Requested,
-    ) -> Result<(Chart, Option<String>), Missing> {
-        if !wanted.is_in_repository {
-            return Err("its chart changes, and it is neither in the tree nor in a repository of charts"
-                .to_owned()
-                .into());
-        }
-        match (self.folder_chart(wanted), self.state().input.fetches_charts) {
-            (Err(Missing::Reason(_)), true) => self.fetched_chart(live, source, wanted),
-            (found, _) => found,
-        }
+    let references = comparison.chart_references(&live.object.id.namespace, new_spec);
+    let is_same_values = old_chart.values == new_chart.values;
+    // A HelmChart with other values files is packed again.
+    let is_own = |change: &String| {
+        !is_same_values && &*new_source.kind == "HelmChart" && *change == format!("{new_source} changes")
+    };
+    if let Some(change) = references.into_iter().find(|change| !is_own(change)) {
+        return Err(format!("its chart may change: {change}").into());
     }
-
-    /// Returns the chart from the folder of `--charts`.
-    fn folder_chart(&mut self, wanted: &Requested) -> Result<(Chart, Option<String>), Missing> {
-        let Origin { name, range, .. } = &wanted.origin;
-        let Some(charts) = &self.state().input.charts else {
-            let why = format!(
-                "another version of its chart is not in the tree; --charts can name a folder that has {name}, and \
-                 --allow-network fetches it"
-            );
-            return Err(why.into());
-        };
-        let versions = charts.iter().filter_map(|stem| stem.strip_prefix(&**name)?.strip_prefix('-'));
-        let selected = select(range, versions).map_err(|why| format!("in the folder of --charts, {why} of {name}"))?;
-        let chart = self.chart_of_folder(&format!("{name}-{}", selected.version))?;
-        let assumption = (!selected.is_exact).then(|| {
-            let version = &selected.version;
-            format!("it is assumed that no version of {name} after {version} matches {range:?}: --charts has no other")
-        });
-        Ok((chart.with_values_files(&wanted.spec)?, assumption))
+    if is_same_values {
+        return Ok(ReleaseCharts { new: old.clone(), old, assumption: None });
     }
-
-    /// Returns the chart from its repository. Only the repositories of the cluster are asked: the tree must not choose where
-    /// requests go.
-    fn fetched_chart(
-        &mut self,
-        live: &Resource,
-        source: &ObjectId,
-        wanted: &Requested,
-    ) -> Result<(Chart, Option<String>), Missing> {
-        let Origin { name, range, .. } = &wanted.origin;
-        let is_registry = &*source.kind == "OCIRepository";
-        let repository = match is_registry {
-            true => source.clone(),
-            false => SourceId::of_chart(&wanted.spec, &live.object.id.namespace).object(),
-        };
-        let Some(known) = self.state().input.snapshot.resource(&repository).map(Resource::spec) else {
-            return Err(format!("{repository} of its chart is not in the cluster").into());
-        };
-        let place = |spec: &Value| ["url", "type", "insecure"].map(|field| spec.get(field).cloned());
-        if self.specs_after(&repository).iter().any(|spec| place(spec) != place(known)) {
-            return Err(format!("the address of {repository} changes, so that nothing is fetched from it").into());
-        }
-        let chart = match is_registry {
-            true => RemoteChart::of_registry(&wanted.spec, range),
-            false => RemoteChart::of_repository(known, name, range),
-        };
-        let is_exact = chart.range.is_empty() || is_exact(range)?;
-        let Some(files) = self.derivation.answers.remote_chart(&chart).cloned() else {
-            self.derivation.needs.remote_charts.insert(chart);
-            return Err(Missing::Answer);
-        };
-        let found = files.and_then(Chart::packed).map_err(|why| format!("{chart} cannot be fetched: {why}"))?;
-        let assumption = (!is_exact).then(|| {
-            let version = &found.version;
-            format!(
-                "it is assumed that {version} is the version of {name} that source-controller selects for {range:?}"
-            )
-        });
-        Ok((found.with_values_files(&wanted.spec)?, assumption))
+    let mut after = values_files(&new_chart.spec).peekable();
+    let is_original = |file: &str| file.trim_start_matches("./") == "values.yaml";
+    if values_files(&old_chart.spec).next().is_some() && (after.peek().is_none() || after.any(is_original)) {
+        let why = "the values.yaml of its chart is not stored, because valuesFiles replace it";
+        return Err(why.to_owned().into());
     }
+    let generation = comparison.state().live_object(&new_source).map_or(0, |chart| chart.generation);
+    let version = format!("{}+{}", without_metadata(&old.version), generation + 1);
+    let new = old.with_values_files(&new_chart.spec)?.with_version(&version);
+    Ok(ReleaseCharts { old, new, assumption: None })
+}
 
-    /// Reads a chart in the folder of `--charts`.
-    fn chart_of_folder(&mut self, stem: &str) -> Result<Chart, Missing> {
-        let Some(files) = self.derivation.answers.folder_chart(stem).cloned() else {
-            self.derivation.needs.folder_charts.insert(stem.to_owned());
-            return Err(Missing::Answer);
-        };
-        let chart = files.and_then(Chart::packed).map_err(|why| format!("{stem} in the folder of --charts: {why}"))?;
-        match format!("{}-{}", chart.name, chart.version) == stem {
-            true => Ok(chart),
-            false => Err(format!("{stem} in the folder of --charts is {} {}", chart.name, chart.version).into()),
-        }
+/// Returns the chart that a release will have, and what is assumed of it.
+fn other_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    source: &ObjectId,
+    wanted: &Requested,
+) -> Result<(Chart, Option<String>), Interrupt> {
+    if !wanted.is_in_repository {
+        return Err("its chart changes, and it is neither in the tree nor in a repository of charts".to_owned().into());
     }
+    match (folder_chart(comparison, wanted), comparison.state().input.fetches_charts) {
+        (Err(Interrupt::Reason(_)), true) => fetched_chart(comparison, live, source, wanted),
+        (found, _) => found,
+    }
+}
 
-    /// Returns the chart of the deployed release, from the artifact of its source or else from the folder of `--charts`.
-    /// `spec` is that of the chart.
-    fn deployed_chart(&mut self, live: &Resource, source: &ObjectId, spec: &Value) -> Result<Chart, Missing> {
-        let latest = |field: &str| live.text(&format!("/status/history/0/{field}")).unwrap_or_default();
-        let (name, version, digest) = (latest("chartName"), latest("chartVersion"), latest("ociDigest"));
-        let Some(full) = self.state().input.snapshot.resource(source) else {
-            return Err(format!("{source} could not be read").into());
-        };
-        let revision = full.text("/status/artifact/revision").unwrap_or_default();
-        // helm-controller adds the digest of an image to the version of the chart in it.
-        let is_deployed = if digest.is_empty() { revision == version } else { revision.ends_with(digest) };
-        if !is_deployed {
-            return Err(format!("{source} has revision {revision}, and {version} of its chart is deployed").into());
-        }
-        let chart = match self.stored_chart(full) {
-            Err(Missing::Reason(why)) => {
-                let stem = format!("{name}-{}", without_metadata(version));
-                match &self.state().input.charts {
-                    Some(charts) if charts.contains(&stem) => self.chart_of_folder(&stem)?.with_values_files(spec)?,
-                    Some(_) => return Err(why.into()),
-                    None => return Err(format!("{why}; --charts can name a folder that has {stem}").into()),
+/// Returns the chart from the folder of `--charts`.
+fn folder_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    wanted: &Requested,
+) -> Result<(Chart, Option<String>), Interrupt> {
+    let Origin { name, range, .. } = &wanted.origin;
+    let Some(charts) = &comparison.state().input.charts else {
+        let why = format!(
+            "another version of its chart is not in the tree; --charts can name a folder that has {name}, and \
+             --allow-network fetches it"
+        );
+        return Err(why.into());
+    };
+    let versions = charts.iter().filter_map(|stem| stem.strip_prefix(&**name)?.strip_prefix('-'));
+    let selected = select(range, versions).map_err(|why| format!("in the folder of --charts, {why} of {name}"))?;
+    let chart = chart_of_folder(comparison, &format!("{name}-{}", selected.version))?;
+    let assumption = (!selected.is_exact).then(|| {
+        let version = &selected.version;
+        format!("it is assumed that no version of {name} after {version} matches {range:?}: --charts has no other")
+    });
+    Ok((chart.with_values_files(&wanted.spec)?, assumption))
+}
+
+/// Returns the chart from its repository. Only the repositories of the cluster are asked: the tree must not choose where
+/// requests go.
+fn fetched_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    source: &ObjectId,
+    wanted: &Requested,
+) -> Result<(Chart, Option<String>), Interrupt> {
+    let Origin { name, range, .. } = &wanted.origin;
+    let is_registry = &*source.kind == "OCIRepository";
+    let repository =
+        if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, &live.object.id.namespace).object() };
+    let Some(known) = comparison.state().input.snapshot.resource(&repository).map(Resource::spec) else {
+        return Err(format!("{repository} of its chart is not in the cluster").into());
+    };
+    if comparison.state().specs_after(&repository).iter().any(|spec| address(spec) != address(known)) {
+        return Err(format!("the address of {repository} changes, so that nothing is fetched from it").into());
+    }
+    let chart = if is_registry {
+        RemoteChart::of_registry(&wanted.spec, range)
+    } else {
+        RemoteChart::of_repository(known, name, range)
+    };
+    let is_exact = chart.range.is_empty() || is_exact(range)?;
+    let Some(files) = comparison.derivation.answers.remote_chart(&chart).cloned() else {
+        comparison.derivation.needs.remote_charts.insert(chart);
+        return Err(Interrupt::Answer);
+    };
+    let found = files.and_then(Chart::packed).map_err(|why| format!("{chart} cannot be fetched: {why}"))?;
+    let assumption = (!is_exact).then(|| {
+        let version = &found.version;
+        format!("it is assumed that {version} is the version of {name} that source-controller selects for {range:?}")
+    });
+    Ok((found.with_values_files(&wanted.spec)?, assumption))
+}
+
+/// Reads a chart in the folder of `--charts`.
+fn chart_of_folder(comparison: &mut Comparison<'_, '_, '_>, stem: &str) -> Result<Chart, Interrupt> {
+    let Some(files) = comparison.derivation.answers.folder_chart(stem).cloned() else {
+        comparison.derivation.needs.folder_charts.insert(stem.to_owned());
+        return Err(Interrupt::Answer);
+    };
+    let chart = files.and_then(Chart::packed).map_err(|why| format!("{stem} in the folder of --charts: {why}"))?;
+    if format!("{}-{}", chart.name, chart.version) != stem {
+        return Err(format!("{stem} in the folder of --charts is {} {}", chart.name, chart.version).into());
+    }
+    Ok(chart)
+}
+
+/// Returns the chart of the deployed release, from the artifact of its source or else from the folder of `--charts`.
+/// `spec` is that of the chart.
+fn deployed_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    source: &ObjectId,
+    spec: &Value,
+) -> Result<Chart, Interrupt> {
+    let latest = |field: &str| live.text(&format!("/status/history/0/{field}")).unwrap_or_default();
+    let (name, version, digest) = (latest("chartName"), latest("chartVersion"), latest("ociDigest"));
+    let Some(full) = comparison.state().input.snapshot.resource(source) else {
+        return Err(format!("{source} could not be read").into());
+    };
+    let revision = full.text("/status/artifact/revision").unwrap_or_default();
+    // helm-controller adds the digest of an image to the version of the chart in it.
+    let is_deployed = if digest.is_empty() { revision == version } else { revision.ends_with(digest) };
+    if !is_deployed {
+        return Err(format!("{source} has revision {revision}, and {version} of its chart is deployed").into());
+    }
+    let chart = match stored_chart(comparison, full) {
+        Err(Interrupt::Reason(why)) => {
+            let stem = format!("{name}-{}", without_metadata(version));
+            match &comparison.state().input.charts {
+                Some(charts) if charts.contains(&stem) => {
+                    chart_of_folder(comparison, &stem)?.with_values_files(spec)?
                 }
+                Some(_) => return Err(why.into()),
+                None => return Err(format!("{why}; --charts can name a folder that has {stem}").into()),
             }
-            stored => stored?,
-        };
-        if chart.name != name || without_metadata(&chart.version) != without_metadata(version) {
-            let Chart { name: found, version: other, .. } = &chart;
-            return Err(format!("{source} has {found} {other}, and {name} {version} is deployed").into());
         }
-        Ok(chart.with_version(version))
+        stored => stored?,
+    };
+    if chart.name != name || without_metadata(&chart.version) != without_metadata(version) {
+        let Chart { name: found, version: other, .. } = &chart;
+        return Err(format!("{source} has {found} {other}, and {name} {version} is deployed").into());
     }
+    Ok(chart.with_version(version))
+}
 
-    /// Returns the chart in the artifact of a source.
-    fn stored_chart(&mut self, source: &Resource) -> Result<Chart, Missing> {
-        let artifact = StoredArtifact::of(source)?;
-        let Some(files) = self.derivation.answers.artifact(&artifact.digest).cloned() else {
-            self.derivation.needs.artifacts.insert(artifact.digest.clone(), artifact);
-            return Err(Missing::Answer);
-        };
-        let files = files.map_err(|why| format!("its chart cannot be read from source-controller: {why}"))?;
-        Ok(Chart::packed(files)?)
-    }
+/// Returns the chart in the artifact of a source.
+fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, source: &Resource) -> Result<Chart, Interrupt> {
+    let artifact = StoredArtifact::of(source)?;
+    let Some(files) = comparison.derivation.answers.artifact(&artifact.digest).cloned() else {
+        comparison.derivation.needs.artifacts.insert(artifact.digest.clone(), artifact);
+        return Err(Interrupt::Answer);
+    };
+    let files = files.map_err(|why| format!("its chart cannot be read from source-controller: {why}"))?;
+    Ok(Chart::packed(files)?)
 }
 
 /// The chart that a spec asks for.
@@ -250,7 +255,7 @@ struct Requested {
     origin: Origin,
     /// The chart has a name and a version in a repository of charts.
     is_in_repository: bool,
-    /// `valuesFiles` and `ignoreMissingValuesFiles`.
+    /// `valuesFiles` and `ignoreInterruptValuesFiles`.
     values: Value,
     /// Spec that has `valuesFiles`.
     spec: Value,
@@ -290,8 +295,13 @@ fn requested(spec: &Value, source: Option<&Value>) -> Result<Requested, String> 
             (origin, text_at(chart, "/sourceRef/kind") == "HelmRepository")
         }
     };
-    let values = json!([values_files(chart).collect::<Vec<_>>(), flag_at(chart, "/ignoreMissingValuesFiles")]);
+    let values = json!([values_files(chart).collect::<Vec<_>>(), flag_at(chart, "/ignoreInterruptValuesFiles")]);
     Ok(Requested { origin, is_in_repository, values, spec: chart.clone() })
+}
+
+/// Returns the fields of a source that decide where its requests go.
+fn address(spec: &Value) -> [Option<&Value>; 3] {
+    ["url", "type", "insecure"].map(|field| spec.get(field))
 }
 
 /// Returns a version without its build metadata.
