@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::model::owner_names::owner_id;
 use super::model::refusals::{DeletionRefusal, Refusal};
-use super::rows::object_rows::{kustomization_row, mark_held_dependent};
+use super::rows::cascade_rows::mark_held_dependent;
+use super::rows::object_rows::kustomization_row;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::update::Update;

@@ -20,6 +20,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::flux::apply::AppliedObject;
 use crate::flux::build::{Answers, Needs};
+use crate::flux::simulation::kustomization::derivation::derive_nodes;
+use crate::flux::simulation::model::refused_deletions::refused_owners;
+use crate::flux::simulation::rows::plan;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
@@ -35,8 +38,8 @@ use owner_dry_runs::OwnerDryRuns;
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
 use owners::search::find_affected;
-use rehearsal::DeletionRefusal;
-use rehearsal::{AppliedBuilds, PlannedDeletion};
+use rehearsal::{AppliedBuilds, DeletionRefusal, PlannedDeletion};
+use rows::secret_names::secret_mask;
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
 use schedule::event_order::EventOrder;
@@ -120,7 +123,7 @@ impl<'a> Preview<'a> {
             let generated = generated(&mut self.state, &consequences);
             let is_generated = generated == self.state.generated;
             self.state.generated = generated;
-            let (nodes, needs) = self.state.derive_nodes(&consequences, answers);
+            let (nodes, needs) = derive_nodes(&self.state, &consequences, answers);
             let is_stable = is_generated && nodes == self.state.nodes;
             self.state.nodes = nodes;
             if !needs.is_empty() {
@@ -137,12 +140,12 @@ impl<'a> Preview<'a> {
                     affected == self.state.affected || before_and_after.all(|owner| owner.effect.is_none());
                 self.state.affected = affected;
                 if is_followed {
-                    return Progress::Done(Box::new(self.state.plan(&consequences, true)));
+                    return Progress::Done(Box::new(plan(&self.state, &consequences, true)));
                 }
             }
         }
         let consequences = self.consequences();
-        Progress::Done(Box::new(self.state.plan(&consequences, false)))
+        Progress::Done(Box::new(plan(&self.state, &consequences, false)))
     }
 
     /// Returns every object that a Kustomization applies in its last pass, unless the Kustomization is deleted. Call it
@@ -175,7 +178,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the names that hold values of Secrets. Call it when the preview is complete.
     pub fn secret_mask(&self, answers: &Answers) -> SecretMask {
-        self.state.secret_mask(answers)
+        secret_mask(&self.state, answers)
     }
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
@@ -184,7 +187,7 @@ impl<'a> Preview<'a> {
         let rules = Rules { features: self.state.input.features, flags: &self.state.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.state.nodes_by_object() {
-            let mut refused = self.state.refused_owners(id);
+            let mut refused = refused_owners(&self.state, id);
             let unserved = nodes.iter().filter(|node| node.unserved.get(id).is_some_and(|found| found.is_certain));
             refused.extend(unserved.map(|node| &node.id.key));
             let explored = explore(id, self.state.live_object(id), &nodes, &order, rules, &refused);

@@ -4,13 +4,13 @@
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Only releases
 //! that helm-controller applies on the server are asked about: the result of a patch that Helm computes is not known here.
 
-pub use super::model::refusals::{OwnerAnswer, OwnerDryRuns};
-use super::owners::helm::upgrades::{CAN_FAIL, is_kept_in_upgrade};
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+pub use super::model::refusals::{OwnerAnswer, OwnerDryRuns};
 use super::model::state::State;
+use super::owners::helm::upgrades::{CAN_FAIL, is_kept_in_upgrade};
 use crate::flux::simulation::owners::resource_set;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};

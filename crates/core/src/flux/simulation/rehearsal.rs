@@ -4,16 +4,16 @@
 //! Only what changes is asked about: an object with the manifest of the last applied revision is left out, if that
 //! revision was built again and the controller applied it without an error.
 
-pub use super::model::refusals::DeletionRefusal;
-use crate::flux::build;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::model::node::{Node, NodeId};
+pub use super::model::refusals::DeletionRefusal;
 use super::model::state::State;
 use crate::flux::apply::AppliedObject;
+use crate::flux::build;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{Answers, BuildContext, Needs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};

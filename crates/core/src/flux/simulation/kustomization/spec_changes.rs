@@ -15,31 +15,29 @@ use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 
-impl State<'_> {
-    /// Returns for every Kustomization the specs that passes of its parents apply, in order.
-    pub(crate) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
-        let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
-        for (pass_id, pass) in self.nodes.iter().flat_map(Node::numbered_passes) {
-            for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
-                // Of a manifest that is encrypted as a whole only the live spec is known.
-                if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
-                    let mut change = spec_change(built, id, &pass_id, &pass.spec);
-                    if !self.input.features.ignores_fields {
-                        change.ignored.clear();
-                    }
-                    changes.entry(NamespacedName::of(id)).or_default().push(change);
+/// Returns for every Kustomization the specs that passes of its parents apply, in order.
+pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
+    let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
+    for (pass_id, pass) in state.nodes.iter().flat_map(Node::numbered_passes) {
+        for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
+            // Of a manifest that is encrypted as a whole only the live spec is known.
+            if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
+                let mut change = spec_change(built, id, &pass_id, &pass.spec);
+                if !state.input.features.ignores_fields {
+                    change.ignored.clear();
                 }
+                changes.entry(NamespacedName::of(id)).or_default().push(change);
             }
         }
-        for (_, applies) in self.owner_applies() {
-            for (id, built) in applies.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
-                let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
-                let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()) };
-                changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_flux_operator(applied));
-            }
-        }
-        changes
     }
+    for (_, applies) in state.owner_applies() {
+        for (id, built) in applies.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
+            let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+            let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()) };
+            changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_flux_operator(applied));
+        }
+    }
+    changes
 }
 
 /// Returns the change of a child's spec by a pass with a spec.

@@ -22,21 +22,19 @@ const NEUTRAL: [&str; 9] = [
     "deletionPolicy",
 ];
 
-impl State<'_> {
-    /// Returns the reason why the objects of a Kustomization at the new revision or with its changed spec are not known.
-    pub(crate) fn unknown_reason(&self, node: &Node) -> Option<Reason> {
-        let is_changed = match (node.passes.first(), node.passes.last()) {
-            (Some(first), Some(last)) if !node.id.is_new => !changed_fields(&first.spec, &last.spec).is_empty(),
-            _ => false,
-        };
-        let mut reasons = node.passes.iter().enumerate().filter_map(|(number, pass)| {
-            let PassOutcome::Unknown(reason) = &pass.outcome else { return None };
-            let is_last_change = is_changed && number + 1 == node.passes.len();
-            let is_elsewhere = self.is_elsewhere(&node.id.key, &pass.spec) || follows_another_tree(reason);
-            (is_last_change || !is_elsewhere).then_some(reason)
-        });
-        reasons.next().cloned()
-    }
+/// Returns the reason why the objects of a Kustomization at the new revision or with its changed spec are not known.
+pub(crate) fn unknown_reason(state: &State<'_>, node: &Node) -> Option<Reason> {
+    let is_changed = match (node.passes.first(), node.passes.last()) {
+        (Some(first), Some(last)) if !node.id.is_new => !changed_fields(&first.spec, &last.spec).is_empty(),
+        _ => false,
+    };
+    let mut reasons = node.passes.iter().enumerate().filter_map(|(number, pass)| {
+        let PassOutcome::Unknown(reason) = &pass.outcome else { return None };
+        let is_last_change = is_changed && number + 1 == node.passes.len();
+        let is_elsewhere = state.is_elsewhere(&node.id.key, &pass.spec) || follows_another_tree(reason);
+        (is_last_change || !is_elsewhere).then_some(reason)
+    });
+    reasons.next().cloned()
 }
 
 pub(crate) fn follows_another_tree(reason: &Reason) -> bool {

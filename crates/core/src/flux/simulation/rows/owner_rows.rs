@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
@@ -154,7 +155,7 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
     for (owner, effect) in state.owner_effects() {
         for id in effect.applies.iter().flat_map(|applies| applies.objects.keys()) {
             let is_applied = consequences.outcomes.contains_key(id);
-            if state.live_object(id).is_some() || is_applied || state.container_is_deleted(id, consequences) {
+            if state.live_object(id).is_some() || is_applied || container_is_deleted(state, id, consequences) {
                 continue;
             }
             let object = PinnedObject::absent(id.clone());

@@ -10,11 +10,9 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::Resource;
 
-impl State<'_> {
-    /// Returns true if live Kustomizations of a source depend on each other.
-    pub(crate) fn has_cycle(&self, source: &SourceId) -> bool {
-        self.cycles.contains_key(source)
-    }
+/// Returns true if live Kustomizations of a source depend on each other.
+pub(crate) fn has_cycle(state: &State<'_>, source: &SourceId) -> bool {
+    state.cycles.contains_key(source)
 }
 
 /// Returns the live Kustomizations that depend on themselves, directly or through others, by their source.

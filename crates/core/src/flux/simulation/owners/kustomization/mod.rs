@@ -10,6 +10,7 @@ use super::kinds::{OwnerKind, does_nothing};
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::fidelity::RecordedBuild;
+use crate::flux::simulation::kustomization::source_states::planned_artifact;
 use crate::flux::simulation::kustomization::unknown_builds::changed_fields;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
@@ -117,7 +118,7 @@ fn build_change(
     pass: &Pass,
 ) -> Option<String> {
     let state = comparison.state();
-    let new = state.planned_artifact(&pass.spec.source(&key.namespace))?;
+    let new = planned_artifact(state, &pass.spec.source(&key.namespace))?;
     let derivation = &mut *comparison.derivation;
     let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
     // The digest of the last build proves that nothing changes, without the last revision.
