@@ -49,13 +49,14 @@ struct LiveSpec {
 /// Returns the live spec of a Kustomization, and the different specs after changes by its parents.
 pub(crate) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &ControllerFlags) -> Vec<PassSpec> {
     let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None }];
-    if is_never_changed(&live.object) {
-        return specs;
-    }
+    // flux-operator does not read the mark.
+    let is_unmarked = !is_never_changed(&live.object);
+    let changes: Vec<&SpecChange> =
+        changes.iter().filter(|change| is_unmarked || change.manager == flux_operator::NAME).collect();
     let merges = is_marked_live(&live.object, SSA, "merge");
     let managers: BTreeSet<&str> = changes.iter().map(|change| change.manager).collect();
     let mut current = LiveSpec::of(live, &managers, flags);
-    for change in changes.iter().filter(|change| !change.only_if_absent) {
+    for change in changes.into_iter().filter(|change| !change.only_if_absent) {
         current.apply(change, merges || change.merges);
         let last = specs.len() - 1;
         if current.spec.value() != specs[last].spec.value() {
@@ -265,6 +266,15 @@ mod tests {
         let live = live(&json!({"path": "a"}), &[]);
         let skipped = SpecChange { only_if_absent: true, ..change(&json!({"path": "b"})) };
         assert_eq!(last(&live, &[skipped]), json!({"path": "a"}));
+    }
+
+    #[test]
+    fn the_mark_that_keeps_kustomize_controller_away_does_not_stop_flux_operator() {
+        let mut live = live(&json!({"path": "a"}), &[]);
+        live.object.annotations = [("kustomize.toolkit.fluxcd.io/ssa", "Ignore")].into_iter().collect();
+        let changed = change(&json!({"path": "b"}));
+        assert_eq!(last(&live, std::slice::from_ref(&changed))["path"], "a");
+        assert_eq!(last(&live, &[SpecChange { manager: flux_operator::NAME, ..changed }])["path"], "b");
     }
 
     #[test]
