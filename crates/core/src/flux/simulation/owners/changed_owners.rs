@@ -10,9 +10,11 @@ use super::search::ids_of;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::interrupt::Interrupt;
+use crate::flux::simulation::model::node::SimulationEvent;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
 use crate::text::pluralize;
@@ -71,7 +73,8 @@ pub(super) fn changed_owner(
 ) -> Option<AffectedOwner> {
     let state = comparison.state();
     let Some(object) = state.live_object(id) else { return created_owner(comparison, id, rules) };
-    if object.deletion_timestamp.is_some() || comparison.derivation.consequences.may_be_deleted(id) {
+    let is_deleted = comparison.derivation.consequences.may_be_deleted(id);
+    if object.deletion_timestamp.is_some() || (is_deleted && !is_deleted_by_itself(comparison, id)) {
         return None;
     }
     let live = state.input.snapshot.resource(id);
@@ -97,6 +100,19 @@ pub(super) fn changed_owner(
     };
     let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
     Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Returns true if only the Kustomizations that an owner changes delete the owner: it changes them before.
+fn is_deleted_by_itself(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+    let consequences = comparison.derivation.consequences;
+    let Some(outcomes) = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted()) else {
+        return false;
+    };
+    let mut own = comparison.state().owner_applies().filter(|(owner, _)| *owner == id);
+    own.any(|(_, applies)| {
+        let mut deleting = outcomes.deletions.iter().map(SimulationEvent::owner);
+        deleting.all(|key| applies.objects.contains_key(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)))
+    })
 }
 
 fn acting_owner(id: &ObjectId, effect: Effect, code: ReasonCode, what: &str, remarks: &[String]) -> AffectedOwner {
@@ -137,7 +153,7 @@ fn changes(
     rules: &ChangeRules,
 ) -> Vec<String> {
     let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
-    let mut changes = match comparison.difference(id, Part::Spec { is_ready }) {
+    let mut changes = match comparison.change(id, Part::Spec { is_ready }) {
         Some(Difference::Changed(parts)) => parts.into_iter().map(|part| format!("{part} changes")).collect(),
         Some(Difference::NotCompared(why)) => vec![format!("its spec cannot be compared: {why}")],
         _ => vec![],

@@ -75,13 +75,19 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
 
     /// Returns the difference of an object; `None` if there is none.
     pub(crate) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
-        let applied = self.state().applied(id);
         if self.state().live_object(id).is_none() {
-            return (!applied.is_empty()).then_some(Difference::Created);
+            return (!self.state().applied(id).is_empty()).then_some(Difference::Created);
         }
         if self.derivation.consequences.may_be_deleted(id) {
             return Some(Difference::Deleted);
         }
+        self.change(id, part)
+    }
+
+    /// Returns the difference of the manifests of a live object from it, also if it is deleted after them; `None` if there is
+    /// none.
+    pub(crate) fn change(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
+        let applied = self.state().applied(id);
         applied.into_iter().find_map(|applied| self.difference_from(id, applied.owner, applied.built, part))
     }
 

@@ -24,17 +24,22 @@ pub(crate) fn find_affected<'a>(
     let deleted = state.input.snapshot.objects.iter().filter(|object| {
         object.deletion_timestamp.is_none() && kind_of(&object.id).is_some() && consequences.may_be_deleted(&object.id)
     });
-    affected.extend(deleted.filter_map(|owner| unknown_deletion(owner, consequences)));
+    for owner in deleted {
+        let Some(unknown) = unknown_deletion(owner, consequences) else { continue };
+        match affected.iter_mut().find(|affected| affected.id == owner.id) {
+            Some(affected) => affected.reaction = Reaction::Unknown(unknown),
+            None => affected.push(AffectedOwner::new(&owner.id, Reaction::Unknown(unknown))),
+        }
+    }
     (affected, derivation.needs)
 }
 
-/// Returns a deleted owner if it is not known what its controller deletes.
-fn unknown_deletion(owner: &ObjectMetadata, consequences: &Consequences<'_>) -> Option<AffectedOwner> {
-    let unknown = match consequences.effects.get(&owner.id) {
-        Some(effect) => effect.unknown.clone()?,
-        None => unrecorded("its content could not be read"),
-    };
-    Some(AffectedOwner::new(&owner.id, Reaction::Unknown(unknown)))
+/// Returns the reason why it is not known what the controller of a deleted owner deletes.
+fn unknown_deletion(owner: &ObjectMetadata, consequences: &Consequences<'_>) -> Option<Reason> {
+    match consequences.effects.get(&owner.id) {
+        Some(effect) => effect.unknown.clone(),
+        None => Some(unrecorded("its content could not be read")),
+    }
 }
 
 /// Returns the reason why it is not known what a deletion of an owner deletes.
