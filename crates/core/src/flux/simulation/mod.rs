@@ -78,12 +78,12 @@ impl<'a> Preview<'a> {
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live: BTreeMap<NamespacedName, &Resource> =
             kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        let needs_worker = |(key, live): &(&NamespacedName, &&Resource)| {
+        let busy = live.iter().filter(|(key, live)| {
             let spec = KustomizationSpec::of(live);
             input.trees.contains_key(&spec.source(&key.namespace)) || waits_in_vain(live, &spec)
-        };
+        });
         let state = State {
-            exceeds_workers: live.iter().filter(needs_worker).count() > input.workers,
+            exceeds_workers: busy.count() > input.workers,
             cycles: find_cycles(&live),
             cascade: Cascade::new(snapshot),
             input,

@@ -89,10 +89,10 @@ pub(crate) fn derive_nodes(
     let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
     let generated = state.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
     keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
-    let spec_changes = spec_changes(state);
+    let all_changes = spec_changes(state);
     let mut nodes = Vec::new();
     for key in keys {
-        let changes = spec_changes.get(&key).map_or(&[][..], Vec::as_slice);
+        let changes = all_changes.get(&key).map_or(&[][..], Vec::as_slice);
         if let Some(live) = state.live.get(&key) {
             nodes.push(derivation.live_node(&key, live, changes));
         }

@@ -75,22 +75,24 @@ pub(crate) fn cascaded_row(
 /// Makes the deletions unknown whose cause is an object that is perhaps not deleted.
 pub(crate) fn spread_unknown(changes: &mut [Change]) {
     let unknown = changes.iter().filter(|change| change.action == Action::Unknown);
-    let unknown = unknown.map(|change| change.object.id.clone()).collect();
-    spread(changes, unknown, |_| true, |change, _| change.action = Action::Unknown);
+    let ids = unknown.map(|change| change.object.id.clone()).collect();
+    spread(changes, ids, |_| true, |change, _| change.action = Action::Unknown);
 }
 
 /// Makes the deletions races whose cause is an object of a release that is perhaps not uninstalled.
 pub(crate) fn spread_open_uninstalls(changes: &mut [Change]) {
-    let is_open = |change: &&Change| {
+    let open = changes.iter().filter(|change| {
         change.is_deletion()
             && change.certainty == Certainty::Race
             && [ReasonCode::Uninstalled, ReasonCode::ReleaseReplaced].contains(&change.reason.code)
-    };
-    let open = changes.iter().filter(is_open).map(|change| change.object.id.clone()).collect();
-    let is_certain = |change: &Change| change.certainty == Certainty::Certain;
-    spread(changes, open, is_certain, |change, cause| {
-        change.make_race(&format!("it depends on whether {cause} is deleted"));
     });
+    let ids = open.map(|change| change.object.id.clone()).collect();
+    spread(
+        changes,
+        ids,
+        |change| change.certainty == Certainty::Certain,
+        |change, cause| change.make_race(&format!("it depends on whether {cause} is deleted")),
+    );
 }
 
 /// Changes each deletion that one of the objects in `reached` causes, directly or through others, and that `includes`
