@@ -3,14 +3,15 @@
 //!
 //! The result depends on itself: builds decide which children exist, parents decide the specs of their children, and
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
-//! changes. It is pure: builds and ConfigMaps that it lacks are returned as needs.
+//! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
-pub mod dry_run;
+mod dry_run;
 mod kustomization;
 mod model;
-pub mod owner_dry_runs;
+mod owner_dry_runs;
 mod owners;
-pub mod rehearsal;
+pub mod questions;
+mod rehearsal;
 mod rows;
 mod schedule;
 #[cfg(test)]
@@ -18,28 +19,23 @@ mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::flux::apply::AppliedObject;
-use crate::flux::build::{Answers, Needs};
+use crate::flux::apply::question::Question;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
 use crate::flux::simulation::model::refused_deletions::refused_owners;
 use crate::flux::simulation::rows::plan;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
-use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
-use crate::plan::mask::SecretMask;
 use model::generated_artifacts::GeneratedArtifacts;
-pub use model::refusals::Refusal;
-pub use model::state::PreviewInput;
 use model::state::State;
-use owner_dry_runs::OwnerDryRuns;
+pub use model::state::{DryRunScope, PreviewInput};
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
 use owners::search::find_affected;
-use rehearsal::{AppliedBuilds, DeletionRefusal, PlannedDeletion};
-use rows::secret_names::secret_mask;
+use questions::{Answers, FinishedPreview, Progress};
+use rehearsal::Rehearsal;
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
 use schedule::event_order::EventOrder;
@@ -49,17 +45,12 @@ use schedule::outcomes::Rules;
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
 const MAX_ROUNDS: usize = 24;
 
-/// Result of a step.
-pub enum Progress {
-    /// The preview needs these answers to continue.
-    Needs(Needs),
-    /// The preview is complete.
-    Done(Box<Plan>),
-}
-
 /// A preview in progress.
 pub struct Preview<'a> {
     state: State<'a>,
+    /// Changes by other owners than Kustomizations that the last state depends on.
+    owner_questions: Vec<Question>,
+    rehearsal: Rehearsal,
 }
 
 /// Returns true if a Kustomization of any source keeps a worker busy, because it waits for health until its timeout, again and
@@ -79,12 +70,12 @@ impl<'a> Preview<'a> {
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live: BTreeMap<NamespacedName, &Resource> =
             kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        let needs_worker = |(key, live): &(&NamespacedName, &&Resource)| {
+        let busy = live.iter().filter(|(key, live)| {
             let spec = KustomizationSpec::of(live);
             input.trees.contains_key(&spec.source(&key.namespace)) || waits_in_vain(live, &spec)
-        };
+        });
         let state = State {
-            exceeds_workers: live.iter().filter(needs_worker).count() > input.workers,
+            exceeds_workers: busy.count() > input.workers,
             cycles: find_cycles(&live),
             cascade: Cascade::new(snapshot),
             input,
@@ -92,32 +83,26 @@ impl<'a> Preview<'a> {
             nodes: Vec::new(),
             refusals: vec![],
             deletion_refusals: vec![],
-            owner_dry_runs: OwnerDryRuns::default(),
             affected: vec![],
             generated: GeneratedArtifacts::default(),
             generations: BTreeMap::new(),
         };
-        Self { state }
-    }
-
-    /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them. Returns false if they are
-    /// the same as before.
-    pub fn set_refusals(&mut self, refusals: Vec<Refusal>, deletions: Vec<DeletionRefusal>) -> bool {
-        let is_changed = refusals != self.state.refusals || deletions != self.state.deletion_refusals;
-        (self.state.refusals, self.state.deletion_refusals) = (refusals, deletions);
-        is_changed
-    }
-
-    /// Sets the answers about changes of owners; the next [`Preview::step`] recomputes the plan with them. Returns false if
-    /// they are the same as before.
-    pub fn set_owner_dry_runs(&mut self, answers: OwnerDryRuns) -> bool {
-        let is_changed = answers != self.state.owner_dry_runs;
-        self.state.owner_dry_runs = answers;
-        is_changed
+        Self { state, owner_questions: vec![], rehearsal: Rehearsal::default() }
     }
 
     /// Continues with the answers so far.
-    pub fn step(&mut self, answers: &Answers) -> Progress {
+    pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
+        if let Some(plan) = self.confirmed_plan(answers) {
+            return Progress::Done(self.finish(plan, answers));
+        }
+        match self.settle(answers) {
+            Progress::Done(plan) => self.rehearse(plan, answers),
+            Progress::Needs(needs) => Progress::Needs(needs),
+        }
+    }
+
+    /// Recomputes the state until it is stable, and returns its plan.
+    fn settle(&mut self, answers: &Answers) -> Progress<Plan> {
         for _ in 0..MAX_ROUNDS {
             let consequences = self.consequences();
             let generated = generated(&mut self.state, &consequences);
@@ -127,58 +112,26 @@ impl<'a> Preview<'a> {
             let is_stable = is_generated && nodes == self.state.nodes;
             self.state.nodes = nodes;
             if !needs.is_empty() {
-                return Progress::Needs(needs);
+                return Progress::Needs(needs.into());
             }
             if is_stable {
                 let (affected, needs) = find_affected(&self.state, &consequences, answers);
-                if !needs.is_empty() {
-                    return Progress::Needs(needs);
+                if !needs.builds.is_empty() {
+                    return Progress::Needs(needs.builds.into());
                 }
+                self.owner_questions = needs.dry_runs;
                 // Objects that other owners change have consequences of their own.
                 let mut before_and_after = affected.iter().chain(&self.state.affected);
                 let is_followed =
                     affected == self.state.affected || before_and_after.all(|owner| owner.effect.is_none());
                 self.state.affected = affected;
                 if is_followed {
-                    return Progress::Done(Box::new(plan(&self.state, &consequences, true)));
+                    return Progress::Done(plan(&self.state, &consequences, true));
                 }
             }
         }
         let consequences = self.consequences();
-        Progress::Done(Box::new(plan(&self.state, &consequences, false)))
-    }
-
-    /// Returns every object that a Kustomization applies in its last pass, unless the Kustomization is deleted. Call it
-    /// when the preview is complete. An object of two Kustomizations is returned twice.
-    pub fn applied_objects(&self) -> Vec<AppliedObject> {
-        self.state.applied_objects()
-    }
-
-    /// Builds the last applied revisions that were verified. Call it when the preview is complete: the builds are known.
-    pub fn applied_builds(&self, answers: &Answers) -> AppliedBuilds {
-        self.state.applied_builds(answers)
-    }
-
-    /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
-    /// the last applied revision, and those that it may only delete by force.
-    pub fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
-        self.state.changed_objects(applied)
-    }
-
-    /// Returns the deletions of a plan of this preview that kustomize-controller sends.
-    pub fn planned_deletions(&self, plan: &Plan) -> Vec<PlannedDeletion<'a>> {
-        self.state.planned_deletions(plan)
-    }
-
-    /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is
-    /// complete.
-    pub fn owner_questions(&self) -> Vec<OwnerQuestion> {
-        self.state.owner_questions()
-    }
-
-    /// Returns the names that hold values of Secrets. Call it when the preview is complete.
-    pub fn secret_mask(&self, answers: &Answers) -> SecretMask {
-        secret_mask(&self.state, answers)
+        Progress::Done(plan(&self.state, &consequences, false))
     }
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.

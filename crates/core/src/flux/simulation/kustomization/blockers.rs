@@ -16,12 +16,15 @@ const MAX_LABEL_LENGTH: usize = 63;
 
 /// Returns the condition that blocks a Kustomization with this spec, a certain one first.
 pub(crate) fn blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-    let own = own_blocker(state, key, spec).into_iter().chain(missing_keys(state, key, spec));
-    let own = own.chain(missing_kube_config(state, key, spec)).chain(unwatched(state, key));
+    let own = [own_blocker(state, key, spec), missing_keys(state, key, spec), missing_kube_config(state, key, spec)];
     let dependant = Dependant { state, key, spec };
     let dependencies = spec.dependencies(&key.namespace);
     let of_dependencies = dependencies.filter_map(|dependency| dependant.blocker(&dependency));
-    own.chain(of_dependencies).max_by_key(|blocker| blocker.is_certain)
+    own.into_iter()
+        .flatten()
+        .chain(unwatched(state, key))
+        .chain(of_dependencies)
+        .max_by_key(|blocker| blocker.is_certain)
 }
 
 /// Returns the condition of the Kustomization itself that blocks it.
@@ -65,11 +68,7 @@ fn missing_keys(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpe
 }
 
 /// Returns a blocker if the object of `spec.kubeConfig` does not exist.
-pub(crate) fn missing_kube_config(
-    state: &State<'_>,
-    key: &NamespacedName,
-    spec: &KustomizationSpec,
-) -> Option<Blocker> {
+fn missing_kube_config(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
     let id = state.kube_config(&key.namespace, spec.value()).filter(|id| state.is_absent(id))?;
     let detail = format!("{id}, by which it reaches its cluster, does not exist");
     Some(Blocker::certain(ReasonCode::KubeConfigMissing, detail))

@@ -26,6 +26,12 @@ enum Effect {
     Depends(String),
 }
 
+impl Effect {
+    fn race(container: &ObjectId) -> Self {
+        Self::Depends(format!("it applies only if this comes before {container} is deleted"))
+    }
+}
+
 /// Returns the namespace and the definition that an object needs, as far as they exist.
 fn containers_of<'i>(state: &'i State<'_>, id: &'i ObjectId) -> impl Iterator<Item = ObjectId> + 'i {
     let namespace = (!id.namespace.is_empty()).then(|| id.namespace_object());
@@ -42,11 +48,7 @@ pub(crate) fn definition_of(state: &State<'_>, id: &ObjectId) -> Option<ObjectId
 
 /// Returns true if the namespace or the definition of an object is deleted and not created again.
 pub(crate) fn container_is_deleted(state: &State<'_>, id: &ObjectId, consequences: &Consequences<'_>) -> bool {
-    let is_deleted = |container: ObjectId| {
-        let outcomes = consequences.outcomes.get(&container);
-        outcomes.is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
-    };
-    consequences.namespace_is_deleted(id) || containers_of(state, id).any(is_deleted)
+    consequences.namespace_is_deleted(id) || containers_of(state, id).any(|container| consequences.is_gone(&container))
 }
 
 /// Returns true if an object is in a namespace that is being deleted and that the same build creates again.
@@ -69,10 +71,8 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
         let needed = applied.flat_map(|(id, built)| {
             let own = is_container(id).then(|| id.clone());
             let is_first = kinds.insert((&id.cluster, &id.namespace, &id.group, &id.kind));
-            let containers: Vec<ObjectId> = match is_first {
-                true => containers_of(derivation.state, id).chain(own).collect(),
-                false => own.into_iter().collect(),
-            };
+            let others = is_first.then(|| containers_of(derivation.state, id));
+            let containers: Vec<ObjectId> = others.into_iter().flatten().chain(own).collect();
             containers.into_iter().map(move |container| (container, built))
         });
         let effects: Vec<(Effect, &BuiltObject)> = needed
@@ -109,30 +109,26 @@ fn effect_of_container(
         return None;
     }
     let consequences = derivation.consequences;
-    let race = || Effect::Depends(format!("it applies only if this comes before {container} is deleted"));
     if consequences.cascaded.contains_key(container) {
-        return Some(race());
+        return Some(Effect::race(container));
     }
     let outcomes = consequences.outcomes.get(container)?;
     if !outcomes.may_end_as(FinalState::Deleted) {
         return None;
     }
-    let order = &consequences.order;
-    let applied_at = order.position(apply);
-    let deleted_at = || outcomes.deletions.iter().map(|event| order.position(event));
-    if deleted_at().all(|deleted| order.is_before(applied_at, deleted)) {
+    let (order, deletions) = (&consequences.order, &outcomes.deletions);
+    if deletions.iter().all(|deletion| order.precedes(apply, deletion)) {
         return None;
     }
-    let is_before = deleted_at().all(|deleted| order.is_before(deleted, applied_at));
     // An object that exists can be applied until its container is gone; a new one is refused at once.
-    let creates = |(id, built): (&ObjectId, &BuiltObject)| {
-        let is_applied = !is_never_applied(built, spec) && derivation.state.live_object(id).is_none();
-        is_applied && containers_of(derivation.state, id).any(|needed| needed == *container)
-    };
-    Some(match is_before && outcomes.always_ends_as(FinalState::Deleted) && objects.iter().any(creates) {
-        true => Effect::Fails(format!("{container} is deleted before")),
-        false => race(),
-    })
+    let fails = deletions.iter().all(|deletion| order.precedes(deletion, apply))
+        && outcomes.always_ends_as(FinalState::Deleted)
+        && objects.iter().any(|(id, built)| {
+            !is_never_applied(built, spec)
+                && derivation.state.live_object(id).is_none()
+                && containers_of(derivation.state, id).any(|needed| needed == *container)
+        });
+    Some(if fails { Effect::Fails(format!("{container} is deleted before")) } else { Effect::race(container) })
 }
 
 fn is_container(id: &ObjectId) -> bool {

@@ -8,7 +8,7 @@ use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
 use super::watch_selector::is_watched_now;
 use crate::flux::kustomize_controller::FINALIZER;
-use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, Pass, PassId, SimulationEvent};
+use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
@@ -21,12 +21,9 @@ pub(crate) fn deletion_of(
 ) -> Option<KustomizationDeletion> {
     let (triggers, is_certain) = deletion_triggers(derivation, &live.object.id)?;
     let has_finalizer = live.object.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
-    let finalization_of = |spec: &KustomizationSpec| match has_finalizer {
-        true => finalization(derivation, live, spec),
-        false => deletion_without_finalizer(derivation, live, spec),
-    };
     let specs = specs_before(derivation, &triggers, live, changes);
-    let finalizations = specs.iter().map(finalization_of).collect();
+    let finalization_of = if has_finalizer { finalization } else { deletion_without_finalizer };
+    let finalizations = specs.iter().map(|spec| finalization_of(derivation, live, spec)).collect();
     Some(KustomizationDeletion { triggers, is_certain, finalization: of_any_spec(finalizations) })
 }
 
@@ -38,15 +35,20 @@ fn specs_before(
     live: &Resource,
     changes: &[SpecChange],
 ) -> Vec<KustomizationSpec> {
-    let order = &derivation.consequences.order;
-    let position = |by: &PassId| order.position(&SimulationEvent::Apply(by.clone()));
-    let is_before_deletion =
-        |by: &PassId| triggers.iter().all(|deletion| order.is_before(position(by), order.position(deletion)));
     let mut specs = live_specs(live, &changes_before(derivation, triggers, changes), &derivation.state.input.flags);
-    let is_known_first = |by: &PassId| !triggers.is_empty() && is_before_deletion(by) && is_certain(derivation, by);
-    let first = specs.iter().rposition(|spec| spec.trigger.as_ref().is_some_and(is_known_first));
+    let first = specs
+        .iter()
+        .rposition(|spec| spec.trigger.as_ref().is_some_and(|by| certainly_precedes(derivation, by, triggers)));
     specs.drain(..first.unwrap_or(0));
     specs.into_iter().map(|spec| spec.spec).collect()
+}
+
+/// Returns true if a pass happens in every order of events, and before these deletions.
+fn certainly_precedes(derivation: &Derivation<'_, '_>, id: &PassId, deletions: &BTreeSet<SimulationEvent>) -> bool {
+    let apply = SimulationEvent::Apply(id.clone());
+    !deletions.is_empty()
+        && deletions.iter().all(|deletion| derivation.consequences.order.precedes(&apply, deletion))
+        && is_certain(derivation, id)
 }
 
 /// Returns the changes of a spec without those that come after all of these deletions.
@@ -55,15 +57,15 @@ fn changes_before(
     deletions: &BTreeSet<SimulationEvent>,
     changes: &[SpecChange],
 ) -> Vec<SpecChange> {
-    let order = &derivation.consequences.order;
-    let is_after = |by: &PassId| {
-        let position = order.position(&SimulationEvent::Apply(by.clone()));
-        let is_later = |deletion| order.is_before(order.position(deletion), position);
-        !deletions.is_empty() && deletions.iter().all(is_later)
-    };
-    let mut changes = changes.to_vec();
-    changes.retain(|change| change.applied.trigger.as_ref().is_none_or(|by| !is_after(by)));
-    changes
+    let mut earlier = changes.to_vec();
+    earlier.retain(|change| match &change.applied.trigger {
+        Some(by) if !deletions.is_empty() => {
+            let apply = SimulationEvent::Apply(by.clone());
+            !deletions.iter().all(|deletion| derivation.consequences.order.precedes(deletion, &apply))
+        }
+        _ => true,
+    });
+    earlier
 }
 
 /// Returns the changes that reach a live Kustomization: one that is deleted for certain only finalizes from then on.
@@ -80,9 +82,9 @@ pub(crate) fn changes_of_live(
 
 /// Returns true if a pass happens in every order of events.
 fn is_certain(derivation: &Derivation<'_, '_>, id: &PassId) -> bool {
-    let is_certain = |pass: &Pass| !pass.is_optional && pass.condition.is_none();
     let node = derivation.state.node(&id.node).filter(|node| node.deletion.is_none());
-    node.and_then(|node| node.passes.get(id.number)).is_some_and(is_certain)
+    let pass = node.and_then(|node| node.passes.get(id.number));
+    pass.is_some_and(|pass| !pass.is_optional && pass.condition.is_none())
 }
 
 /// Returns the events that delete a live Kustomization, directly or by a cascade, and true if every order of events
@@ -145,9 +147,9 @@ fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &Kustomi
 
 /// Returns the finalization of a Kustomization that has one of several specs when it is deleted, the live one first.
 fn of_any_spec(finalizations: Vec<Finalization>) -> Finalization {
-    let mut finalizations = finalizations.into_iter();
-    let first = finalizations.next().unwrap_or(Finalization::DeletesObjects);
-    let Some(other) = finalizations.find(|other| discriminant(other) != discriminant(&first)) else { return first };
+    let mut rest = finalizations.into_iter();
+    let first = rest.next().unwrap_or(Finalization::DeletesObjects);
+    let Some(other) = rest.find(|other| discriminant(other) != discriminant(&first)) else { return first };
     let leaves =
         [(&first, "until"), (&other, "after")].into_iter().find_map(|(finalization, when)| match finalization {
             Finalization::LeavesObjects(why) => Some(format!("it {why} {when} its spec changes")),

@@ -17,7 +17,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::dependency_order::{has_same_source, waits_for};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -96,7 +96,6 @@ impl Dependant<'_, '_> {
 
     /// Returns a blocker unless the expression for a dependency is true once the dependency has reconciled.
     fn expression_blocker(&self, node: &Node, expression: &str) -> Option<Blocker> {
-        let Self { state, key, spec } = *self;
         let name = owner_id(&node.id.key);
         let compiled = match ReadyExpression::compile(expression) {
             Ok(compiled) => compiled,
@@ -110,18 +109,15 @@ impl Dependant<'_, '_> {
                 return Some(Blocker::possible(ReasonCode::ExpressionInvalid, detail));
             }
         };
-        let own = object_state(state, key, Some(spec), None);
-        let last = node.last_pass();
-        let evaluate = |ready: Option<&str>| {
-            let state = object_state(state, &node.id.key, last.map(|pass| &pass.spec), ready);
-            compiled.evaluate(&own, &state)
-        };
-        let (ready, failed) = (evaluate(Some("True")), evaluate(Some("False")));
-        let succeeds = last.is_some_and(|pass| pass.new_inventory().is_some());
+        let (ready, failed) =
+            (self.evaluate(&compiled, node, Some("True")), self.evaluate(&compiled, node, Some("False")));
+        let succeeds = node.last_pass().is_some_and(|pass| pass.new_inventory().is_some());
         match (ready, failed) {
             (Some(true), Some(true)) => None,
             (Some(true), _) if succeeds => None,
-            (Some(false), Some(false)) if evaluate(None) == Some(false) && !was_changed(state, node) => {
+            (Some(false), Some(false))
+                if self.evaluate(&compiled, node, None) == Some(false) && !was_changed(self.state, node) =>
+            {
                 let detail = format!("its readyExpr {expression:?} for {name} is false");
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
             }
@@ -130,6 +126,13 @@ impl Dependant<'_, '_> {
                 Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
             }
         }
+    }
+
+    /// Returns the value of an expression for a dependency with a status of its condition Ready.
+    fn evaluate(&self, expression: &ReadyExpression, node: &Node, ready: Option<&str>) -> Option<bool> {
+        let own = object_state(self.state, self.key, Some(self.spec), None);
+        let last_spec = node.last_pass().map(|pass| &pass.spec);
+        expression.evaluate(&own, &object_state(self.state, &node.id.key, last_spec, ready))
     }
 
     fn missing_dependency(&self, dependency: &NamespacedName) -> Option<Blocker> {
@@ -165,25 +168,17 @@ impl Dependant<'_, '_> {
                 &format!("; until this is fixed, a new revision of {source} triggers nothing before its interval");
         }
         // Until a parent makes the cycle, both can be ready; then the one that is applied first may reconcile once more.
-        match state.live.contains_key(key) && !state.cycles.get(&source).is_some_and(|cycle| cycle.contains(key)) {
-            true => Blocker::possible(ReasonCode::DependencyCycle, detail),
-            false => Blocker::certain(ReasonCode::DependencyCycle, detail),
-        }
+        let is_new = !state.cycles.get(&source).is_some_and(|cycle| cycle.contains(key));
+        let is_certain = !(is_new && state.live.contains_key(key));
+        Blocker { reason: Reason::new(ReasonCode::DependencyCycle, detail), is_certain }
     }
 }
 
 /// Returns a blocker if the health check of a dependency fails: of an object that does not exist, or now.
 fn unhealthy_dependency(state: &State<'_>, node: &Node) -> Option<Blocker> {
     let (name, pass) = (owner_id(&node.id.key), node.last_pass()?);
-    let prunes = |id: &ObjectId| {
-        pass.spec.prunes()
-            && node.inventory.contains(id)
-            && state.live_object(id).is_some_and(|live| prune_protection(live, state.input.features).is_none())
-            && !state.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
-    };
-    if let Some(missing) =
-        state.health_checks(&node.id.key, &pass.spec).into_iter().find(|id| state.is_absent(id) || prunes(id))
-    {
+    let mut checked = state.health_checks(&node.id.key, &pass.spec).into_iter();
+    if let Some(missing) = checked.find(|id| state.is_absent(id) || is_pruned(state, node, pass, id)) {
         let detail = format!("it depends on {name}, whose health check names {missing}, which does not exist then");
         return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
     }
@@ -199,6 +194,14 @@ fn unhealthy_dependency(state: &State<'_>, node: &Node) -> Option<Blocker> {
     Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
 }
 
+/// Returns true if a Kustomization with the spec of a pass prunes an object of its inventory.
+fn is_pruned(state: &State<'_>, node: &Node, pass: &Pass, id: &ObjectId) -> bool {
+    pass.spec.prunes()
+        && node.inventory.contains(id)
+        && state.live_object(id).is_some_and(|live| prune_protection(live, state.input.features).is_none())
+        && !state.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
+}
+
 /// Returns an object that a pass creates, that its health check includes, and that need not become healthy.
 fn new_unproven_object<'p>(state: &State<'_>, key: &NamespacedName, pass: &'p Pass) -> Option<&'p ObjectId> {
     let checked = state.health_checks(key, &pass.spec);
@@ -211,15 +214,10 @@ fn new_unproven_object<'p>(state: &State<'_>, key: &NamespacedName, pass: &'p Pa
 fn was_changed(state: &State<'_>, node: &Node) -> bool {
     let live = state.live.get(&node.id.key);
     live.is_some_and(|live| {
-        let before = live_state(state, live);
+        let labels: BTreeMap<&str, &str> = live.object.labels.iter().collect();
         let after = object_state(state, &node.id.key, node.last_pass().map(|pass| &pass.spec), None);
-        before["spec"] != after["spec"] || before["metadata"]["labels"] != after["metadata"]["labels"]
+        *KustomizationSpec::of(live).value() != after["spec"] || json!(labels) != after["metadata"]["labels"]
     })
-}
-
-fn live_state(_state: &State<'_>, live: &Resource) -> Value {
-    let labels: BTreeMap<&str, &str> = live.object.labels.iter().collect();
-    json!({"metadata": {"labels": labels}, "spec": KustomizationSpec::of(live).value()})
 }
 
 /// Returns a Kustomization as an expression sees it: with a spec, the labels of its manifest, and the given status of

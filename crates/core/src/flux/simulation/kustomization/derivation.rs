@@ -6,14 +6,16 @@ use std::sync::Arc;
 use super::scope::Scopes;
 use super::spec_changes::spec_changes;
 use super::unserved_versions::{Definition, applied_definitions};
+use crate::flux::apply::question::Question;
 use crate::flux::build;
+use crate::flux::build::BuildContext;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resolve_names::resolve_names;
-use crate::flux::build::{Answers, BuildContext, Needs};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::NOT_READ;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::questions::{Answers, DryRunAnswers, Verdict, Verdicts};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::ownership::Members;
@@ -29,9 +31,13 @@ pub(crate) struct Derivation<'r, 'a> {
     pub(crate) scopes: BTreeMap<Option<Arc<str>>, Scopes<'r>>,
     /// Definitions that passes of the last state apply.
     pub(crate) definitions: Vec<Definition<'r>>,
-    pub(crate) answers: &'r Answers,
+    pub(crate) answers: &'r build::Answers,
     /// Answers that are missing.
-    pub(crate) needs: Needs,
+    pub(crate) needs: build::Needs,
+    /// Answers of the API server.
+    dry_runs: &'r DryRunAnswers,
+    /// Changes by other owners than Kustomizations that the API server is asked about.
+    pub(crate) questions: Vec<Question>,
 }
 
 impl<'r, 'a> Derivation<'r, 'a> {
@@ -42,7 +48,32 @@ impl<'r, 'a> Derivation<'r, 'a> {
         let scopes =
             clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, custom))).collect();
         let definitions = applied_definitions(&state.nodes);
-        Self { state, consequences, scopes, definitions, answers, needs: Needs::default() }
+        let Answers { builds: answers, dry_runs } = answers;
+        let needs = build::Needs::default();
+        Self { state, consequences, scopes, definitions, answers, needs, dry_runs, questions: vec![] }
+    }
+
+    /// Returns the answer of the API server to a change by another owner than a Kustomization, and asks for it.
+    pub(crate) fn ask(&mut self, question: Question) -> Verdict {
+        let verdict = self.dry_runs.verdict(&question);
+        self.questions.push(question);
+        verdict
+    }
+
+    /// Returns the answers to several changes, and asks for all of them.
+    pub(crate) fn ask_all(&mut self, questions: Vec<Question>) -> Verdicts {
+        let mut verdicts = Verdicts { is_accepted: true, first_refusal: None };
+        for question in questions {
+            let id = question.id.clone();
+            match self.ask(question) {
+                Verdict::Accepted => {}
+                Verdict::Refused(message) if verdicts.first_refusal.is_none() => {
+                    verdicts.first_refusal = Some(format!("{id}: {message}"));
+                }
+                Verdict::Refused(_) | Verdict::Open => verdicts.is_accepted = false,
+            }
+        }
+        verdicts
     }
 
     /// Returns the outcome of applying a build in a cluster.
@@ -82,17 +113,17 @@ pub(crate) fn derive_nodes(
     state: &State<'_>,
     consequences: &Consequences<'_>,
     answers: &Answers,
-) -> (Vec<Node>, Needs) {
+) -> (Vec<Node>, build::Needs) {
     let mut derivation = Derivation::new(state, consequences, answers);
     let mut keys: BTreeSet<NamespacedName> = state.live.keys().cloned().collect();
     let passes = state.nodes.iter().flat_map(|node| &node.passes);
     let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
     let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
     keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
-    let spec_changes = spec_changes(state);
+    let all_changes = spec_changes(state);
     let mut nodes = Vec::new();
     for key in keys {
-        let changes = spec_changes.get(&key).map_or(&[][..], Vec::as_slice);
+        let changes = all_changes.get(&key).map_or(&[][..], Vec::as_slice);
         if let Some(live) = state.live.get(&key) {
             nodes.push(derivation.live_node(&key, live, changes));
         }

@@ -58,11 +58,10 @@ fn apply_refusals(state: &State<'_>, key: &NamespacedName, outcome: PassOutcome)
 impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
     pub(crate) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
-        let is_terminating = live.object.deletion_timestamp.is_some();
-        let mut passes = match is_terminating {
-            true => vec![],
-            false => self.live_passes(key, live, &changes_of_live(self, live, changes)),
-        };
+        let mut passes = vec![];
+        if live.object.deletion_timestamp.is_none() {
+            passes = self.live_passes(key, live, &changes_of_live(self, live, changes));
+        }
         fail_without_containers(self, &NodeId::live(key), &mut passes);
         let (inventory, unreadable_inventory) = match self.state.members(live) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),
@@ -267,7 +266,7 @@ impl Derivation<'_, '_> {
             let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
             return Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition };
         }
-        let outcome = match &source.artifact {
+        let mut outcome = match &source.artifact {
             Err(missing @ PassOutcome::Blocked(_)) => match blocker(state, key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 _ => missing.clone(),
@@ -281,10 +280,9 @@ impl Derivation<'_, '_> {
                 }
             },
         };
-        let outcome = match source.is_generated {
-            true => outcome,
-            false => missing_path_outcome(outcome, &spec.source(&key.namespace)),
-        };
+        if !source.is_generated {
+            outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
+        }
         let by_generator = source.trigger.as_ref().filter(|pass| trigger.as_ref() != Some(pass));
         if let Some(applying) = by_generator.and_then(|pass| self.known_pass(pass)?.condition.clone())
             && condition.is_none()
@@ -292,8 +290,9 @@ impl Derivation<'_, '_> {
             let detail = format!("the spec of the generator of its source has a condition: {}", applying.detail);
             condition = Some(Reason::new(applying.code, detail));
         }
-        let trigger = trigger.or_else(|| source.trigger.clone());
-        let mut pass = Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition: None };
+        let caused_by = trigger.or_else(|| source.trigger.clone());
+        let mut pass =
+            Pass { spec, trigger: caused_by, outcome, is_optional, is_needed_without_next: false, condition: None };
         if let Some(condition) = condition {
             pass.add_condition(condition);
         }

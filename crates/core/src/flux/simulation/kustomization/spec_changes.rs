@@ -42,8 +42,8 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
 
 /// Returns the change of a child's spec by a pass with a spec.
 fn spec_change(built: &BuiltObject, id: &ObjectId, pass: &PassId, spec: &KustomizationSpec) -> SpecChange {
-    let desired = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
-    let desired = desired.with_secrets(built.is_masked_at("/spec"));
+    let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+    let desired = written.with_secrets(built.is_masked_at("/spec"));
     SpecChange {
         applied: PassSpec { spec: desired, trigger: Some(pass.clone()) },
         only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),

@@ -43,13 +43,15 @@ pub(crate) fn follows_another_tree(reason: &Reason) -> bool {
 
 /// Returns the changed fields of a spec that can change objects.
 pub(crate) fn changed_fields(before: &KustomizationSpec, after: &KustomizationSpec) -> Vec<String> {
-    let fields = |spec: &KustomizationSpec| spec.value().as_object().cloned().unwrap_or_default();
-    let (old, new) = (fields(before), fields(after));
-    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let changed = keys.into_iter().filter(|key| !NEUTRAL.contains(&key.as_str()) && old.get(*key) != new.get(*key));
-    let is_default = |key: &str| {
-        let optional = |spec: &serde_json::Map<String, Value>| spec.get(key).cloned().unwrap_or(Value::Bool(false));
-        optional(&old) == optional(&new)
-    };
-    changed.filter(|key| !is_default(key)).map(|key| format!("spec.{key} changes")).collect()
+    let specs = [before, after].into_iter().filter_map(|spec| spec.value().as_object());
+    let fields: BTreeSet<&String> = specs.flat_map(|fields| fields.keys()).collect();
+    let changed = fields.into_iter().filter(|field| {
+        !NEUTRAL.contains(&field.as_str()) && field_or_default(before, field) != field_or_default(after, field)
+    });
+    changed.map(|field| format!("spec.{field} changes")).collect()
+}
+
+/// Returns the value of a field. One that is absent is as if it were false.
+fn field_or_default(spec: &KustomizationSpec, field: &str) -> Value {
+    spec.value().get(field).cloned().unwrap_or(Value::Bool(false))
 }

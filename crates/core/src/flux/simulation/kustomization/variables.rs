@@ -14,7 +14,6 @@ use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::PassId;
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
 use crate::flux::simulation::schedule::dependency_order::waits_for;
-use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::ownership::schemes::flux_kustomization::SSA;
 
@@ -106,9 +105,7 @@ pub(crate) fn data_after_change(
         };
         return Some((Lookup::Found(data), Some(trigger.clone())));
     }
-    let outcomes = derivation.consequences.outcomes.get(&id);
-    let is_deleted = outcomes.is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
-        || derivation.consequences.cascaded.contains_key(&id);
+    let is_deleted = derivation.consequences.is_gone(&id) || derivation.consequences.cascaded.contains_key(&id);
     (exists && is_deleted).then_some((Lookup::Missing, None))
 }
 

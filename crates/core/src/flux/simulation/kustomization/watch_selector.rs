@@ -43,14 +43,10 @@ pub(crate) fn labels_after(state: &State<'_>, key: &NamespacedName) -> BTreeMap<
     let built = builders.filter_map(|(node, pass)| Some((node, pass, pass.applied_objects()?.get(&id)?))).next_back();
     match built {
         Some((node, pass, built)) => {
-            let pairs = |pointer: &str, value: &Value| -> Vec<(String, String)> {
-                let pairs = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
-                pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-            };
-            labels.extend(pairs("/metadata/labels", &built.manifest));
+            labels.extend(texts_at(&built.manifest, "/metadata/labels"));
             labels.insert(NAME.to_owned(), node.id.key.name.clone());
             labels.insert(NAMESPACE.to_owned(), node.id.key.namespace.clone());
-            labels.extend(pairs("/commonMetadata/labels", pass.spec.value()));
+            labels.extend(texts_at(pass.spec.value(), "/commonMetadata/labels"));
         }
         None => {
             let live = state.live.get(key).into_iter().flat_map(|live| live.object.labels.iter());
@@ -58,4 +54,10 @@ pub(crate) fn labels_after(state: &State<'_>, key: &NamespacedName) -> BTreeMap<
         }
     }
     labels
+}
+
+/// Returns the fields at a pointer whose values are text.
+fn texts_at<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = (String, String)> + use<'v> {
+    let fields = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
 }

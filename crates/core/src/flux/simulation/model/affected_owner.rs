@@ -11,7 +11,6 @@ use super::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::question::OwnerQuestion;
 use crate::plan::{Action, Reason};
 
 /// An owner that a change affects.
@@ -57,8 +56,6 @@ pub(crate) struct Effect {
     pub(crate) applies: Option<OwnerApply>,
     /// Objects that look deletable and stay.
     pub(crate) keeps: BTreeMap<ObjectId, Reason>,
-    /// Changes that the API server is asked about: the controller deletes nothing if it refuses one.
-    pub(crate) questions: Vec<OwnerQuestion>,
     /// Condition under which the controller gets as far as deleting, for people; `None` if it is certain.
     pub(crate) condition: Option<String>,
     /// Assumption on which the effect rests, for people; `None` if everything is known.

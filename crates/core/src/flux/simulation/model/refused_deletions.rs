@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::node::{Node, PassOutcome, Unserved};
 use super::state::State;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 
 /// Returns the Kustomizations that the server does not let delete an object.
@@ -26,19 +26,24 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
     if node.deletion.is_none() && !state.input.features.retries_deletions {
         return None;
     }
-    let is_gone = |id: &ObjectId| match node.last_pass().map(|pass| &pass.outcome) {
-        _ if node.deletion.is_some() => true,
-        Some(PassOutcome::Applied(objects)) => !objects.contains_key(id),
-        _ => false,
-    };
     // The API types are read anew for a service account and for another cluster, and an unknown one is an error.
-    let reads_types = |spec: &KustomizationSpec| spec.is_remote() || state.input.flags.service_account(spec).is_some();
-    let is_account = node.last_pass().is_some_and(|pass| reads_types(&pass.spec));
-    let unserved = node.unserved.iter().filter(|(id, found)| is_account && found.is_certain && is_gone(id));
-    if let Some((id, Unserved { version, .. })) = unserved.into_iter().next() {
+    let last_spec = node.last_pass().map(|pass| &pass.spec);
+    let reads_types =
+        last_spec.is_some_and(|spec| spec.is_remote() || state.input.flags.service_account(spec).is_some());
+    let mut unserved = node.unserved.iter().filter(|(id, found)| found.is_certain && is_dropped(node, id));
+    if let Some((id, Unserved { version, .. })) = unserved.next().filter(|_| reads_types) {
         return Some(format!("the API server does not serve version {version} of {id}"));
     }
     let own = state.deletion_refusals.iter().filter(|refusal| refusal.owner == node.id.key);
-    let mut failing = own.filter(|refusal| node.inventory.contains(&refusal.id) && is_gone(&refusal.id));
+    let mut failing = own.filter(|refusal| node.inventory.contains(&refusal.id) && is_dropped(node, &refusal.id));
     failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
+}
+
+/// Returns true if a Kustomization deletes an object that its inventory lists, unless something prevents it.
+fn is_dropped(node: &Node, id: &ObjectId) -> bool {
+    match node.last_pass().map(|pass| &pass.outcome) {
+        _ if node.deletion.is_some() => true,
+        Some(PassOutcome::Applied(objects)) => !objects.contains_key(id),
+        _ => false,
+    }
 }

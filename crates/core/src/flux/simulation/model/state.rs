@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::generated_artifacts::GeneratedArtifacts;
 use super::node::{Node, NodeId, Pass, PassId};
-use super::refusals::{DeletionRefusal, OwnerDryRuns, Refusal};
+use super::refusals::{DeletionRefusal, Refusal};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::generator::Generation;
@@ -45,6 +45,17 @@ pub struct PreviewInput<'a> {
     pub charts: Option<BTreeSet<String>>,
     /// Charts may be fetched from their repositories.
     pub fetches_charts: bool,
+    /// Extent of the dry-runs; `None` if the API server is not asked.
+    pub dry_runs: Option<DryRunScope>,
+}
+
+/// Extent of the dry-runs.
+#[derive(Clone, Debug, Default)]
+pub struct DryRunScope {
+    /// Every applied object is compared and the plan has the differences. Otherwise only changed manifests are sent.
+    pub compares_all: bool,
+    /// Other clusters that cannot be asked, because they were read from files.
+    pub unread: BTreeSet<Arc<str>>,
 }
 
 /// The state of a preview: what it reads, and what it found so far.
@@ -58,7 +69,6 @@ pub(crate) struct State<'a> {
     pub(crate) nodes: Vec<Node>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
-    pub(crate) owner_dry_runs: OwnerDryRuns,
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Owners that the change affects in another way than by a new revision.

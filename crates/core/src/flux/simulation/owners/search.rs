@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use super::comparison::Comparison;
 use super::kinds::{affected_owners, kind_of};
-use crate::flux::build::{Answers, Needs};
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::questions::{Answers, Needs};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::{Reason, ReasonCode};
 
-/// Returns the affected owners, and the answers that are missing.
+/// Returns the affected owners, and the answers that are missing. The dry-runs among them include those that were answered.
 pub(crate) fn find_affected<'a>(
     state: &State<'a>,
     consequences: &Consequences<'a>,
@@ -31,7 +31,7 @@ pub(crate) fn find_affected<'a>(
             None => affected.push(AffectedOwner::new(&owner.id, Reaction::Unknown(unknown))),
         }
     }
-    (affected, derivation.needs)
+    (affected, Needs { builds: derivation.needs, dry_runs: derivation.questions })
 }
 
 /// Returns the reason why it is not known what the controller of a deleted owner deletes.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::flux::build::emptied;
 use crate::flux::simulation::kustomization::source_states::planned_artifact;
-use crate::flux::simulation::model::node::{Node, PassOutcome};
+use crate::flux::simulation::model::node::PassOutcome;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::KustomizationSpec;
@@ -15,9 +15,8 @@ use crate::plan::{Action, EmptiedFile, Plan};
 pub(crate) fn emptied_files(state: &State<'_>, plan: &Plan) -> Vec<EmptiedFile> {
     let lost = plan.deletions().filter(|change| change.action == Action::Delete);
     let losing: BTreeSet<&OwnerId> = lost.filter_map(|change| change.owner.as_ref()).collect();
-    let stays = |node: &&Node| !node.id.is_new && node.deletion.is_none();
     let mut emptied = vec![];
-    for node in state.nodes.iter().filter(stays) {
+    for node in state.nodes.iter().filter(|node| !node.id.is_new && node.deletion.is_none()) {
         let (key, owner) = (&node.id.key, owner_id(&node.id.key));
         let last = node.last_pass().filter(|pass| matches!(pass.outcome, PassOutcome::Applied(_)));
         let (Some(live), Some(last), Some(old)) =

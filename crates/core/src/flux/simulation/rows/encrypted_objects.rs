@@ -107,10 +107,8 @@ impl<'a> UnknownObjects<'a> {
         let id = &change.object.id;
         match change.action {
             Action::Create if self.identities.contains_key(id) => Some((Statement::Encrypted, Action::Unknown)),
-            Action::Create => match self.names.get(id)?.candidates.is_empty() {
-                true => Some((Statement::New, Action::Create)),
-                false => Some((Statement::Renamed, Action::Create)),
-            },
+            Action::Create if self.names.get(id)?.candidates.is_empty() => Some((Statement::New, Action::Create)),
+            Action::Create => Some((Statement::Renamed, Action::Create)),
             Action::Delete if change.cause.is_none() && change.reason.code == ReasonCode::NotInBuild => {
                 match self.names.values().find(|name| name.candidates.contains(id)) {
                     Some(name) if name.content_changed => Some((Statement::Renamed, Action::Delete)),

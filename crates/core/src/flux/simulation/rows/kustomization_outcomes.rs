@@ -26,9 +26,9 @@ pub(crate) fn owner_outcomes(state: &State<'_>) -> Vec<OwnerOutcome> {
         let key = &node.id.key;
         let (outcome, reason) = outcome(state, node);
         let fidelity = state.input.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
-        let managers = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
-        let parents = managers.into_iter().flatten().map(|parent| &parent.id.key).filter(|parent| *parent != key);
-        let parents = parents.map(owner_id).collect();
+        let managing_nodes = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
+        let managers = managing_nodes.into_iter().flatten().map(|manager| &manager.id.key);
+        let parents = managers.filter(|manager| *manager != key).map(owner_id).collect();
         owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
     }
     add_affected_outcomes(state, &mut owners);
@@ -69,11 +69,13 @@ fn outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
 /// Sets the outcome of owners whose parent or dependency has an unknown outcome to unknown.
 fn add_unknown_descendants(state: &State<'_>, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
     loop {
-        let unknown = owners.values().filter(|row| row.outcome == Outcome::Unknown);
-        let unknown: BTreeSet<OwnerId> = unknown.map(|row| row.owner.clone()).chain(unknown_owners(state)).collect();
+        let rows = owners.values().filter(|row| row.outcome == Outcome::Unknown);
+        let unknown: BTreeSet<OwnerId> = rows.map(|row| row.owner.clone()).chain(unknown_owners(state)).collect();
         let mut is_changed = false;
-        let known = |row: &OwnerOutcome| !matches!(row.outcome, Outcome::Unknown | Outcome::Deleted);
-        for (key, row) in owners.iter_mut().filter(|(_, row)| known(row)) {
+        for (key, row) in owners.iter_mut() {
+            if matches!(row.outcome, Outcome::Unknown | Outcome::Deleted) {
+                continue;
+            }
             let parent = row.parents.iter().find(|parent| unknown.contains(parent));
             let reason = parent.map(|parent| Reason::new(ReasonCode::ParentUnknown, parent_detail(parent)));
             if let Some(reason) = reason.or_else(|| unknown_dependency(state, key, row, &unknown)) {

@@ -36,14 +36,14 @@ pub(crate) fn row(
     nodes: &[&Node],
 ) -> Option<Change> {
     let live = state.live_object(id);
-    let container_is_deleted = container_is_deleted(state, id, consequences);
+    let loses_container = container_is_deleted(state, id, consequences);
     let may_be_recreated = outcomes.may_end_as(FinalState::Recreated);
-    let action = if outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && container_is_deleted) {
+    let action = if outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && loses_container) {
         Action::Delete
     } else if may_be_recreated {
         Action::Recreate
     } else if outcomes.may_end_as(FinalState::Created) {
-        if container_is_deleted {
+        if loses_container {
             return None;
         }
         Action::Create
@@ -67,7 +67,7 @@ pub(crate) fn row(
     let row = Change::new(action, object, owner.map(owner_id), Actor::KustomizeController, reason);
     let mut row = Change { cause, ..row };
     // A live object is deleted with its namespace or its definition at the latest.
-    let is_deleted_anyway = live.is_some() && container_is_deleted;
+    let is_deleted_anyway = live.is_some() && loses_container;
     if !outcomes.is_certain() && !is_deleted_anyway {
         row.make_race(&race_condition(state, id, outcomes));
     }
@@ -90,10 +90,8 @@ fn prune_reason(state: &State<'_>, owner: &NamespacedName, outcomes: &PossibleOu
     let node = state.nodes.iter().find(|node| node.id.key == *owner);
     if outcomes.is_desired && may_return {
         let keeps_spec = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
-        let (code, what) = match keeps_spec {
-            true => (ReasonCode::ChangedVariables, "variables"),
-            false => (ReasonCode::ChangedSpec, "spec"),
-        };
+        let (code, what) =
+            if keeps_spec { (ReasonCode::ChangedVariables, "variables") } else { (ReasonCode::ChangedSpec, "spec") };
         return Reason::new(code, format!("the new revision is first reconciled with the old {what}"));
     }
     match node.and_then(Node::last_pass) {
@@ -166,11 +164,11 @@ fn is_collected_at_once(state: &State<'_>, id: &ObjectId) -> bool {
     let mut applied = state.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects()?.get(id));
     applied.any(|built| {
         let references = built.manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        let mut uids = references.into_iter().flatten().map(|reference| reference["uid"].as_str().unwrap_or_default());
+        let uids: Vec<&str> =
+            references.into_iter().flatten().map(|reference| reference["uid"].as_str().unwrap_or_default()).collect();
         let cluster = state.input.snapshot.of_cluster(id.cluster.as_ref());
-        let exists =
-            |uid: &str| cluster.is_some_and(|cluster| cluster.objects.iter().any(|object| &*object.uid == uid));
-        references.is_some_and(|references| !references.is_empty()) && !uids.any(exists)
+        let mut live = cluster.into_iter().flat_map(|cluster| &cluster.objects);
+        references.is_some_and(|references| !references.is_empty()) && !live.any(|object| uids.contains(&&*object.uid))
     })
 }
 

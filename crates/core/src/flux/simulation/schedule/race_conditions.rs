@@ -25,9 +25,9 @@ pub(crate) fn race_condition(state: &State<'_>, id: &ObjectId, outcomes: &Possib
         let names = join_limited(outcomes.live_owners.iter().map(owner_id), 3);
         return format!("these apply it at each interval, and the last one before the change owns it: {names}");
     }
-    let deleted = || nodes.iter().find(|node| node.deletion.is_some());
+    let deleted = nodes.iter().find(|node| node.deletion.is_some());
     if owners.len() == 1
-        && let Some(node) = deleted().or(nodes.first())
+        && let Some(node) = deleted.or(nodes.first())
     {
         return condition_of_one(id, node);
     }

@@ -71,7 +71,6 @@ fn effect(state: &State<'_>, release: &ObjectId, upgrade: Upgrade) -> Effect {
         triggers: applying_events(state, release),
         deletes,
         keeps: kept.map(|id| (id.clone(), reason.clone())).collect(),
-        questions: upgrade.questions,
         condition: upgrade.condition,
         assumption: upgrade.assumption,
         ..Effect::default()
@@ -202,7 +201,7 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     if upgrade.condition.is_none() {
         let changed = new.changed_from(&old, |id| comparison.state().live_object(id).is_some());
         let is_private = old_values.is_private || new_values.is_private;
-        comparison.state().rehearse_upgrade(&mut upgrade, live, &new_spec, (&old, changed), is_private);
+        comparison.rehearse_upgrade(&mut upgrade, live, &new_spec, (&old, changed), is_private);
     }
     Ok(Some(upgrade))
 }

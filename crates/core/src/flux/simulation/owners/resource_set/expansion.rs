@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{deletable, reason_to_keep};
+use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resource_sets::{SetRun, generated_objects};
 use crate::flux::kinds::OPERATOR_SWITCH;
@@ -20,9 +21,9 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::changed_owners::{FORCE, Followed};
 use crate::flux::simulation::owners::comparison::Comparison;
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
+use crate::flux::simulation::questions::Verdict;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
-use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 use crate::plan::{Action, Reason, ReasonCode};
@@ -76,7 +77,7 @@ pub(super) fn expand(
     let is_unchanged = |built: &BuiltObject| old.get(&built.id).is_some_and(|old| old.manifest == built.manifest);
     let changed: Vec<&BuiltObject> =
         new.values().filter(|built| !is_unchanged(built) || state.live_object(&built.id).is_none()).collect();
-    let forces = sets_force(comparison, id, live);
+    let forces = sets_force(state, id, live);
     let is_forced = |built: &&&BuiltObject| {
         state.live_object(&built.id).is_some() && (forces || built.has_label_or_annotation(FORCE, "enabled"))
     };
@@ -85,29 +86,24 @@ pub(super) fn expand(
     }
     let copies = !copied_names(&new_spec).is_empty();
     let is_private = state.is_private(id);
-    let question = |object: &ObjectId, manifest| OwnerQuestion::new(id, &new_spec, object, manifest, is_private);
-    let asked = changed.iter().filter(|built| !comes_with_container(comparison, built, &new));
-    let applies = asked.map(|built| question(&built.id, Some(in_scope(&built.manifest, &built.id))));
-    let mut questions: Vec<OwnerQuestion> = applies.collect();
-    let refused = refusal(comparison, &questions, !changed.is_empty(), copies);
+    let question = |object: &ObjectId, request| Question::of_owner(id, &new_spec, object, request, is_private);
+    let asked = changed.iter().filter(|built| !comes_with_container(state, built, &new));
+    let applies =
+        asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
+    let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
     let failure = failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}"));
-    let condition = waits(comparison, live, &new_spec, &trigger, &changed).or(failure).or(refused);
+    let condition = waits(state, live, &new_spec, &trigger, &changed).or(failure).or(refusal);
     let removed: BTreeSet<ObjectId> = old.keys().filter(|id| !new.contains_key(*id)).cloned().collect();
     let mut refused = BTreeMap::new();
-    if let Some(set) = live {
-        for object in deletable(state, set, &removed) {
-            let question = question(&object.id, None);
-            if let Some(Err(message)) = state.owner_dry_runs.answer(&question) {
-                refused.insert(object.id.clone(), message.clone());
-            }
-            questions.push(question);
+    for object in live.into_iter().flat_map(|set| deletable(state, set, &removed)) {
+        if let Verdict::Refused(message) = comparison.derivation.ask(question(&object.id, Request::Delete)) {
+            refused.insert(object.id.clone(), message);
         }
     }
     let mut effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
         keeps: kept(state, id, &removed),
         applies: Some(OwnerApply { trigger, objects: new }),
-        questions,
         condition,
         ..Effect::default()
     };
@@ -368,21 +364,20 @@ fn trigger(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> 
 }
 
 /// Returns true if the annotation of the ResourceSet lets flux-operator delete and create again all of its objects.
-fn sets_force(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> bool {
+fn sets_force(state: &State<'_>, id: &ObjectId, live: Option<&Resource>) -> bool {
     let is_enabled = |value: &str| value.eq_ignore_ascii_case("enabled");
     live.is_some_and(|live| live.object.annotations.get(FORCE).is_some_and(is_enabled))
-        || comparison.state().applied(id).iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"))
+        || state.applied(id).iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"))
 }
 
 /// Returns the condition under which flux-operator gets as far as deleting.
 fn waits(
-    comparison: &Comparison<'_, '_, '_>,
+    state: &State<'_>,
     live: Option<&Resource>,
     spec: &Value,
     trigger: &PassId,
     changed: &[&BuiltObject],
 ) -> Option<String> {
-    let state = comparison.state();
     let pass = state.node(&trigger.node).and_then(|node| node.passes.get(trigger.number));
     if let Some(condition) = pass.and_then(|pass| pass.condition.as_ref()) {
         return Some(condition.detail.clone());
@@ -400,30 +395,25 @@ fn waits(
 }
 
 /// Returns true if the namespace or the definition of an object is created with it, so that no dry-run can show it.
-fn comes_with_container(comparison: &Comparison<'_, '_, '_>, built: &BuiltObject, all: &BuiltObjects) -> bool {
-    let state = comparison.state();
+fn comes_with_container(state: &State<'_>, built: &BuiltObject, all: &BuiltObjects) -> bool {
     let namespace = built.id.namespace_object();
     let is_new = all.contains_key(&namespace) && state.live_object(&namespace).is_none();
     is_new || state.input.snapshot.resource_type(&built.id.group_kind()).is_none()
 }
 
-/// Returns the condition that follows from the answers of the API server. An object that copies data is not applied as
-/// it is generated.
+/// Asks the API server about applies, and returns the condition that follows from the answers. An object that copies data is
+/// not applied as it is generated.
 fn refusal(
-    comparison: &Comparison<'_, '_, '_>,
-    questions: &[OwnerQuestion],
+    comparison: &mut Comparison<'_, '_, '_>,
+    applies: Vec<Question>,
     has_changes: bool,
     copies: bool,
 ) -> Option<String> {
-    let mut is_proven = !copies;
-    for question in questions {
-        match comparison.state().owner_dry_runs.answer(question) {
-            Some(Ok(())) => {}
-            Some(Err(message)) => return Some(format!("{CAN_FAIL}, as it does now: {}: {message}", question.id)),
-            None => is_proven = false,
-        }
+    let asked = comparison.derivation.ask_all(applies);
+    match asked.first_refusal {
+        Some(refusal) => Some(format!("{CAN_FAIL}, as it does now: {refusal}")),
+        None => (has_changes && (copies || !asked.is_accepted)).then(|| CAN_FAIL.to_owned()),
     }
-    (has_changes && !is_proven).then(|| CAN_FAIL.to_owned())
 }
 
 /// Returns a manifest without a namespace if its kind is cluster-scoped.
