@@ -2,6 +2,7 @@
 
 mod access;
 mod answer;
+mod content;
 mod decode;
 mod discovery;
 mod events;

@@ -3,14 +3,15 @@
 //!
 //! The result depends on itself: builds decide which children exist, parents decide the specs of their children, and
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
-//! changes. It is pure: builds and ConfigMaps that it lacks are returned as needs.
+//! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
-pub mod dry_run;
+mod dry_run;
 mod kustomization;
 mod model;
-pub mod owner_dry_runs;
+mod owner_dry_runs;
 mod owners;
-pub mod rehearsal;
+pub mod questions;
+mod rehearsal;
 mod rows;
 mod schedule;
 #[cfg(test)]
@@ -18,24 +19,19 @@ mod tests;
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::flux::apply::AppliedObject;
-use crate::flux::build::{Answers, Needs};
+use crate::flux::apply::question::Question;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
-use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
-use crate::plan::mask::SecretMask;
 use model::affected_owner::Effect;
 use model::generated_artifacts::GeneratedArtifacts;
-pub use model::refusals::Refusal;
-pub use model::state::PreviewInput;
 use model::state::State;
-use owner_dry_runs::OwnerDryRuns;
+pub use model::state::{DryRunScope, PreviewInput};
 use owners::finalizers::Finalized;
-use rehearsal::DeletionRefusal;
-use rehearsal::{AppliedBuilds, PlannedDeletion};
+use questions::{Answers, FinishedPreview, Progress};
+use rehearsal::Rehearsal;
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
 use schedule::event_order::EventOrder;
@@ -45,17 +41,12 @@ use schedule::outcomes::Rules;
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
 const MAX_ROUNDS: usize = 24;
 
-/// Result of a step.
-pub enum Progress {
-    /// The preview needs these answers to continue.
-    Needs(Needs),
-    /// The preview is complete.
-    Done(Box<Plan>),
-}
-
 /// A preview in progress.
 pub struct Preview<'a> {
     state: State<'a>,
+    /// Changes by other owners than Kustomizations that the last state depends on.
+    owner_questions: Vec<Question>,
+    rehearsal: Rehearsal,
 }
 
 /// Returns true if a Kustomization of any source keeps a worker busy, because it waits for health until its timeout, again and
@@ -88,33 +79,27 @@ impl<'a> Preview<'a> {
             nodes: Vec::new(),
             refusals: vec![],
             deletion_refusals: vec![],
-            owner_dry_runs: OwnerDryRuns::default(),
             unfollowed: vec![],
             remote_owners: vec![],
             generated: GeneratedArtifacts::default(),
             generations: BTreeMap::new(),
         };
-        Self { state }
-    }
-
-    /// Sets the refusals of the server; the next [`Preview::step`] recomputes the plan with them. Returns false if they are
-    /// the same as before.
-    pub fn set_refusals(&mut self, refusals: Vec<Refusal>, deletions: Vec<DeletionRefusal>) -> bool {
-        let is_changed = refusals != self.state.refusals || deletions != self.state.deletion_refusals;
-        (self.state.refusals, self.state.deletion_refusals) = (refusals, deletions);
-        is_changed
-    }
-
-    /// Sets the answers about changes of owners; the next [`Preview::step`] recomputes the plan with them. Returns false if
-    /// they are the same as before.
-    pub fn set_owner_dry_runs(&mut self, answers: OwnerDryRuns) -> bool {
-        let is_changed = answers != self.state.owner_dry_runs;
-        self.state.owner_dry_runs = answers;
-        is_changed
+        Self { state, owner_questions: vec![], rehearsal: Rehearsal::default() }
     }
 
     /// Continues with the answers so far.
-    pub fn step(&mut self, answers: &Answers) -> Progress {
+    pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
+        if let Some(plan) = self.confirmed_plan(answers) {
+            return Progress::Done(self.finish(plan, answers));
+        }
+        match self.settle(answers) {
+            Progress::Done(plan) => self.rehearse(plan, answers),
+            Progress::Needs(needs) => Progress::Needs(needs),
+        }
+    }
+
+    /// Recomputes the state until it is stable, and returns its plan.
+    fn settle(&mut self, answers: &Answers) -> Progress<Plan> {
         for _ in 0..MAX_ROUNDS {
             let consequences = self.consequences();
             let generated = self.state.generated(&consequences);
@@ -124,14 +109,14 @@ impl<'a> Preview<'a> {
             let is_stable = is_generated && nodes == self.state.nodes;
             self.state.nodes = nodes;
             if !needs.is_empty() {
-                return Progress::Needs(needs);
+                return Progress::Needs(needs.into());
             }
             if is_stable {
                 let (unfollowed, remote_owners, needs) = self.state.find_unfollowed(&consequences, answers);
-                if !needs.is_empty() {
-                    return Progress::Needs(needs);
+                if !needs.builds.is_empty() {
+                    return Progress::Needs(needs.builds.into());
                 }
-                self.state.remote_owners = remote_owners;
+                (self.state.remote_owners, self.owner_questions) = (remote_owners, needs.dry_runs);
                 // Objects that upgrades and ResourceSets change have consequences of their own.
                 let is_followed = unfollowed == self.state.unfollowed
                     || !unfollowed
@@ -140,45 +125,12 @@ impl<'a> Preview<'a> {
                         .any(|found| matches!(found.effect, Effect::Upgrades(..) | Effect::Expands(..)));
                 self.state.unfollowed = unfollowed;
                 if is_followed {
-                    return Progress::Done(Box::new(self.state.plan(&consequences, true)));
+                    return Progress::Done(self.state.plan(&consequences, true));
                 }
             }
         }
         let consequences = self.consequences();
-        Progress::Done(Box::new(self.state.plan(&consequences, false)))
-    }
-
-    /// Returns every object that a Kustomization applies in its last pass, unless the Kustomization is deleted. Call it
-    /// when the preview is complete. An object of two Kustomizations is returned twice.
-    pub fn applied_objects(&self) -> Vec<AppliedObject> {
-        self.state.applied_objects()
-    }
-
-    /// Builds the last applied revisions that were verified. Call it when the preview is complete: the builds are known.
-    pub fn applied_builds(&self, answers: &Answers) -> AppliedBuilds {
-        self.state.applied_builds(answers)
-    }
-
-    /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
-    /// the last applied revision, and those that it may only delete by force.
-    pub fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
-        self.state.changed_objects(applied)
-    }
-
-    /// Returns the deletions of a plan of this preview that kustomize-controller sends.
-    pub fn planned_deletions(&self, plan: &Plan) -> Vec<PlannedDeletion<'a>> {
-        self.state.planned_deletions(plan)
-    }
-
-    /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is
-    /// complete.
-    pub fn owner_questions(&self) -> Vec<OwnerQuestion> {
-        self.state.owner_questions()
-    }
-
-    /// Returns the names that hold values of Secrets. Call it when the preview is complete.
-    pub fn secret_mask(&self, answers: &Answers) -> SecretMask {
-        self.state.secret_mask(answers)
+        Progress::Done(self.state.plan(&consequences, false))
     }
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.

@@ -4,84 +4,58 @@
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Only releases
 //! that helm-controller applies on the server are asked about: the result of a patch that Helm computes is not known here.
 
-pub use super::model::refusals::{OwnerAnswer, OwnerDryRuns};
-use super::owners::helm::upgrades::CAN_FAIL;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::model::affected_owner::Effect;
 use super::model::state::State;
-use crate::flux::simulation::owners::resource_set;
+use super::owners::comparison::Comparison;
+use super::owners::helm::upgrades::CAN_FAIL;
+use super::questions::Verdict;
+use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
-use crate::kubernetes::question::OwnerQuestion;
-use crate::ownership::schemes::flux_operator;
 
-/// Field manager of helm-controller.
-const FIELD_MANAGER: &str = "helm-controller";
-
-/// Returns the field manager of the controller that makes a change, which is also its name.
-pub fn field_manager(question: &OwnerQuestion) -> &'static str {
-    match question.owner.is(flux_operator::GROUP, resource_set::KIND) {
-        true => flux_operator::NAME,
-        false => FIELD_MANAGER,
-    }
-}
-
-impl State<'_> {
-    /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is complete.
-    pub(crate) fn owner_questions(&self) -> Vec<OwnerQuestion> {
-        let questions = self.unfollowed.iter().filter_map(|found| match &found.effect {
-            Effect::Upgrades(upgrade, _) => Some(&upgrade.questions),
-            Effect::Expands(expansion, _) => Some(&expansion.questions),
-            _ => None,
-        });
-        questions.flatten().cloned().collect()
-    }
-
+impl Comparison<'_, '_, '_> {
     /// Adds what the API server says about an upgrade to it. `changed` are the manifests that it creates or changes.
     pub(crate) fn rehearse_upgrade(
-        &self,
+        &mut self,
         upgrade: &mut Upgrade,
         live: &Resource,
         spec: &Value,
         (old, changed): (&Rendered, BTreeMap<ObjectId, Value>),
         is_private: bool,
     ) {
-        let question = |id: &ObjectId, manifest| OwnerQuestion::new(&live.object.id, spec, id, manifest, is_private);
-        let target = ReleaseTarget::recorded(&live.content).filter(|_| self.can_ask(spec, old, &changed, is_private));
-        let (mut is_proven, mut refusal) = (target.is_some(), None);
+        let (state, release) = (self.state(), &live.object.id);
+        let target = ReleaseTarget::recorded(&live.content);
+        let target = target.filter(|_| state.can_ask(spec, old, &changed, is_private));
+        let mut applies = vec![];
         if let Some(target) = &target {
-            upgrade.questions.extend(changed.iter().map(|(id, manifest)| {
-                question(id, Some(manifest_to_apply(manifest, id, target, &live.object.id, spec)))
+            applies.extend(changed.iter().map(|(id, manifest)| {
+                let manifest = manifest_to_apply(manifest, id, target, release, spec);
+                Question::of_owner(release, spec, id, Request::Apply(manifest), is_private)
             }));
         }
-        for question in &upgrade.questions {
-            match self.owner_dry_runs.answer(question) {
-                Some(Ok(())) => {}
-                Some(Err(message)) => refusal = refusal.or(Some(format!("{}: {message}", question.id))),
-                None => is_proven = false,
+        let applied = self.derivation.ask_all(applies);
+        let removed = upgrade.removed.iter().filter(|id| !state.is_kept_in_upgrade(id));
+        for object in removed.filter_map(|id| state.live_object(id)) {
+            let deletion = Question::of_owner(release, spec, &object.id, Request::Delete, is_private);
+            if let Verdict::Refused(message) = self.derivation.ask(deletion) {
+                upgrade.refused_deletions.insert(object.id.clone(), message);
             }
         }
-        let removed = upgrade.removed.iter().filter(|id| !self.is_kept_in_upgrade(id));
-        for object in removed.filter_map(|id| self.live_object(id)) {
-            let question = question(&object.id, None);
-            if let Some(Err(message)) = self.owner_dry_runs.answer(&question) {
-                upgrade.refused_deletions.insert(object.id.clone(), message.clone());
-            }
-            upgrade.questions.push(question);
-        }
-        upgrade.condition = match refusal {
+        let is_proven = changed.is_empty() || (target.is_some() && applied.is_accepted);
+        upgrade.condition = match applied.first_refusal {
             Some(refusal) => {
                 Some(format!("it stays while the API server refuses the upgrade, as it does now: {refusal}"))
             }
-            None if is_proven || changed.is_empty() => None,
-            None => Some(CAN_FAIL.to_owned()),
+            None => (!is_proven).then(|| CAN_FAIL.to_owned()),
         };
     }
+}
 
+impl State<'_> {
     /// Returns true if a dry-run shows what the API server says to each of these changes.
     fn can_ask(&self, spec: &Value, old: &Rendered, changed: &BTreeMap<ObjectId, Value>, is_private: bool) -> bool {
         let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
@@ -99,7 +73,7 @@ impl State<'_> {
 
 /// Returns true if helm-controller applied an object on the server.
 fn is_applied(object: &ObjectMetadata) -> bool {
-    object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == FIELD_MANAGER)
+    object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == HELM_CONTROLLER)
 }
 
 /// Returns a manifest with what Helm and helm-controller add to it.

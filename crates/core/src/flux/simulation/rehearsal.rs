@@ -1,39 +1,73 @@
-//! Changes that kustomize-controller would make and that the API server is asked about by dry-runs, and the deletions
-//! that it refuses.
+//! Dry-runs of a preview: the changes that controllers would send and that the API server is asked about, and what follows
+//! from its answers.
+//!
+//! A refusal changes the plan, and a changed plan can have other changes to ask about. So the plan is made again until there
+//! is no new question.
 //!
 //! Only what changes is asked about: an object with the manifest of the last applied revision is left out, if that
 //! revision was built again and the controller applied it without an error.
 
-pub use super::model::refusals::DeletionRefusal;
-use crate::flux::build;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::Preview;
+use super::dry_run::DryRuns;
 use super::model::node::{Node, NodeId};
 use super::model::state::State;
+use super::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::apply::AppliedObject;
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::{Answers, BuildContext, Needs};
+use crate::flux::build::{self, BuildContext};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::ObjectId;
 use crate::plan::{Actor, Fidelity, Plan};
 
-/// A deletion that kustomize-controller would send.
-#[derive(Clone, Debug)]
-pub struct PlannedDeletion<'a> {
-    /// Kustomization that deletes the object.
-    pub owner: NamespacedName,
-    /// Spec that the Kustomization then has.
-    pub spec: KustomizationSpec,
-    /// The live object.
-    pub object: &'a ObjectMetadata,
+/// Maximum number of times that the plan is made again with new answers.
+const MAX_ROUNDS: usize = 8;
+
+/// Dry-runs of one preview so far.
+#[derive(Default)]
+pub(super) struct Rehearsal {
+    /// Keys of all questions.
+    keys: HashSet<QuestionKey>,
+    /// Changes by Kustomizations, in the order in which refusals count.
+    pub(super) asked: Vec<AskedChange>,
+    /// Plan that raised the last questions.
+    plan: Option<Plan>,
+    /// The last questions are also about other owners than Kustomizations.
+    asks_of_owners: bool,
+    rounds: usize,
+    /// Each answer led to another plan, and there are further questions.
+    pub(super) is_endless: bool,
+    /// Builds to compare with; `None` until the first plan.
+    builds: Option<AppliedBuilds>,
+}
+
+/// A change by a Kustomization that the API server is asked about, or that needs no request.
+pub(super) struct AskedChange {
+    pub(super) question: Question,
+    /// Answer that is known without a request.
+    known: Option<DryRunAnswer>,
+    /// The name holds values of Secrets, so that no request may have it.
+    pub(super) is_hidden: bool,
+    /// The cluster cannot be asked.
+    pub(super) is_unread: bool,
+}
+
+impl AskedChange {
+    /// Returns the answer; `None` if it was not recorded.
+    pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
+        self.known.as_ref().or_else(|| answers.dry_runs.get(&self.question.key()))
+    }
 }
 
 /// Objects of the last applied revisions, for the Kustomizations whose build was verified.
 #[derive(Debug, Default)]
-pub struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
+struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
 
 /// Objects of the last applied revision of one Kustomization.
 #[derive(Debug)]
@@ -54,14 +88,91 @@ impl AppliedBuilds {
     }
 }
 
-impl<'a> State<'a> {
-    /// Builds the last applied revisions that were verified. Call it when the preview is complete: the builds are known.
-    pub(crate) fn applied_builds(&self, answers: &Answers) -> AppliedBuilds {
+impl Preview<'_> {
+    /// Takes in the answers to the last questions. Returns the plan that raised them if they do not change it, and `None` if
+    /// the plan must be made again.
+    pub(super) fn confirmed_plan(&mut self, answers: &Answers) -> Option<Plan> {
+        let plan = self.rehearsal.plan.take()?;
+        let DryRuns { refusals, refused_deletions, .. } = DryRuns::collect(&self.rehearsal, answers);
+        let is_refused = refusals != self.state.refusals || refused_deletions != self.state.deletion_refusals;
+        (self.state.refusals, self.state.deletion_refusals) = (refusals, refused_deletions);
+        Some(plan).filter(|_| !is_refused && !self.rehearsal.asks_of_owners)
+    }
+
+    /// Returns the questions that a plan raises, or the finished preview if there is no new one.
+    pub(super) fn rehearse(&mut self, plan: Plan, answers: &Answers) -> Progress<Box<FinishedPreview>> {
+        let dry_runs = self.new_questions(&plan, answers);
+        self.rehearsal.is_endless = !dry_runs.is_empty() && self.rehearsal.rounds == MAX_ROUNDS;
+        if dry_runs.is_empty() || self.rehearsal.is_endless {
+            return Progress::Done(self.finish(plan, answers));
+        }
+        self.rehearsal.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
+        self.rehearsal.rounds += 1;
+        self.rehearsal.plan = Some(plan);
+        Progress::Needs(Needs { dry_runs, ..Needs::default() })
+    }
+
+    /// Returns the plan with the answers of the API server.
+    pub(super) fn finish(&self, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
+        let secrets = self.state.secret_mask(&answers.builds);
+        let Some(scope) = &self.state.input.dry_runs else {
+            return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
+        };
+        let dry_runs = DryRuns::collect(&self.rehearsal, answers);
+        let not_compared = dry_runs.not_compared();
+        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &self.state.applied_ids(), scope.compares_all);
+        Box::new(FinishedPreview { plan, secrets, not_compared })
+    }
+
+    /// Returns the changes of a plan that the API server was not asked about yet.
+    fn new_questions(&mut self, plan: &Plan, answers: &Answers) -> Vec<Question> {
+        let of_owners = std::mem::take(&mut self.owner_questions);
+        let Some(scope) = &self.state.input.dry_runs else { return vec![] };
+        let builds = match self.rehearsal.builds.take() {
+            Some(builds) => builds,
+            None if scope.compares_all => AppliedBuilds::default(),
+            None => self.state.applied_builds(&answers.builds),
+        };
+        let changed = self.state.changed_objects(&builds).into_iter();
+        let mut questions: Vec<Question> =
+            changed.map(|applied| Question::of_apply(applied, &self.state.input.flags)).collect();
+        questions.extend(self.state.planned_deletions(plan));
+        questions.extend(of_owners);
+        self.rehearsal.builds = Some(builds);
+        questions.retain(|question| self.rehearsal.keys.insert(question.key()));
+        let (secrets, mut needed) = (self.state.secret_mask(&answers.builds), vec![]);
+        for question in questions {
+            // The name of a hidden object would be in the URL of a DELETE, and so in logs.
+            let is_hidden = matches!(question.request, Request::Delete) && secrets.hides(&question.id);
+            let cluster = question.id.cluster.as_ref();
+            let is_unread = cluster.is_some_and(|cluster| scope.unread.contains(cluster)) && !is_hidden;
+            if !question.is_of_kustomization() {
+                needed.extend(Some(question).filter(|_| !is_unread && !is_hidden));
+                continue;
+            }
+            let known = match &question.request {
+                Request::ApplyBuilt(applied) => DryRunResult::without_request(applied, self.state.input.snapshot),
+                Request::Apply(_) | Request::Delete => None,
+            };
+            let known = known.or_else(|| (is_hidden || is_unread).then_some(DryRunResult::Accepted));
+            if known.is_none() {
+                needed.push(question.clone());
+            }
+            let known = known.map(DryRunAnswer::Result);
+            self.rehearsal.asked.push(AskedChange { question, known, is_hidden, is_unread });
+        }
+        needed
+    }
+}
+
+impl State<'_> {
+    /// Builds the last applied revisions that were verified. Their builds are known once there is a plan.
+    fn applied_builds(&self, answers: &build::Answers) -> AppliedBuilds {
         let mut builds = BTreeMap::new();
         for (key, artifact) in &self.input.last_applied {
             let is_verified = self.input.fidelity.get(key) == Some(&Fidelity::Verified);
             let Some(live) = self.live.get(key).filter(|_| is_verified && self.is_ready(key)) else { continue };
-            let (spec, mut needs) = (KustomizationSpec::of(live), Needs::default());
+            let (spec, mut needs) = (KustomizationSpec::of(live), build::Needs::default());
             let mut context = BuildContext::new(self.input.features, answers, &mut needs);
             let Some(Ok(built)) = build::build(artifact, key, &spec, &mut context) else { continue };
             let mut manifests: BTreeMap<_, Vec<Arc<Value>>> = BTreeMap::new();
@@ -75,7 +186,7 @@ impl<'a> State<'a> {
 
     /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
     /// the last applied revision, and those that it may only delete by force.
-    pub(crate) fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
+    fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
         };
@@ -92,7 +203,7 @@ impl<'a> State<'a> {
     }
 
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.
-    pub(crate) fn planned_deletions(&self, plan: &Plan) -> Vec<PlannedDeletion<'a>> {
+    fn planned_deletions(&self, plan: &Plan) -> Vec<Question> {
         let mut deletions = vec![];
         for change in plan.deletions().filter(|change| change.by == Actor::KustomizeController) {
             let object = self.live_object(&change.object.id);
@@ -105,7 +216,7 @@ impl<'a> State<'a> {
                 Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
                 None => last.map(|pass| pass.spec.clone()).or(live),
             };
-            deletions.extend(spec.map(|spec| PlannedDeletion { owner: key, spec, object }));
+            deletions.extend(spec.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
         }
         deletions
     }

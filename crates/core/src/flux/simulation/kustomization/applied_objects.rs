@@ -1,6 +1,6 @@
 //! Objects that the Kustomizations apply in their last passes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::scope::stage;
 use crate::flux::apply::AppliedObject;
@@ -14,13 +14,15 @@ use crate::kubernetes::object::ObjectId;
 use crate::plan::Contested;
 
 impl State<'_> {
-    /// Returns every object that a Kustomization applies in its last pass, unless the Kustomization is deleted. Call it
-    /// when the preview is complete. An object of two Kustomizations is returned twice.
-    pub(crate) fn applied_objects(&self) -> Vec<AppliedObject> {
-        self.applied_objects_if(|_, _, _| true)
+    /// Returns the identity of every object that a Kustomization applies in its last pass, unless the Kustomization is
+    /// deleted.
+    pub(crate) fn applied_ids(&self) -> HashSet<(&NamespacedName, &ObjectId)> {
+        let staying = self.nodes.iter().filter(|node| node.may_stay());
+        staying.flat_map(|node| node.last_applied_objects().map(|(id, _)| (&node.id.key, id))).collect()
     }
 
-    /// Returns those of [`State::applied_objects`] that the predicate accepts by their Kustomization, spec and manifest.
+    /// Returns those objects of [`Self::applied_ids`] that the predicate accepts by their Kustomization, spec and manifest.
+    /// An object of two Kustomizations is returned twice.
     pub(crate) fn applied_objects_if(
         &self,
         includes: impl Fn(&NamespacedName, &KustomizationSpec, &BuiltObject) -> bool,

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use super::scope::Scopes;
 use super::unserved_versions::{Definition, applied_definitions};
-use crate::flux::build::{Answers, Needs};
+use crate::flux::apply::question::Question;
+use crate::flux::build;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::questions::{Answers, DryRunAnswers, Verdict, Verdicts};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::NamespacedName;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -21,9 +23,13 @@ pub(crate) struct Derivation<'r, 'a> {
     pub(crate) scopes: BTreeMap<Option<Arc<str>>, Scopes<'r>>,
     /// Definitions that passes of the last state apply.
     pub(crate) definitions: Vec<Definition<'r>>,
-    pub(crate) answers: &'r Answers,
+    pub(crate) answers: &'r build::Answers,
     /// Answers that are missing.
-    pub(crate) needs: Needs,
+    pub(crate) needs: build::Needs,
+    /// Answers of the API server.
+    dry_runs: &'r DryRunAnswers,
+    /// Changes by other owners than Kustomizations that the API server is asked about.
+    pub(crate) questions: Vec<Question>,
 }
 
 impl<'r, 'a> Derivation<'r, 'a> {
@@ -34,13 +40,38 @@ impl<'r, 'a> Derivation<'r, 'a> {
         let scopes =
             clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, custom))).collect();
         let definitions = applied_definitions(&state.nodes);
-        Self { state, consequences, scopes, definitions, answers, needs: Needs::default() }
+        let Answers { builds: answers, dry_runs } = answers;
+        let needs = build::Needs::default();
+        Self { state, consequences, scopes, definitions, answers, needs, dry_runs, questions: vec![] }
+    }
+
+    /// Returns the answer of the API server to a change by another owner than a Kustomization, and asks for it.
+    pub(crate) fn ask(&mut self, question: Question) -> Verdict {
+        let verdict = self.dry_runs.verdict(&question);
+        self.questions.push(question);
+        verdict
+    }
+
+    /// Returns the answers to several changes, and asks for all of them.
+    pub(crate) fn ask_all(&mut self, questions: Vec<Question>) -> Verdicts {
+        let mut verdicts = Verdicts { is_accepted: true, first_refusal: None };
+        for question in questions {
+            let id = question.id.clone();
+            match self.ask(question) {
+                Verdict::Accepted => {}
+                Verdict::Refused(message) if verdicts.first_refusal.is_none() => {
+                    verdicts.first_refusal = Some(format!("{id}: {message}"));
+                }
+                Verdict::Refused(_) | Verdict::Open => verdicts.is_accepted = false,
+            }
+        }
+        verdicts
     }
 }
 
 impl<'a> State<'a> {
     /// Returns the Kustomizations as they follow from the last state, and the answers that are missing.
-    pub(crate) fn derive_nodes(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, Needs) {
+    pub(crate) fn derive_nodes(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, build::Needs) {
         let mut derivation = Derivation::new(self, consequences, answers);
         let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
         let passes = self.nodes.iter().flat_map(|node| &node.passes);

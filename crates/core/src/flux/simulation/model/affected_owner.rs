@@ -11,7 +11,6 @@ use super::node::{BuiltObjects, PassId};
 use crate::flux::spec::NamespacedName;
 use crate::helm::upgrade::Upgrade;
 use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::question::OwnerQuestion;
 use crate::plan::Reason;
 
 /// An owner whose effect is not computed, and how the change affects it.
@@ -63,8 +62,6 @@ pub(crate) struct Expansion {
     pub(crate) removed: BTreeSet<ObjectId>,
     /// Objects that are perhaps not generated for a moment.
     pub(crate) interrupted: BTreeSet<ObjectId>,
-    /// Changes that the API server is asked about: flux-operator deletes nothing if it refuses one.
-    pub(crate) questions: Vec<OwnerQuestion>,
     /// Condition of the deletions, for people; `None` if they are certain.
     pub(crate) condition: Option<String>,
     /// Messages of the server about deletions that it refuses.

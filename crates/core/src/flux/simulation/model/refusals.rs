@@ -1,6 +1,5 @@
 //! Refusals of the API server, and the Kustomizations that they stop.
 
-use crate::kubernetes::question::OwnerQuestion;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,44 +10,26 @@ use crate::kubernetes::object::ObjectId;
 
 /// A refusal of the server to apply an object of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// Kustomization that applies the object.
-    pub owner: NamespacedName,
+    pub(crate) owner: NamespacedName,
     /// Identity of the object.
-    pub id: ObjectId,
+    pub(crate) id: ObjectId,
     /// Manifest that is refused.
-    pub manifest: Arc<serde_json::Value>,
+    pub(crate) manifest: Arc<serde_json::Value>,
     /// Message of the server.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 /// A refusal of the server to delete an object for a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeletionRefusal {
+pub(crate) struct DeletionRefusal {
     /// Kustomization that deletes the object.
-    pub owner: NamespacedName,
+    pub(crate) owner: NamespacedName,
     /// Identity of the object.
-    pub id: ObjectId,
+    pub(crate) id: ObjectId,
     /// Message of the server.
-    pub message: String,
-}
-
-/// Answer of the API server to a dry-run: accepted, or the message of a refusal.
-pub type OwnerAnswer = Result<(), String>;
-
-/// Answers of the API server about changes of HelmReleases and ResourceSets.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct OwnerDryRuns(Vec<(OwnerQuestion, OwnerAnswer)>);
-
-impl OwnerDryRuns {
-    /// Adds an answer. A question without one stays open.
-    pub fn add(&mut self, question: OwnerQuestion, answer: OwnerAnswer) {
-        self.0.push((question, answer));
-    }
-
-    pub(crate) fn answer(&self, question: &OwnerQuestion) -> Option<&OwnerAnswer> {
-        self.0.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer)
-    }
+    pub(crate) message: String,
 }
 
 impl<'a> State<'a> {

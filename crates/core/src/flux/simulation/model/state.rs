@@ -2,7 +2,6 @@
 
 use super::affected_owner::{RemoteOwner, Unfollowed};
 use super::generated_artifacts::GeneratedArtifacts;
-use super::refusals::OwnerDryRuns;
 use super::refusals::{DeletionRefusal, Refusal};
 use crate::flux::generator::Generation;
 use crate::kubernetes::deletion::cascade::Cascade;
@@ -48,6 +47,17 @@ pub struct PreviewInput<'a> {
     pub charts: Option<BTreeSet<String>>,
     /// Charts may be fetched from their repositories.
     pub fetches_charts: bool,
+    /// Extent of the dry-runs; `None` if the API server is not asked.
+    pub dry_runs: Option<DryRunScope>,
+}
+
+/// Extent of the dry-runs.
+#[derive(Clone, Debug, Default)]
+pub struct DryRunScope {
+    /// Every applied object is compared and the plan has the differences. Otherwise only changed manifests are sent.
+    pub compares_all: bool,
+    /// Other clusters that cannot be asked, because they were read from files.
+    pub unread: BTreeSet<Arc<str>>,
 }
 
 /// The state of a preview: what it reads, and what it found so far.
@@ -61,7 +71,6 @@ pub(crate) struct State<'a> {
     pub(crate) nodes: Vec<Node>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
-    pub(crate) owner_dry_runs: OwnerDryRuns,
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Affected owners other than Kustomizations.

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::Comparison;
-use crate::flux::build::{Answers, Needs};
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::model::affected_owner::{RemoteOwner, Unfollowed};
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::questions::{Answers, Needs};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::ObjectId;
 
 impl<'a> State<'a> {
     /// Returns the affected owners whose effect is not computed, those of Flux in other clusters, and the answers that are
-    /// missing.
+    /// missing. The dry-runs among them include those that were answered.
     pub(crate) fn find_unfollowed(
         &self,
         consequences: &Consequences<'a>,
@@ -26,7 +26,8 @@ impl<'a> State<'a> {
         let mut unfollowed = comparison.affected_owners();
         unfollowed.extend(comparison.affected_kustomizations());
         let remote_owners = comparison.remote_owners();
-        (unfollowed, remote_owners, derivation.needs)
+        let needs = Needs { builds: derivation.needs, dry_runs: derivation.questions };
+        (unfollowed, remote_owners, needs)
     }
 }
 

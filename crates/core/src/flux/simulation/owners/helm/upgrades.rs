@@ -155,7 +155,7 @@ impl Comparison<'_, '_, '_> {
         if upgrade.condition.is_none() {
             let changed = new.changed_from(&old, |id| self.state().live_object(id).is_some());
             let is_private = old_values.is_private || new_values.is_private;
-            self.state().rehearse_upgrade(&mut upgrade, live, &new_spec, (&old, changed), is_private);
+            self.rehearse_upgrade(&mut upgrade, live, &new_spec, (&old, changed), is_private);
         }
         Ok(Some(upgrade))
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resource_sets::{SetRun, generated_objects};
 use crate::flux::kinds::OPERATOR_SWITCH;
@@ -18,9 +19,9 @@ use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, Si
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::comparison::Comparison;
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
+use crate::flux::simulation::questions::Verdict;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
-use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off};
 use crate::ownership::schemes::flux_operator::SET;
 use crate::ownership::{Members, OwnerId};
@@ -99,25 +100,23 @@ impl Comparison<'_, '_, '_> {
         }
         let copies = !copied_names(&new_spec).is_empty();
         let is_private = state.is_private(id);
-        let question = |object: &ObjectId, manifest| OwnerQuestion::new(id, &new_spec, object, manifest, is_private);
+        let question = |object: &ObjectId, request| Question::of_owner(id, &new_spec, object, request, is_private);
         let asked = changed.iter().filter(|built| !self.comes_with_container(built, &new));
-        let applies = asked.map(|built| question(&built.id, Some(in_scope(&built.manifest, &built.id))));
-        let mut questions: Vec<OwnerQuestion> = applies.collect();
-        let refused = self.refusal(&questions, !changed.is_empty(), copies);
+        let applies =
+            asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
+        let refused = self.refusal(applies, !changed.is_empty(), copies);
         let failure = failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}"));
         let condition = self.waits(live, &new_spec, &trigger, &changed).or(failure).or(refused);
         let removed: BTreeSet<ObjectId> = old.keys().filter(|id| !new.contains_key(*id)).cloned().collect();
         let mut refused_deletions = BTreeMap::new();
         if let Some(set) = live {
             for object in state.deletable(set, &removed) {
-                let question = question(&object.id, None);
-                if let Some(Err(message)) = state.owner_dry_runs.answer(&question) {
-                    refused_deletions.insert(object.id.clone(), message.clone());
+                if let Verdict::Refused(message) = self.derivation.ask(question(&object.id, Request::Delete)) {
+                    refused_deletions.insert(object.id.clone(), message);
                 }
-                questions.push(question);
             }
         }
-        Ok(Some(Expansion { trigger, objects: new, removed, interrupted, questions, condition, refused_deletions }))
+        Ok(Some(Expansion { trigger, objects: new, removed, interrupted, condition, refused_deletions }))
     }
 
     /// Returns the objects that flux-operator generated last.
@@ -351,18 +350,14 @@ impl Comparison<'_, '_, '_> {
         is_new || state.input.snapshot.resource_type(&built.id.group_kind()).is_none()
     }
 
-    /// Returns the condition that follows from the answers of the API server. An object that copies data is not applied as
-    /// it is generated.
-    fn refusal(&self, questions: &[OwnerQuestion], has_changes: bool, copies: bool) -> Option<String> {
-        let mut is_proven = !copies;
-        for question in questions {
-            match self.state().owner_dry_runs.answer(question) {
-                Some(Ok(())) => {}
-                Some(Err(message)) => return Some(format!("{CAN_FAIL}, as it does now: {}: {message}", question.id)),
-                None => is_proven = false,
-            }
+    /// Asks the API server about applies, and returns the condition that follows from the answers. An object that copies
+    /// data is not applied as it is generated.
+    fn refusal(&mut self, applies: Vec<Question>, has_changes: bool, copies: bool) -> Option<String> {
+        let asked = self.derivation.ask_all(applies);
+        match asked.first_refusal {
+            Some(refusal) => Some(format!("{CAN_FAIL}, as it does now: {refusal}")),
+            None => (has_changes && (copies || !asked.is_accepted)).then(|| CAN_FAIL.to_owned()),
         }
-        (has_changes && !is_proven).then(|| CAN_FAIL.to_owned())
     }
 }
 
