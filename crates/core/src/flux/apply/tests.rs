@@ -231,7 +231,7 @@ fn the_key_of_a_question_names_the_run_that_makes_the_change() {
     let flags = ControllerFlags::default();
     let key = |value: &str, spec: Value| {
         let applied = applied_object(config_map(json!({"a": value})), &spec);
-        Question::of_apply(applied, &flags).key()
+        Question::of_apply(applied, &flags).key().clone()
     };
     let (plain, account) = (json!({}), json!({"serviceAccountName": "team"}));
     assert_eq!(key("1", plain.clone()), key("1", plain.clone()));
@@ -245,7 +245,7 @@ fn the_key_of_a_question_names_the_run_that_makes_the_change() {
     let deletion = |owner: &str, spec: &Value| {
         let owner = NamespacedName { namespace: "flux".to_owned(), name: owner.to_owned() };
         let id = ObjectId::new("", "ConfigMap", "n", "a");
-        Question::of_deletion(&owner, &KustomizationSpec::new(spec), &id, &flags).key()
+        Question::of_deletion(&owner, &KustomizationSpec::new(spec), &id, &flags).key().clone()
     };
     assert_eq!(deletion("apps", &plain), deletion("apps", &json!({"force": true})), "only the account matters");
     assert_ne!(deletion("apps", &plain), deletion("apps", &account));

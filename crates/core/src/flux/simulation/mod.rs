@@ -109,12 +109,12 @@ impl<'a> Preview<'a> {
             let is_stable = is_generated && nodes == self.state.nodes;
             self.state.nodes = nodes;
             if !needs.is_empty() {
-                return Progress::Needs(needs.into());
+                return Progress::of_builds(needs);
             }
             if is_stable {
                 let (unfollowed, remote_owners, needs) = self.state.find_unfollowed(&consequences, answers);
                 if !needs.builds.is_empty() {
-                    return Progress::Needs(needs.builds.into());
+                    return Progress::of_builds(needs.builds);
                 }
                 (self.state.remote_owners, self.owner_questions) = (remote_owners, needs.dry_runs);
                 // Objects that upgrades and ResourceSets change have consequences of their own.

@@ -13,8 +13,15 @@ use crate::plan::mask::SecretMask;
 #[derive(Debug)]
 pub enum Progress<T> {
     /// These answers are needed to continue.
-    Needs(Needs),
+    Needs(Box<Needs>),
     Done(T),
+}
+
+impl<T> Progress<T> {
+    /// Returns the result of a step that needs I/O of builds.
+    pub fn of_builds(builds: build::Needs) -> Self {
+        Self::Needs(Box::new(Needs { builds, dry_runs: vec![] }))
+    }
 }
 
 /// Answers that a preview needs to continue.
@@ -24,12 +31,6 @@ pub struct Needs {
     pub builds: build::Needs,
     /// Changes that the API server must be asked about, in the order in which refusals count.
     pub dry_runs: Vec<Question>,
-}
-
-impl From<build::Needs> for Needs {
-    fn from(builds: build::Needs) -> Self {
-        Self { builds, dry_runs: vec![] }
-    }
 }
 
 /// Answers so far.
@@ -52,7 +53,7 @@ impl DryRunAnswers {
     /// Records the answer to a question, without the message of the server if the object can hold values of Secrets.
     pub fn record(&mut self, question: &Question, answer: DryRunAnswer) {
         let answer = if question.is_private { answer.without_secrets() } else { answer };
-        self.answers.insert(question.key(), answer);
+        self.answers.insert(question.key().clone(), answer);
     }
 
     /// Records rights that could not be asked about. The subject of the gap names the account.
@@ -67,7 +68,7 @@ impl DryRunAnswers {
 
     /// Returns the answer to a change by another owner than a Kustomization.
     pub(super) fn verdict(&self, question: &Question) -> Verdict {
-        match self.get(&question.key()) {
+        match self.get(question.key()) {
             Some(DryRunAnswer::Result(DryRunResult::Refused(message))) => Verdict::Refused(message.clone()),
             Some(DryRunAnswer::Result(DryRunResult::Accepted)) => Verdict::Accepted,
             _ => Verdict::Open,

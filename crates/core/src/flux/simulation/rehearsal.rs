@@ -61,7 +61,7 @@ pub(super) struct AskedChange {
 impl AskedChange {
     /// Returns the answer; `None` if it was not recorded.
     pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
-        self.known.as_ref().or_else(|| answers.dry_runs.get(&self.question.key()))
+        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
     }
 }
 
@@ -81,8 +81,9 @@ impl AppliedBuilds {
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
     fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
         let Some(build) = self.0.get(owner) else { return false };
-        let same = |pointer: &str| build.spec.value().pointer(pointer) == spec.value().pointer(pointer);
-        let is_applied_alike = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter().all(same);
+        let mut fields = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter();
+        let is_applied_alike =
+            fields.all(|pointer| build.spec.value().pointer(pointer) == spec.value().pointer(pointer));
         let manifests = build.manifests.get(&kind_and_name(built));
         is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&built.manifest))
     }
@@ -109,7 +110,7 @@ impl Preview<'_> {
         self.rehearsal.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
         self.rehearsal.rounds += 1;
         self.rehearsal.plan = Some(plan);
-        Progress::Needs(Needs { dry_runs, ..Needs::default() })
+        Progress::Needs(Box::new(Needs { dry_runs, ..Needs::default() }))
     }
 
     /// Returns the plan with the answers of the API server.
@@ -139,7 +140,7 @@ impl Preview<'_> {
         questions.extend(self.state.planned_deletions(plan));
         questions.extend(of_owners);
         self.rehearsal.builds = Some(builds);
-        questions.retain(|question| self.rehearsal.keys.insert(question.key()));
+        questions.retain(|question| self.rehearsal.keys.insert(question.key().clone()));
         let (secrets, mut needed) = (self.state.secret_mask(&answers.builds), vec![]);
         for question in questions {
             // The name of a hidden object would be in the URL of a DELETE, and so in logs.
