@@ -20,6 +20,9 @@ mod tests;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::flux::apply::question::Question;
+use crate::flux::simulation::kustomization::derivation::derive_nodes;
+use crate::flux::simulation::model::refused_deletions::refused_owners;
+use crate::flux::simulation::rows::plan;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
@@ -66,12 +69,12 @@ impl<'a> Preview<'a> {
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live: BTreeMap<NamespacedName, &Resource> =
             kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
-        let needs_worker = |(key, live): &(&NamespacedName, &&Resource)| {
+        let busy = live.iter().filter(|(key, live)| {
             let spec = KustomizationSpec::of(live);
             input.trees.contains_key(&spec.source(&key.namespace)) || waits_in_vain(live, &spec)
-        };
+        });
         let state = State {
-            exceeds_workers: live.iter().filter(needs_worker).count() > input.workers,
+            exceeds_workers: busy.count() > input.workers,
             cycles: find_cycles(&live),
             cascade: Cascade::new(snapshot),
             input,
@@ -105,7 +108,7 @@ impl<'a> Preview<'a> {
             let generated = self.state.generated(&consequences);
             let is_generated = generated == self.state.generated;
             self.state.generated = generated;
-            let (nodes, needs) = self.state.derive_nodes(&consequences, answers);
+            let (nodes, needs) = derive_nodes(&self.state, &consequences, answers);
             let is_stable = is_generated && nodes == self.state.nodes;
             self.state.nodes = nodes;
             if !needs.is_empty() {
@@ -125,12 +128,12 @@ impl<'a> Preview<'a> {
                         .any(|found| matches!(found.effect, Effect::Upgrades(..) | Effect::Expands(..)));
                 self.state.unfollowed = unfollowed;
                 if is_followed {
-                    return Progress::Done(self.state.plan(&consequences, true));
+                    return Progress::Done(plan(&self.state, &consequences, true));
                 }
             }
         }
         let consequences = self.consequences();
-        Progress::Done(self.state.plan(&consequences, false))
+        Progress::Done(plan(&self.state, &consequences, false))
     }
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
@@ -139,7 +142,7 @@ impl<'a> Preview<'a> {
         let rules = Rules { features: self.state.input.features, flags: &self.state.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.state.nodes_by_object() {
-            let mut refused = self.state.refused_owners(id);
+            let mut refused = refused_owners(&self.state, id);
             let unserved = nodes.iter().filter(|node| node.unserved.get(id).is_some_and(|found| found.is_certain));
             refused.extend(unserved.map(|node| &node.id.key));
             let explored = explore(id, self.state.live_object(id), &nodes, &order, rules, &refused);

@@ -17,6 +17,7 @@ use super::dry_run::DryRuns;
 use super::model::node::{Node, NodeId};
 use super::model::state::State;
 use super::questions::{Answers, FinishedPreview, Needs, Progress};
+use super::rows::secret_names::secret_mask;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
@@ -115,7 +116,7 @@ impl Preview<'_> {
 
     /// Returns the plan with the answers of the API server.
     pub(super) fn finish(&self, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
-        let secrets = self.state.secret_mask(&answers.builds);
+        let secrets = secret_mask(&self.state, &answers.builds);
         let Some(scope) = &self.state.input.dry_runs else {
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
         };
@@ -141,7 +142,7 @@ impl Preview<'_> {
         questions.extend(of_owners);
         self.rehearsal.builds = Some(builds);
         questions.retain(|question| self.rehearsal.keys.insert(question.key().clone()));
-        let (secrets, mut needed) = (self.state.secret_mask(&answers.builds), vec![]);
+        let (secrets, mut needed) = (secret_mask(&self.state, &answers.builds), vec![]);
         for question in questions {
             // The name of a hidden object would be in the URL of a DELETE, and so in logs.
             let is_hidden = matches!(question.request, Request::Delete) && secrets.hides(&question.id);

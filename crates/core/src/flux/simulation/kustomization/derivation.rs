@@ -4,15 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::scope::Scopes;
+use super::spec_changes::spec_changes;
 use super::unserved_versions::{Definition, applied_definitions};
 use crate::flux::apply::question::Question;
 use crate::flux::build;
-use crate::flux::simulation::model::node::{Node, Pass};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::resolve_names::resolve_names;
+use crate::flux::build::{BuildContext, Needs};
+use crate::flux::simulation::model::clusters::in_cluster;
+use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
+use crate::flux::simulation::model::owner_names::NOT_READ;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::questions::{Answers, DryRunAnswers, Verdict, Verdicts};
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::flux::spec::NamespacedName;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Reason, ReasonCode};
 
 /// One computation of all Kustomizations from their last state.
 pub(crate) struct Derivation<'r, 'a> {
@@ -25,7 +33,7 @@ pub(crate) struct Derivation<'r, 'a> {
     pub(crate) definitions: Vec<Definition<'r>>,
     pub(crate) answers: &'r build::Answers,
     /// Answers that are missing.
-    pub(crate) needs: build::Needs,
+    pub(crate) needs: Needs,
     /// Answers of the API server.
     dry_runs: &'r DryRunAnswers,
     /// Changes by other owners than Kustomizations that the API server is asked about.
@@ -41,7 +49,7 @@ impl<'r, 'a> Derivation<'r, 'a> {
             clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, custom))).collect();
         let definitions = applied_definitions(&state.nodes);
         let Answers { builds: answers, dry_runs } = answers;
-        let needs = build::Needs::default();
+        let needs = Needs::default();
         Self { state, consequences, scopes, definitions, answers, needs, dry_runs, questions: vec![] }
     }
 
@@ -67,26 +75,59 @@ impl<'r, 'a> Derivation<'r, 'a> {
         }
         verdicts
     }
+
+    /// Returns the outcome of applying a build in a cluster.
+    pub(crate) fn place(&self, cluster: Option<&Arc<str>>, built: Vec<BuiltObject>) -> PassOutcome {
+        match self.scopes.get(&cluster.cloned()) {
+            Some(scopes) => scopes.apply(built),
+            None => PassOutcome::Unknown(Reason::new(ReasonCode::OtherCluster, NOT_READ)),
+        }
+    }
+
+    /// Replaces unknown names in a build where the last applied revision tells them; `None` if a need was added.
+    pub(crate) fn resolve_names(&mut self, key: &NamespacedName, built: Vec<BuiltObject>) -> Option<Vec<BuiltObject>> {
+        if !built.iter().any(BuiltObject::has_unknown_identity) {
+            return Some(built);
+        }
+        let state = self.state;
+        let Some(live) = state.live.get(key) else { return Some(resolve_names(built, None, &Default::default())) };
+        let last_build = match state.input.last_applied.get(key) {
+            Some(artifact) => {
+                let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
+                let cluster = state.target_of_live(live).unwrap_or_default();
+                let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context)?.ok();
+                built.map(|built| in_cluster(&built, cluster.as_ref()))
+            }
+            None => None,
+        };
+        let inventory = match state.members(live) {
+            Members::Listed(ids) => ids.into_iter().collect(),
+            _ => Default::default(),
+        };
+        Some(resolve_names(built, last_build.as_deref(), &inventory))
+    }
 }
 
-impl<'a> State<'a> {
-    /// Returns the Kustomizations as they follow from the last state, and the answers that are missing.
-    pub(crate) fn derive_nodes(&self, consequences: &Consequences<'_>, answers: &Answers) -> (Vec<Node>, build::Needs) {
-        let mut derivation = Derivation::new(self, consequences, answers);
-        let mut keys: BTreeSet<NamespacedName> = self.live.keys().cloned().collect();
-        let passes = self.nodes.iter().flat_map(|node| &node.passes);
-        let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
-        let generated = self.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
-        keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
-        let spec_changes = self.spec_changes();
-        let mut nodes = Vec::new();
-        for key in keys {
-            let changes = spec_changes.get(&key).map_or(&[][..], Vec::as_slice);
-            if let Some(live) = self.live.get(&key) {
-                nodes.push(derivation.live_node(&key, live, changes));
-            }
-            nodes.extend(derivation.new_node(&key, changes));
+/// Returns the Kustomizations as they follow from the last state, and the answers that are missing.
+pub(crate) fn derive_nodes(
+    state: &State<'_>,
+    consequences: &Consequences<'_>,
+    answers: &Answers,
+) -> (Vec<Node>, Needs) {
+    let mut derivation = Derivation::new(state, consequences, answers);
+    let mut keys: BTreeSet<NamespacedName> = state.live.keys().cloned().collect();
+    let passes = state.nodes.iter().flat_map(|node| &node.passes);
+    let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
+    let generated = state.expansions().flat_map(|(_, expansion)| expansion.objects.keys());
+    keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
+    let all_changes = spec_changes(state);
+    let mut nodes = Vec::new();
+    for key in keys {
+        let changes = all_changes.get(&key).map_or(&[][..], Vec::as_slice);
+        if let Some(live) = state.live.get(&key) {
+            nodes.push(derivation.live_node(&key, live, changes));
         }
-        (nodes, derivation.needs)
+        nodes.extend(derivation.new_node(&key, changes));
     }
+    (nodes, derivation.needs)
 }

@@ -73,21 +73,21 @@ impl LiveSpec {
         let (mut foreign, mut taken_over) = (Value::Null, Value::Null);
         for entry in live.object.managed_fields.iter().filter(|entry| entry.subresource.is_empty()) {
             let is_controller = managers.contains(&*entry.manager) && entry.applies;
-            let part = match flags.takes_over(&entry.manager, entry.applies) {
-                true => &mut taken_over,
-                false if is_controller => continue,
-                false => &mut foreign,
-            };
-            overlay(part, &owned(entry, live.spec()));
+            if flags.takes_over(&entry.manager, entry.applies) {
+                overlay(&mut taken_over, &owned(entry, live.spec()));
+            } else if !is_controller {
+                overlay(&mut foreign, &owned(entry, live.spec()));
+            }
         }
         Self { spec: KustomizationSpec::of(live), foreign, taken_over }
     }
 
     fn apply(&mut self, change: &SpecChange, merges: bool) {
         let mut fields = self.foreign.clone();
-        match merges {
-            true => overlay(&mut fields, &self.taken_over),
-            false => self.taken_over = Value::Null,
+        if merges {
+            overlay(&mut fields, &self.taken_over);
+        } else {
+            self.taken_over = Value::Null;
         }
         let desired = change.applied.spec.as_written();
         overlay(&mut fields, &desired);

@@ -1,11 +1,10 @@
 //! Kustomizations after the change: their specs, sources, builds, blockers and deletions.
 
-pub(crate) mod applied_objects;
 pub(crate) mod blockers;
 pub(crate) mod containers;
 pub(crate) mod deletions;
+pub(crate) mod dependencies;
 pub(crate) mod derivation;
-pub(crate) mod encrypted_names;
 pub(crate) mod live_spec;
 pub(crate) mod passes;
 pub(crate) mod scope;

@@ -3,19 +3,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::blockers::{blocker, denied_source};
+use super::containers::{comes_back, fail_without_containers};
+use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
 use super::scope::stop_at;
-use super::source_states::SourceState;
+use super::source_states::{SourceState, source_states};
+use super::unserved_versions::unserved_objects;
+use super::variables::variable_update;
 use crate::flux::build;
-use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{BuildContext, BuildFailure, DataOverrides};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::{
     Blocker, Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
 };
-use crate::flux::simulation::model::owner_names::{NOT_READ, owner_id, relative_clause};
+use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
@@ -24,53 +29,50 @@ use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
 
-impl State<'_> {
-    /// Returns true if a Kustomization depends on another one of the same source.
-    fn waits_for_same_source(&self, key: &NamespacedName, spec: &KustomizationSpec) -> bool {
-        let source = spec.source(&key.namespace);
-        spec.waits_for(&key.namespace, self.input.features.additive_ready_expr).iter().any(|other| {
-            self.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
-        })
-    }
+/// Returns true if a Kustomization depends on another one of the same source.
+fn waits_for_same_source(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> bool {
+    let source = spec.source(&key.namespace);
+    spec.waits_for(&key.namespace, state.input.features.additive_ready_expr).iter().any(|other| {
+        state.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
+    })
+}
 
-    /// Stops an application at the first object that the server refuses.
-    fn apply_refusals(&self, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
-        let PassOutcome::Applied(objects) = &outcome else { return outcome };
-        let refusal = self.refusals.iter().find(|refusal| {
-            let built = objects.get(&refusal.id);
-            refusal.owner == *key
-                && built.is_some_and(|built| built.manifest == refusal.manifest)
-                && !self.comes_back(&refusal.id, objects)
-        });
-        match refusal {
-            Some(refusal) => {
-                let custom = &self.input.flags.custom_stage_kinds;
-                stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom)
-            }
-            None => outcome,
+/// Stops an application at the first object that the server refuses.
+fn apply_refusals(state: &State<'_>, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
+    let PassOutcome::Applied(objects) = &outcome else { return outcome };
+    let refusal = state.refusals.iter().find(|refusal| {
+        let built = objects.get(&refusal.id);
+        refusal.owner == *key
+            && built.is_some_and(|built| built.manifest == refusal.manifest)
+            && !comes_back(state, &refusal.id, objects)
+    });
+    match refusal {
+        Some(refusal) => {
+            let custom = &state.input.flags.custom_stage_kinds;
+            stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom)
         }
+        None => outcome,
     }
 }
 
 impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
     pub(crate) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
-        let is_terminating = live.object.deletion_timestamp.is_some();
-        let mut passes = match is_terminating {
-            true => vec![],
-            false => self.live_passes(key, live, &self.changes_of_live(live, changes)),
-        };
-        self.fail_without_containers(&NodeId::live(key), &mut passes);
+        let mut passes = vec![];
+        if live.object.deletion_timestamp.is_none() {
+            passes = self.live_passes(key, live, &changes_of_live(self, live, changes));
+        }
+        fail_without_containers(self, &NodeId::live(key), &mut passes);
         let (inventory, unreadable_inventory) = match self.state.members(live) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),
             Members::Unreadable(error) => (BTreeSet::new(), Some(error)),
             _ => (BTreeSet::new(), None),
         };
-        let unserved = self.unserved(key, live, passes.last());
+        let unserved = unserved_objects(self.state, &self.definitions, key, live, passes.last());
         Node {
             id: NodeId::live(key),
             passes,
-            deletion: self.deletion(live, changes),
+            deletion: deletion_of(self, live, changes),
             inventory,
             unreadable_inventory,
             unserved,
@@ -81,7 +83,7 @@ impl Derivation<'_, '_> {
         let mut specs = live_specs(live, changes, &self.state.input.flags);
         // A dependant waits for its dependency at the new revision; by then its parent has changed the spec, unless the
         // parent waits too.
-        let is_waiting = specs.len() > 1 && self.state.waits_for_same_source(key, &specs[0].spec);
+        let is_waiting = specs.len() > 1 && waits_for_same_source(self.state, key, &specs[0].spec);
         let parent_waits = is_waiting && specs[1].trigger.as_ref().is_some_and(|parent| self.waits(parent));
         if is_waiting && !parent_waits {
             specs.remove(0);
@@ -89,7 +91,7 @@ impl Derivation<'_, '_> {
         let source = specs[0].spec.source(&key.namespace);
         // Whatever keeps the workers busy, a suspension that comes first stops everything.
         let is_stopped = specs.last().is_some_and(|last| last.spec.is_suspended());
-        let comes_late = self.state.exceeds_workers || parent_waits || is_stopped || self.state.has_cycle(&source);
+        let comes_late = self.state.exceeds_workers || parent_waits || is_stopped || has_cycle(self.state, &source);
         let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && comes_late;
         let last = specs.pop();
         let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();
@@ -146,7 +148,7 @@ impl Derivation<'_, '_> {
             if is_recreated || outcomes.may_end_as(FinalState::Absent) {
                 node.passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
             }
-            self.fail_without_containers(&node.id, &mut node.passes);
+            fail_without_containers(self, &node.id, &mut node.passes);
         }
         if created.is_some() || self.state.live.contains_key(key) || outcomes.appliers.is_empty() {
             return created;
@@ -212,7 +214,7 @@ impl Derivation<'_, '_> {
     ) -> Vec<Pass> {
         let mut passes = vec![];
         for change in changes {
-            let states = self.state.source_states(key, &change.spec, true);
+            let states = source_states(self.state, key, &change.spec, true);
             passes.extend(states.last().map(|state| self.pass(key, change.clone(), &DataOverrides::new(), state)));
         }
         passes
@@ -234,12 +236,12 @@ impl Derivation<'_, '_> {
     /// Returns the passes with the last spec: with earlier states of the source, with the live variables, and with the
     /// variables after the change.
     fn final_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
-        let mut states = self.state.source_states(key, &spec.spec, spec.trigger.is_some());
+        let mut states = source_states(self.state, key, &spec.spec, spec.trigger.is_some());
         let Some(last) = states.pop() else { return vec![] };
         let mut passes: Vec<Pass> =
             states.iter().map(|state| self.pass(key, spec.clone(), &DataOverrides::new(), state)).collect();
         passes.iter_mut().for_each(|pass| pass.is_optional = true);
-        let Some(update) = self.variable_update(key, &spec.spec) else {
+        let Some(update) = variable_update(self, key, &spec.spec) else {
             passes.push(self.pass(key, spec, &DataOverrides::new(), &last));
             return passes;
         };
@@ -264,13 +266,13 @@ impl Derivation<'_, '_> {
             let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
             return Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition };
         }
-        let outcome = match &source.artifact {
-            Err(missing @ PassOutcome::Blocked(_)) => match state.blocker(key, &spec) {
+        let mut outcome = match &source.artifact {
+            Err(missing @ PassOutcome::Blocked(_)) => match blocker(state, key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 _ => missing.clone(),
             },
-            Err(unknown) => state.denied_source(key, &spec).map_or_else(|| unknown.clone(), PassOutcome::Blocked),
-            Ok(artifact) => match state.blocker(key, &spec) {
+            Err(unknown) => denied_source(state, key, &spec).map_or_else(|| unknown.clone(), PassOutcome::Blocked),
+            Ok(artifact) => match blocker(state, key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 blocker => {
                     condition = blocker.map(|blocker| blocker.reason);
@@ -278,10 +280,9 @@ impl Derivation<'_, '_> {
                 }
             },
         };
-        let outcome = match source.is_generated {
-            true => outcome,
-            false => missing_path_outcome(outcome, &spec.source(&key.namespace)),
-        };
+        if !source.is_generated {
+            outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
+        }
         let by_generator = source.trigger.as_ref().filter(|pass| trigger.as_ref() != Some(pass));
         if let Some(applying) = by_generator.and_then(|pass| self.known_pass(pass)?.condition.clone())
             && condition.is_none()
@@ -289,8 +290,9 @@ impl Derivation<'_, '_> {
             let detail = format!("the spec of the generator of its source has a condition: {}", applying.detail);
             condition = Some(Reason::new(applying.code, detail));
         }
-        let trigger = trigger.or_else(|| source.trigger.clone());
-        let mut pass = Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition: None };
+        let caused_by = trigger.or_else(|| source.trigger.clone());
+        let mut pass =
+            Pass { spec, trigger: caused_by, outcome, is_optional, is_needed_without_next: false, condition: None };
         if let Some(condition) = condition {
             pass.add_condition(condition);
         }
@@ -322,15 +324,7 @@ impl Derivation<'_, '_> {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };
-        state.apply_refusals(key, self.place(cluster.as_ref(), built))
-    }
-
-    /// Returns the outcome of applying a build in a cluster.
-    pub(crate) fn place(&self, cluster: Option<&Arc<str>>, built: Vec<BuiltObject>) -> PassOutcome {
-        match self.scopes.get(&cluster.cloned()) {
-            Some(scopes) => scopes.apply(built),
-            None => PassOutcome::Unknown(Reason::new(ReasonCode::OtherCluster, NOT_READ)),
-        }
+        apply_refusals(state, key, self.place(cluster.as_ref(), built))
     }
 }
 

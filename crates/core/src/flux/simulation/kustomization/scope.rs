@@ -172,7 +172,6 @@ fn is_valid_name(id: &ObjectId) -> bool {
     if &*id.group == "rbac.authorization.k8s.io" {
         return !id.name.contains(['/', '%']);
     }
-    let is_alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_label = id.is("", "Namespace") || id.is("", "Service");
     id.name.len() <= if is_label { 63 } else { 253 }
         && id.name.chars().all(|c| is_alphanumeric(c) || c == '-' || (c == '.' && !is_label))
@@ -217,4 +216,8 @@ fn partial(desired: Arc<BuiltObjects>, failing: Stage, failure: String, custom: 
     let earlier = desired.iter().filter(|(id, _)| stage(id, custom) < failing);
     let applied = Arc::new(earlier.map(|(id, built)| (id.clone(), built.clone())).collect());
     PassOutcome::Partial { applied, desired, reason: Reason::new(ReasonCode::ApplyRefused, failure) }
+}
+
+fn is_alphanumeric(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
 }

@@ -20,63 +20,72 @@ pub(crate) struct SourceState {
     pub(crate) is_generated: bool,
 }
 
-impl State<'_> {
-    /// Returns the artifact that a source has in the end, if it is known.
-    pub(crate) fn planned_artifact(&self, source: &SourceId) -> Option<&Arc<Artifact>> {
-        self.input.trees.get(source).or_else(|| match self.generated.last(source)? {
-            ArtifactContent::Made(artifact) => Some(artifact),
-            _ => None,
-        })
+impl SourceState {
+    fn plain(artifact: Result<Arc<Artifact>, PassOutcome>) -> Self {
+        Self { artifact, trigger: None, is_optional: false, is_generated: false }
     }
+}
 
-    /// Returns what a Kustomization finds in its source, one state after the other. `is_changed` is true if its spec is not
-    /// the live one, so that it reconciles also without a new artifact.
-    pub(crate) fn source_states(
-        &self,
-        key: &NamespacedName,
-        spec: &KustomizationSpec,
-        is_changed: bool,
-    ) -> Vec<SourceState> {
-        let source = spec.source(&key.namespace);
-        let plain = |artifact| SourceState { artifact, trigger: None, is_optional: false, is_generated: false };
-        let other = |detail: String| Err(PassOutcome::Unknown(Reason::new(ReasonCode::OtherSource, detail)));
-        if let Some(deployed) = self.input.pinned.get(&source) {
-            return vec![plain(other(format!("{source} is not deployed from this ref but from {deployed}")))];
-        }
-        if let Some(artifact) = self.input.trees.get(&source) {
-            return vec![plain(Ok(artifact.clone()))];
-        }
-        let Some(generated) = self.generated.states(&source) else {
-            return vec![plain(other(format!("{source} is not this tree")))];
-        };
-        let now = || match self.input.deployed.get(&source) {
-            Some(artifact) => Ok(artifact.clone()),
-            None => other(format!("the present content of {source} is not known here")),
-        };
-        let mut states = vec![];
-        let exists = self.live_object(&source.object()).is_some();
-        if is_changed && exists && !matches!(generated, [one] if one.content == ArtifactContent::Same) {
-            let artifact = now().map_err(|_| {
-                let detail =
-                    format!("it may be reconciled before {source} changes, whose present content is not known here");
-                PassOutcome::Unknown(Reason::new(ReasonCode::NotFollowed, detail))
-            });
-            states.push(SourceState { is_optional: true, is_generated: true, ..plain(artifact) });
-        }
-        for state in generated {
-            let artifact = match &state.content {
-                ArtifactContent::Made(artifact) => Ok(artifact.clone()),
-                ArtifactContent::Same if is_changed => now(),
-                ArtifactContent::Same => other(format!("{source} does not change")),
-                ArtifactContent::Missing(why) => {
-                    let detail = format!("{source} does not exist: {why}");
-                    Err(PassOutcome::Blocked(Reason::new(ReasonCode::SourceMissing, detail)))
-                }
-                ArtifactContent::Unknown(why) => other(format!("the content of {source} is not known: {why}")),
-            };
-            let (trigger, is_optional) = (state.trigger.clone(), state.is_optional);
-            states.push(SourceState { artifact, trigger, is_optional, is_generated: true });
-        }
-        states
+/// Returns the outcome of a pass whose source is not followed, in place of its artifact.
+fn other_source(detail: String) -> Result<Arc<Artifact>, PassOutcome> {
+    Err(PassOutcome::Unknown(Reason::new(ReasonCode::OtherSource, detail)))
+}
+
+/// Returns the artifact that a source has in the end, if it is known.
+pub(crate) fn planned_artifact<'s>(state: &'s State<'_>, source: &SourceId) -> Option<&'s Arc<Artifact>> {
+    state.input.trees.get(source).or_else(|| match state.generated.last(source)? {
+        ArtifactContent::Made(artifact) => Some(artifact),
+        _ => None,
+    })
+}
+
+/// Returns what a Kustomization finds in its source, one state after the other. `is_changed` is true if its spec is not
+/// the live one, so that it reconciles also without a new artifact.
+pub(crate) fn source_states(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    is_changed: bool,
+) -> Vec<SourceState> {
+    let source = spec.source(&key.namespace);
+    if let Some(deployed) = state.input.pinned.get(&source) {
+        return vec![SourceState::plain(other_source(format!(
+            "{source} is not deployed from this ref but from {deployed}"
+        )))];
     }
+    if let Some(artifact) = state.input.trees.get(&source) {
+        return vec![SourceState::plain(Ok(artifact.clone()))];
+    }
+    let Some(generated) = state.generated.states(&source) else {
+        return vec![SourceState::plain(other_source(format!("{source} is not this tree")))];
+    };
+    let deployed = state.input.deployed.get(&source).cloned();
+    let mut states = vec![];
+    let exists = state.live_object(&source.object()).is_some();
+    if is_changed && exists && !matches!(generated, [one] if one.content == ArtifactContent::Same) {
+        let artifact = deployed.clone().ok_or_else(|| {
+            let detail =
+                format!("it may be reconciled before {source} changes, whose present content is not known here");
+            PassOutcome::Unknown(Reason::new(ReasonCode::NotFollowed, detail))
+        });
+        states.push(SourceState { artifact, trigger: None, is_optional: true, is_generated: true });
+    }
+    for state in generated {
+        let artifact = match &state.content {
+            ArtifactContent::Made(artifact) => Ok(artifact.clone()),
+            ArtifactContent::Same if is_changed => match &deployed {
+                Some(artifact) => Ok(artifact.clone()),
+                None => other_source(format!("the present content of {source} is not known here")),
+            },
+            ArtifactContent::Same => other_source(format!("{source} does not change")),
+            ArtifactContent::Missing(why) => {
+                let detail = format!("{source} does not exist: {why}");
+                Err(PassOutcome::Blocked(Reason::new(ReasonCode::SourceMissing, detail)))
+            }
+            ArtifactContent::Unknown(why) => other_source(format!("the content of {source} is not known: {why}")),
+        };
+        let (trigger, is_optional) = (state.trigger.clone(), state.is_optional);
+        states.push(SourceState { artifact, trigger, is_optional, is_generated: true });
+    }
+    states
 }

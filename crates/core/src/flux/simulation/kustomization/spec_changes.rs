@@ -15,37 +15,35 @@ use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 
-impl State<'_> {
-    /// Returns for every Kustomization the specs that passes of its parents apply, in order.
-    pub(crate) fn spec_changes(&self) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
-        let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
-        for (pass_id, pass) in self.nodes.iter().flat_map(Node::numbered_passes) {
-            for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
-                // Of a manifest that is encrypted as a whole only the live spec is known.
-                if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
-                    let mut change = spec_change(built, id, &pass_id, &pass.spec);
-                    if !self.input.features.ignores_fields {
-                        change.ignored.clear();
-                    }
-                    changes.entry(NamespacedName::of(id)).or_default().push(change);
+/// Returns for every Kustomization the specs that passes of its parents apply, in order.
+pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
+    let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
+    for (pass_id, pass) in state.nodes.iter().flat_map(Node::numbered_passes) {
+        for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
+            // Of a manifest that is encrypted as a whole only the live spec is known.
+            if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
+                let mut change = spec_change(built, id, &pass_id, &pass.spec);
+                if !state.input.features.ignores_fields {
+                    change.ignored.clear();
                 }
+                changes.entry(NamespacedName::of(id)).or_default().push(change);
             }
         }
-        for (_, expansion) in self.expansions() {
-            for (id, built) in expansion.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
-                let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
-                let applied = PassSpec { spec, trigger: Some(expansion.trigger.clone()) };
-                changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_resource_set(applied));
-            }
-        }
-        changes
     }
+    for (_, expansion) in state.expansions() {
+        for (id, built) in expansion.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
+            let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+            let applied = PassSpec { spec, trigger: Some(expansion.trigger.clone()) };
+            changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_resource_set(applied));
+        }
+    }
+    changes
 }
 
 /// Returns the change of a child's spec by a pass with a spec.
 fn spec_change(built: &BuiltObject, id: &ObjectId, pass: &PassId, spec: &KustomizationSpec) -> SpecChange {
-    let desired = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
-    let desired = desired.with_secrets(built.is_masked_at("/spec"));
+    let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+    let desired = written.with_secrets(built.is_masked_at("/spec"));
     SpecChange {
         applied: PassSpec { spec: desired, trigger: Some(pass.clone()) },
         only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),

@@ -88,15 +88,9 @@ impl<'a> State<'a> {
     pub(crate) fn is_switched_off_after(&self, id: &ObjectId, switch: &str) -> bool {
         let applied = self.applied(id);
         let live = self.live_object(id).and_then(|live| live.annotations.get(switch));
-        let in_manifest = |built: &BuiltObject| {
-            let found = built.manifest.pointer("/metadata/annotations")?.get(switch)?.as_str()?;
-            Some(is_switched_off(found))
-        };
-        match live.map(is_switched_off) {
-            // A manifest that does not have the annotation keeps it, if somebody else set it.
-            Some(true) => applied.iter().all(|applied| in_manifest(applied.built) == Some(true)),
-            _ => !applied.is_empty() && applied.iter().all(|applied| in_manifest(applied.built) == Some(true)),
-        }
+        // A manifest that does not have the annotation keeps it, if somebody else set it.
+        let is_considered = live.is_some_and(is_switched_off) || !applied.is_empty();
+        is_considered && applied.iter().all(|applied| switches_off(applied.built, switch))
     }
 
     /// Returns the specs that an object has after the change: those that passes apply, with the fields of other managers,
@@ -145,4 +139,10 @@ fn is_foreign(entry: &ManagedFieldsEntry, flags: &ControllerFlags) -> bool {
     entry.subresource.is_empty()
         && &*entry.manager != kustomize_controller::NAME
         && !flags.takes_over(&entry.manager, entry.applies)
+}
+
+/// Returns true if the annotation of a manifest switches its object off.
+fn switches_off(built: &BuiltObject, switch: &str) -> bool {
+    let annotation = built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(switch)?.as_str());
+    annotation.is_some_and(is_switched_off)
 }

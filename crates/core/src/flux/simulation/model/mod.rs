@@ -12,4 +12,5 @@ pub(crate) mod node;
 pub(crate) mod owner_names;
 pub(crate) mod protection;
 pub(crate) mod refusals;
+pub(crate) mod refused_deletions;
 pub(crate) mod state;

@@ -147,6 +147,11 @@ impl Pass {
         }
     }
 
+    /// Returns true if the pass prunes an object that an inventory lists.
+    pub(crate) fn prunes(&self, id: &ObjectId) -> bool {
+        self.spec.prunes() && self.new_inventory().is_some_and(|objects| !objects.contains_key(id))
+    }
+
     /// Returns true if the pass applies an object.
     pub(crate) fn applies(&self, id: &ObjectId) -> bool {
         self.applied_objects().is_some_and(|objects| objects.contains_key(id))

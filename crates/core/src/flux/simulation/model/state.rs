@@ -1,22 +1,20 @@
 //! The state of a preview, which every floor reads.
 
-use super::affected_owner::{RemoteOwner, Unfollowed};
-use super::generated_artifacts::GeneratedArtifacts;
-use super::refusals::{DeletionRefusal, Refusal};
-use crate::flux::generator::Generation;
-use crate::kubernetes::deletion::cascade::Cascade;
-use crate::kubernetes::object::Resource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::affected_owner::{Effect, Expansion};
+use super::affected_owner::{Effect, Expansion, RemoteOwner, Unfollowed};
+use super::generated_artifacts::GeneratedArtifacts;
 use super::node::{Node, NodeId, Pass, PassId};
+use super::refusals::{DeletionRefusal, Refusal};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::generator::Generation;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{NamespacedName, SourceId};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::deletion::cascade::Cascade;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::Fidelity;
 

@@ -8,6 +8,7 @@ use super::source_changes::UsedFiles;
 use crate::flux::build;
 use crate::flux::build::BuildContext;
 use crate::flux::build::fidelity::RecordedBuild;
+use crate::flux::simulation::kustomization::source_states::planned_artifact;
 use crate::flux::simulation::kustomization::unknown_builds::changed_fields;
 use crate::flux::simulation::model::affected_owner::{Effect, Unfollowed};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
@@ -99,7 +100,7 @@ impl Comparison<'_, '_, '_> {
     /// Returns the difference between what a Kustomization on another cluster applied last and what it builds now.
     fn build_change(&mut self, key: &NamespacedName, live: &Resource, pass: &Pass) -> Option<String> {
         let state = self.state();
-        let new = state.planned_artifact(&pass.spec.source(&key.namespace))?;
+        let new = planned_artifact(state, &pass.spec.source(&key.namespace))?;
         let derivation = &mut *self.derivation;
         let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
         // The digest of the last build proves that nothing changes, without the last revision.

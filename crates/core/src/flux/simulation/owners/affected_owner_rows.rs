@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::resource_set::set_owner;
 use crate::flux::simulation::model::affected_owner::{Effect, Unfollowed};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::resource_set::set_owner;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;

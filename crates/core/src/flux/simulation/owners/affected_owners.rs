@@ -1,15 +1,15 @@
 //! HelmReleases, ResourceSets, FluxInstances and ArtifactGenerators that a change affects.
 
-use super::helm::uninstall::IMPLIED_NAMESPACE;
 use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Difference, Part};
+use super::helm::replaced_releases::Replacement;
+use super::helm::uninstall::IMPLIED_NAMESPACE;
+use super::resource_set;
+use super::resource_set::FORCE;
 use crate::flux::kinds::{GENERATOR, GENERATOR_GROUP, OPERATOR_SWITCH};
 use crate::flux::simulation::model::affected_owner::{Effect, Expansion, Unfollowed};
 use crate::flux::simulation::model::generated_artifacts::GeneratorEffect;
-use crate::flux::simulation::owners::helm::replaced_releases::Replacement;
-use crate::flux::simulation::owners::resource_set;
-use crate::flux::simulation::owners::resource_set::FORCE;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::{flux_helmrelease, flux_operator};

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
+use super::helm::uninstall::orphans_dependents;
+use super::resource_set;
 use crate::flux::kinds::{EXTERNAL_ARTIFACT, GENERATOR, GENERATOR_GROUP, SOURCE_GROUP};
 use crate::flux::simulation::model::node::{Node, SimulationEvent};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::helm::uninstall::orphans_dependents;
-use crate::flux::simulation::owners::resource_set;
 use crate::flux::simulation::schedule::consequences::{ActingOwner, Consequences};
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};

@@ -107,10 +107,8 @@ impl<'a> UnknownObjects<'a> {
         let id = &change.object.id;
         match change.action {
             Action::Create if self.identities.contains_key(id) => Some((Statement::Encrypted, Action::Unknown)),
-            Action::Create => match self.names.get(id)?.candidates.is_empty() {
-                true => Some((Statement::New, Action::Create)),
-                false => Some((Statement::Renamed, Action::Create)),
-            },
+            Action::Create if self.names.get(id)?.candidates.is_empty() => Some((Statement::New, Action::Create)),
+            Action::Create => Some((Statement::Renamed, Action::Create)),
             Action::Delete if change.cause.is_none() && change.reason.code == ReasonCode::NotInBuild => {
                 match self.names.values().find(|name| name.candidates.contains(id)) {
                     Some(name) if name.content_changed => Some((Statement::Renamed, Action::Delete)),
@@ -124,26 +122,24 @@ impl<'a> UnknownObjects<'a> {
     }
 }
 
-impl State<'_> {
-    /// Changes the rows of objects whose names or identities are unknown, and adds rows for live objects that may be
-    /// objects with an encrypted identity.
-    pub(crate) fn annotate_encrypted(&self, changes: &mut Vec<Change>) {
-        let unknown = UnknownObjects::collect(&self.nodes);
-        changes.retain(|change| !unknown.may_exist(change));
-        let uncompared = unknown.identities.values().filter(|key| !self.input.last_applied.contains_key(key));
-        let encrypted_owners: Vec<_> = uncompared.map(|key| Some(owner_id(key))).collect();
-        for change in changes.iter_mut() {
-            if let Some((statement, action)) = unknown.statement(change, &encrypted_owners) {
-                statement.apply(change, action);
-            }
+/// Changes the rows of objects whose names or identities are unknown, and adds rows for live objects that may be
+/// objects with an encrypted identity.
+pub(crate) fn annotate_encrypted(state: &State<'_>, changes: &mut Vec<Change>) {
+    let unknown = UnknownObjects::collect(&state.nodes);
+    changes.retain(|change| !unknown.may_exist(change));
+    let uncompared = unknown.identities.values().filter(|key| !state.input.last_applied.contains_key(key));
+    let encrypted_owners: Vec<_> = uncompared.map(|key| Some(owner_id(key))).collect();
+    for change in changes.iter_mut() {
+        if let Some((statement, action)) = unknown.statement(change, &encrypted_owners) {
+            statement.apply(change, action);
         }
-        for (id, key) in unknown.identities {
-            if changes.iter().any(|change| change.object.id == *id) {
-                continue;
-            }
-            let reason = Statement::MaybeEncrypted.reason();
-            changes.extend(self.live_object(id).map(|live| kustomization_row(Action::Unknown, live, key, reason)));
+    }
+    for (id, key) in unknown.identities {
+        if changes.iter().any(|change| change.object.id == *id) {
+            continue;
         }
+        let reason = Statement::MaybeEncrypted.reason();
+        changes.extend(state.live_object(id).map(|live| kustomization_row(Action::Unknown, live, key, reason)));
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::encrypted_objects::encrypted_reason;
-use crate::flux::simulation::kustomization::unknown_builds::follows_another_tree;
+use crate::flux::simulation::kustomization::unknown_builds::{follows_another_tree, unknown_reason};
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, Node, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id};
+use crate::flux::simulation::model::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
@@ -15,117 +16,115 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Fidelity, Outcome, OwnerOutcome, Reason, ReasonCode};
 use crate::text::pluralize;
 
-impl State<'_> {
-    /// Returns the outcome of every Kustomization. One that is created and deleted by the same change is left out; one
-    /// that is deleted and recreated has the outcome of its new lifetime.
-    pub(crate) fn owner_outcomes(&self) -> Vec<OwnerOutcome> {
-        let mut owners: BTreeMap<&NamespacedName, OwnerOutcome> = BTreeMap::new();
-        let nodes_by_object = self.nodes_by_object();
-        for node in self.nodes.iter().filter(|node| !node.id.is_new || node.deletion.is_none()) {
-            let key = &node.id.key;
-            let (outcome, reason) = self.outcome(node);
-            let fidelity = self.input.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
-            let managers = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
-            let parents = managers.into_iter().flatten().map(|parent| &parent.id.key).filter(|parent| *parent != key);
-            let parents = parents.map(owner_id).collect();
-            owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
-        }
-        self.add_unfollowed_outcomes(&mut owners);
-        self.add_unknown_descendants(&mut owners);
-        owners.into_values().collect()
+/// Returns the outcome of every Kustomization. One that is created and deleted by the same change is left out; one
+/// that is deleted and recreated has the outcome of its new lifetime.
+pub(crate) fn owner_outcomes(state: &State<'_>) -> Vec<OwnerOutcome> {
+    let mut owners: BTreeMap<&NamespacedName, OwnerOutcome> = BTreeMap::new();
+    let nodes_by_object = state.nodes_by_object();
+    for node in state.nodes.iter().filter(|node| !node.id.is_new || node.deletion.is_none()) {
+        let key = &node.id.key;
+        let (outcome, reason) = outcome(state, node);
+        let fidelity = state.input.fidelity.get(key).copied().unwrap_or(Fidelity::Unknown);
+        let managing_nodes = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
+        let managers = managing_nodes.into_iter().flatten().map(|manager| &manager.id.key);
+        let parents = managers.filter(|manager| *manager != key).map(owner_id).collect();
+        owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
     }
+    state.add_unfollowed_outcomes(&mut owners);
+    add_unknown_descendants(state, &mut owners);
+    owners.into_values().collect()
+}
 
-    /// Returns a gap for each Kustomization with a build that is not known, or whose changed spec has another source.
-    pub(crate) fn unknown_builds(&self) -> Vec<Gap> {
-        let mut gaps = vec![];
-        let unfollowed: BTreeSet<OwnerId> = self.unfollowed_owners().collect();
-        for node in self.nodes.iter().filter(|node| !unfollowed.contains(&owner_id(&node.id.key))) {
-            let Some(reason) = self.unknown_reason(node) else { continue };
-            let changed = if follows_another_tree(&reason) { " with its changed spec" } else { "" };
-            let subject = format!("build of {}{changed}", owner_id(&node.id.key));
-            gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: reason.detail });
-        }
-        gaps
+/// Returns a gap for each Kustomization with a build that is not known, or whose changed spec has another source.
+pub(crate) fn unknown_builds(state: &State<'_>) -> Vec<Gap> {
+    let mut gaps = vec![];
+    let unfollowed: BTreeSet<OwnerId> = state.unfollowed_owners().collect();
+    for node in state.nodes.iter().filter(|node| !unfollowed.contains(&owner_id(&node.id.key))) {
+        let Some(reason) = unknown_reason(state, node) else { continue };
+        let changed = if follows_another_tree(&reason) { " with its changed spec" } else { "" };
+        let subject = format!("build of {}{changed}", owner_id(&node.id.key));
+        gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: reason.detail });
     }
+    gaps
+}
 
-    /// Returns the outcome of a Kustomization, and its reason.
-    fn outcome(&self, node: &Node) -> (Outcome, Reason) {
-        let (outcome, reason) = self.node_outcome(node);
-        let Some(failure) = self.failing_deletion(node) else { return (outcome, reason) };
-        match reason.code {
-            ReasonCode::OwnerDeletedWithObjects | ReasonCode::OwnerDeletedUncertain => {
-                let detail = format!("it is deleted and stays Terminating: {failure}");
-                (outcome, Reason::new(ReasonCode::OwnerStuck, detail))
-            }
-            ReasonCode::NewRevision | ReasonCode::Encrypted => {
-                let detail = format!("it does not become ready: {failure}");
-                (outcome, Reason::new(ReasonCode::PruneRefused, detail))
-            }
-            _ => (outcome, reason),
+/// Returns the outcome of a Kustomization, and its reason.
+fn outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
+    let (outcome, reason) = node_outcome(state, node);
+    let Some(failure) = failing_deletion(state, node) else { return (outcome, reason) };
+    match reason.code {
+        ReasonCode::OwnerDeletedWithObjects | ReasonCode::OwnerDeletedUncertain => {
+            let detail = format!("it is deleted and stays Terminating: {failure}");
+            (outcome, Reason::new(ReasonCode::OwnerStuck, detail))
         }
+        ReasonCode::NewRevision | ReasonCode::Encrypted => {
+            let detail = format!("it does not become ready: {failure}");
+            (outcome, Reason::new(ReasonCode::PruneRefused, detail))
+        }
+        _ => (outcome, reason),
     }
+}
 
-    /// Sets the outcome of owners whose parent or dependency has an unknown outcome to unknown.
-    fn add_unknown_descendants(&self, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
-        loop {
-            let unknown = owners.values().filter(|row| row.outcome == Outcome::Unknown);
-            let unknown: BTreeSet<OwnerId> =
-                unknown.map(|row| row.owner.clone()).chain(self.unfollowed_owners()).collect();
-            let mut is_changed = false;
-            let known = |row: &OwnerOutcome| !matches!(row.outcome, Outcome::Unknown | Outcome::Deleted);
-            for (key, row) in owners.iter_mut().filter(|(_, row)| known(row)) {
-                let parent = row.parents.iter().find(|parent| unknown.contains(parent));
-                let reason = parent.map(|parent| Reason::new(ReasonCode::ParentUnknown, parent_detail(parent)));
-                if let Some(reason) = reason.or_else(|| self.unknown_dependency(key, row, &unknown)) {
-                    (row.outcome, row.reason, is_changed) = (Outcome::Unknown, reason, true);
-                }
+/// Sets the outcome of owners whose parent or dependency has an unknown outcome to unknown.
+fn add_unknown_descendants(state: &State<'_>, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
+    loop {
+        let rows = owners.values().filter(|row| row.outcome == Outcome::Unknown);
+        let unknown: BTreeSet<OwnerId> = rows.map(|row| row.owner.clone()).chain(state.unfollowed_owners()).collect();
+        let mut is_changed = false;
+        for (key, row) in owners.iter_mut() {
+            if matches!(row.outcome, Outcome::Unknown | Outcome::Deleted) {
+                continue;
             }
-            if !is_changed {
-                return;
+            let parent = row.parents.iter().find(|parent| unknown.contains(parent));
+            let reason = parent.map(|parent| Reason::new(ReasonCode::ParentUnknown, parent_detail(parent)));
+            if let Some(reason) = reason.or_else(|| unknown_dependency(state, key, row, &unknown)) {
+                (row.outcome, row.reason, is_changed) = (Outcome::Unknown, reason, true);
             }
         }
-    }
-
-    /// Returns the reason why it is not known if an owner that waits for its dependencies applies.
-    fn unknown_dependency(
-        &self,
-        key: &NamespacedName,
-        row: &OwnerOutcome,
-        unknown: &BTreeSet<OwnerId>,
-    ) -> Option<Reason> {
-        let node = self.nodes.iter().rfind(|node| node.id.key == *key).filter(|_| row.outcome == Outcome::Applies)?;
-        let dependencies = node.last_pass()?.spec.depends_on(&key.namespace);
-        let dependency = dependencies.iter().map(owner_id).find(|dependency| unknown.contains(dependency))?;
-        Some(Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&dependency)))
-    }
-
-    fn node_outcome(&self, node: &Node) -> (Outcome, Reason) {
-        if let Some(deletion) = &node.deletion {
-            return (Outcome::Deleted, deletion_reason(deletion));
+        if !is_changed {
+            return;
         }
-        let Some(pass) = node.last_pass() else { return (Outcome::Unchanged, ReasonCode::Terminating.into()) };
-        if let Some(mut reason) = self.unknown_reason(node) {
-            if !node.inventory.is_empty() {
-                reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
+    }
+}
+
+/// Returns the reason why it is not known if an owner that waits for its dependencies applies.
+fn unknown_dependency(
+    state: &State<'_>,
+    key: &NamespacedName,
+    row: &OwnerOutcome,
+    unknown: &BTreeSet<OwnerId>,
+) -> Option<Reason> {
+    let node = state.nodes.iter().rfind(|node| node.id.key == *key).filter(|_| row.outcome == Outcome::Applies)?;
+    let dependencies = node.last_pass()?.spec.depends_on(&key.namespace);
+    let dependency = dependencies.iter().map(owner_id).find(|dependency| unknown.contains(dependency))?;
+    Some(Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&dependency)))
+}
+
+fn node_outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
+    if let Some(deletion) = &node.deletion {
+        return (Outcome::Deleted, deletion_reason(deletion));
+    }
+    let Some(pass) = node.last_pass() else { return (Outcome::Unchanged, ReasonCode::Terminating.into()) };
+    if let Some(mut reason) = unknown_reason(state, node) {
+        if !node.inventory.is_empty() {
+            reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
+        }
+        return (Outcome::Unknown, reason);
+    }
+    match &pass.outcome {
+        PassOutcome::Applied(_) => match &node.unreadable_inventory {
+            Some(error) => {
+                let detail = format!("its inventory is unreadable: {error}; it is replaced, and nothing is deleted");
+                (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
             }
-            return (Outcome::Unknown, reason);
-        }
-        match &pass.outcome {
-            PassOutcome::Applied(_) => match &node.unreadable_inventory {
-                Some(error) => {
-                    let detail =
-                        format!("its inventory is unreadable: {error}; it is replaced, and nothing is deleted");
-                    (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
-                }
-                None if pass.condition.is_some() => {
-                    let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
-                    (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
-                }
-                None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
-            },
-            PassOutcome::Partial { reason, .. } | PassOutcome::Blocked(reason) => (Outcome::Blocked, reason.clone()),
-            PassOutcome::Unknown(reason) => (Outcome::Unchanged, reason.clone()),
-        }
+            None if pass.condition.is_some() => {
+                let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
+                (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
+            }
+            None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
+        },
+        PassOutcome::Partial { reason, .. } | PassOutcome::Blocked(reason) => (Outcome::Blocked, reason.clone()),
+        PassOutcome::Unknown(reason) => (Outcome::Unchanged, reason.clone()),
     }
 }
 

@@ -39,11 +39,14 @@ impl Consequences<'_> {
         self.outcomes.get(id).is_some_and(|outcomes| outcomes.may_end_as(FinalState::Recreated))
     }
 
+    /// Returns true if every order of events deletes an object and creates it no more.
+    pub(crate) fn is_gone(&self, id: &ObjectId) -> bool {
+        self.outcomes.get(id).is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
+    }
+
     /// Returns true if the namespace of an object is deleted and not created again.
     pub(crate) fn namespace_is_deleted(&self, id: &ObjectId) -> bool {
-        let namespace = id.namespace_object();
-        !id.namespace.is_empty()
-            && self.outcomes.get(&namespace).is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
+        !id.namespace.is_empty() && self.is_gone(&id.namespace_object())
     }
 
     /// Returns the events that started the cascade of a deletion, and true if every order of events starts it.

@@ -28,6 +28,11 @@ impl EventOrder {
         builder.finish()
     }
 
+    /// Returns true if an event certainly happens before another one.
+    pub(crate) fn precedes(&self, first: &SimulationEvent, second: &SimulationEvent) -> bool {
+        self.is_before(self.position(first), self.position(second))
+    }
+
     /// Returns the position of an event; `None` if it has no order relation.
     pub(crate) fn position(&self, event: &SimulationEvent) -> Option<usize> {
         self.index.get(event).copied()
@@ -104,9 +109,10 @@ impl Builder {
             for key in pass.spec.waits_for(&node.id.key.namespace, features.additive_ready_expr) {
                 let exists = by_id.contains_key(&NodeId::live(&key));
                 for dependency in [NodeId::live(&key), NodeId::new(&key)].iter().filter_map(|id| by_id.get(id)) {
-                    let first = dependency.numbered_passes().find(|(_, pass)| pass.new_inventory().is_some());
-                    let first = first.filter(|(_, first)| !exists || first.spec.source(&key.namespace) == source);
-                    if let Some((first, _)) = first {
+                    let mut passes = dependency.numbered_passes();
+                    if let Some((first, pass)) = passes.find(|(_, pass)| pass.new_inventory().is_some())
+                        && (!exists || pass.spec.source(&key.namespace) == source)
+                    {
                         self.add(SimulationEvent::Prune(first), SimulationEvent::Apply(id.clone()));
                     }
                 }

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 
 use super::event_order::EventOrder;
-use super::object_events::{Branch, ObjectApply, Schedule, ScheduleContext};
+use super::object_events::{Branch, ChosenBranches, ObjectApply, Schedule, ScheduleContext};
 use super::orders::Orders;
 use super::outcomes::{FinalState, PossibleOutcomes, Rules};
-use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
+use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::protection::{is_marked_live, is_never_changed, label_owner, live_owner};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
@@ -42,14 +42,9 @@ pub(crate) fn explore(
     // Without deletions, only how many of the events happen decides whether the object exists.
     let step = if nobody_deletes { all.max(1) } else { 1 };
     for combination in (0..=all).step_by(step) {
-        let happens = |branch: &Branch| match branches.iter().position(|other| other == branch) {
-            Some(at) if at < toggled => combination >> at & 1 == 1,
-            Some(_) => combination == all || !nobody_deletes,
-            // It makes no difference to this object.
-            None => true,
-        };
-        let context =
-            ScheduleContext { id, exists: live.is_some(), happens: &happens, features: rules.features, refused };
+        let beyond = combination == all || !nobody_deletes;
+        let chosen = ChosenBranches { branches: &branches, toggled, combination, beyond };
+        let context = ScheduleContext { id, exists: live.is_some(), chosen, features: rules.features, refused };
         let schedule = Schedule::new(nodes, &context);
         outcomes.is_desired |= !schedule.final_applies.is_empty();
         outcomes.appliers.extend(schedule.appliers().cloned());
@@ -71,8 +66,7 @@ fn live_owners(live: &ObjectMetadata, nodes: &[&Node]) -> BTreeSet<NamespacedNam
     if is_never_changed(live) || is_marked_live(live, SSA, "IfNotPresent") {
         return owners;
     }
-    let is_listing = |node: &&&Node| !node.id.is_new && node.inventory.contains(&live.id);
-    let listing: Vec<&&Node> = nodes.iter().filter(is_listing).collect();
+    let listing: Vec<&&Node> = nodes.iter().filter(|node| node.inventory.contains(&live.id)).collect();
     if listing.len() > 1 {
         owners.extend(listing.iter().filter_map(|node| {
             let spec = &node.passes.first()?.spec;
@@ -85,9 +79,7 @@ fn live_owners(live: &ObjectMetadata, nodes: &[&Node]) -> BTreeSet<NamespacedNam
 /// Returns false if no order of events can make a Kustomization delete the object.
 fn may_delete(id: &ObjectId, node: &Node) -> bool {
     let is_listed = node.inventory.contains(id) || node.passes.iter().any(|pass| pass.applies(id));
-    let prunes =
-        |pass: &Pass| pass.spec.prunes() && !pass.applies(id) && matches!(pass.outcome, PassOutcome::Applied(_));
-    is_listed && (node.deletion.is_some() || node.passes.iter().any(prunes))
+    is_listed && (node.deletion.is_some() || node.passes.iter().any(|pass| pass.prunes(id)))
 }
 
 /// Returns the final state of an object that nobody deletes.

@@ -85,9 +85,8 @@ impl Branch {
 /// may be busy.
 fn may_be_deleted_first(node: &Node, order: &EventOrder) -> bool {
     let first = SimulationEvent::Apply(PassId { node: node.id.clone(), number: 0 });
-    let is_after_first = |trigger| order.is_before(order.position(&first), order.position(trigger));
     let deletion = node.deletion.as_ref().filter(|deletion| deletion.is_certain && !node.id.is_new);
-    deletion.is_some_and(|deletion| !deletion.triggers.iter().all(is_after_first))
+    deletion.is_some_and(|deletion| !deletion.triggers.iter().all(|trigger| order.precedes(&first, trigger)))
 }
 
 /// Returns false if the deletion of a Kustomization has the same effect on an object whether it reconciles before or not: what
@@ -102,14 +101,13 @@ fn differs_without_reconciliation(
     let is_finalized = node.deletion.as_ref().is_some_and(|it| it.finalization == Finalization::DeletesObjects);
     let is_listed = node.inventory.contains(id);
     let is_protected = live.is_some_and(|live| prune_protection(live, features).is_some());
-    let differs = |pass: &Pass| match pass.applied_objects().and_then(|objects| objects.get(id)) {
+    node.passes.iter().any(|pass| match pass.applied_objects().and_then(|objects| objects.get(id)) {
         Some(built) => {
             let apply = ObjectApply::new(built, &pass.spec, &node.id.key, features);
             apply.protects != is_protected || (!is_listed && (is_shared || !is_finalized))
         }
         None => is_listed && !is_finalized && pass.spec.prunes(),
-    };
-    node.passes.iter().any(differs)
+    })
 }
 
 /// Returns true if a pass prunes and the one before it does not.
@@ -123,9 +121,8 @@ fn may_overlook(node: &Node, id: &ObjectId, number: usize) -> bool {
     let Some((pass, [earlier @ .., before])) = node.passes.get(number).zip(node.passes.get(..number)) else {
         return false;
     };
-    pass.spec.prunes()
+    pass.prunes(id)
         && pass.spec != before.spec
-        && pass.new_inventory().is_some_and(|objects| !objects.contains_key(id))
         && before.new_inventory().is_some_and(|objects| objects.contains_key(id))
         && !earlier.iter().any(|pass| pass.applies(id))
         && !node.inventory.contains(id)
@@ -195,13 +192,23 @@ impl ObjectApply {
     }
 }
 
+/// The branches that happen in one combination of them.
+#[derive(Clone, Copy)]
+pub(crate) struct ChosenBranches<'a> {
+    pub(crate) branches: &'a [Branch],
+    /// Number of branches that the combination decides: one bit each.
+    pub(crate) toggled: usize,
+    pub(crate) combination: usize,
+    /// The branches beyond those happen.
+    pub(crate) beyond: bool,
+}
+
 /// The object of a schedule and the branches that happen.
 pub(crate) struct ScheduleContext<'a> {
     pub(crate) id: &'a ObjectId,
     /// The object is live.
     pub(crate) exists: bool,
-    /// Returns true if a branch happens.
-    pub(crate) happens: &'a dyn Fn(&Branch) -> bool,
+    pub(crate) chosen: ChosenBranches<'a>,
     /// Rules of the controller's version.
     pub(crate) features: Features,
     /// Kustomizations that the server does not let delete the object.
@@ -209,6 +216,16 @@ pub(crate) struct ScheduleContext<'a> {
 }
 
 impl ScheduleContext<'_> {
+    /// Returns true if a branch happens. One that is not listed makes no difference to the object.
+    fn happens(&self, branch: &Branch) -> bool {
+        let ChosenBranches { branches, toggled, combination, beyond } = self.chosen;
+        match branches.iter().position(|other| other == branch) {
+            Some(at) if at < toggled => combination >> at & 1 == 1,
+            Some(_) => beyond,
+            None => true,
+        }
+    }
+
     /// Returns the effect of a deletion by a Kustomization.
     fn deletion(&self, owner: &NamespacedName) -> Effect {
         if self.refused.contains(owner) { Effect::RefusedDeletion } else { Effect::Delete(owner.clone()) }
@@ -217,22 +234,20 @@ impl ScheduleContext<'_> {
     /// Returns the passes of the Kustomization `at` that happen. One that the next may overtake happens if none follows.
     fn happening_passes<'n>(&self, at: usize, node: &'n Node) -> Vec<(PassId, &'n Pass)> {
         let mut passes: Vec<(PassId, &Pass)> = node.numbered_passes().collect();
-        passes.retain(|(_, pass)| pass.condition.is_none() || (self.happens)(&Branch::Conditions(at)));
-        if !(self.happens)(&Branch::LastReconciliation(at)) {
+        passes.retain(|(_, pass)| pass.condition.is_none() || self.happens(&Branch::Conditions(at)));
+        if !self.happens(&Branch::LastReconciliation(at)) {
             passes.clear();
         }
         let is_optional = node.last_pass().is_some_and(|pass| pass.is_optional);
         let last = passes.last().map(|(id, _)| id.number).filter(|_| !is_optional);
-        let is_chosen = |id: &PassId, pass: &Pass| {
-            !pass.is_optional || last == Some(id.number) || (self.happens)(&Branch::of_pass(at, node, id))
-        };
-        let chosen: Vec<bool> = passes.iter().map(|(id, pass)| is_chosen(id, pass)).collect();
-        let happens = |number: usize| {
-            let stands_in = passes[number].1.is_needed_without_next && chosen.get(number + 1) == Some(&false);
-            chosen[number] || stands_in
-        };
-        let happening: Vec<bool> = (0..passes.len()).map(happens).collect();
-        passes.into_iter().zip(happening).filter(|(_, happens)| *happens).map(|(pass, _)| pass).collect()
+        let choices = passes.iter().map(|(id, pass)| {
+            !pass.is_optional || last == Some(id.number) || self.happens(&Branch::of_pass(at, node, id))
+        });
+        let chosen: Vec<bool> = choices.collect();
+        let happening = passes.into_iter().enumerate().filter(|(number, (_, pass))| {
+            chosen[*number] || (pass.is_needed_without_next && chosen.get(number + 1) == Some(&false))
+        });
+        happening.map(|(_, pass)| pass).collect()
     }
 
     /// Returns the application of the object by a pass, if there is one.
@@ -274,7 +289,7 @@ impl Schedule {
             if !matches!(pass.outcome, PassOutcome::Applied(_)) {
                 continue;
             }
-            let is_stale = (context.happens)(&Branch::StaleInventory(at, id.number));
+            let is_stale = context.happens(&Branch::StaleInventory(at, id.number));
             let lists_dropped = is_stale && is_listed_now && turns_pruning_on(node, id.number);
             let overlooks = is_stale && may_overlook(node, context.id, id.number);
             if pass.spec.prunes() && !is_applied && (lists_dropped || (is_listed && !overlooks)) {
@@ -288,21 +303,20 @@ impl Schedule {
     /// Adds the finalization of a Kustomization that is deleted, or the last application of one that is not.
     fn add_deletion(&mut self, at: usize, node: &Node, is_listed: bool, context: &ScheduleContext<'_>) {
         let deletion = node.deletion.as_ref();
-        let Some(deletion) =
-            deletion.filter(|deletion| deletion.is_certain || (context.happens)(&Branch::Deletion(at)))
+        let Some(deletion) = deletion.filter(|deletion| deletion.is_certain || context.happens(&Branch::Deletion(at)))
         else {
             let last = context.happening_passes(at, node).pop().map(|(_, pass)| pass);
-            let is_steady = |pass: &&Pass| pass.condition.is_none() && pass.new_inventory().is_some();
-            let last = last.filter(is_steady).filter(|_| !node.last_pass().is_some_and(|pass| pass.is_optional));
-            self.final_applies.extend(last.and_then(|pass| context.apply(node, pass)));
+            let is_optional = node.last_pass().is_some_and(|pass| pass.is_optional);
+            let steady = last.filter(|pass| !is_optional && pass.condition.is_none() && pass.new_inventory().is_some());
+            self.final_applies.extend(steady.and_then(|pass| context.apply(node, pass)));
             return;
         };
         let deletes_objects = match &deletion.finalization {
             Finalization::DeletesObjects => true,
             Finalization::LeavesObjects(_) => false,
-            Finalization::Depends(_) => (context.happens)(&Branch::Finalization(at)),
+            Finalization::Depends(_) => context.happens(&Branch::Finalization(at)),
         };
-        let is_known = node.inventory.contains(context.id) || (context.happens)(&Branch::CurrentInventory(at));
+        let is_known = node.inventory.contains(context.id) || context.happens(&Branch::CurrentInventory(at));
         if is_listed && deletes_objects && is_known {
             self.add(SimulationEvent::Finalize(node.id.clone()), context.deletion(&node.id.key));
         }
@@ -315,13 +329,14 @@ impl Schedule {
     /// Returns the owners of which the labels can name one at the beginning. Those that do not delete the object have the
     /// same effect, so that one stands for them; `None` if there is no owner.
     pub(crate) fn distinct_owners<'o>(&self, owners: &'o BTreeSet<NamespacedName>) -> Vec<Option<&'o NamespacedName>> {
-        let deletes = |owner: &&NamespacedName| {
-            self.events.iter().any(|scheduled| matches!(&scheduled.effect, Effect::Delete(key) if key == *owner))
-        };
-        let (deleting, others): (Vec<&NamespacedName>, Vec<&NamespacedName>) = owners.iter().partition(deletes);
+        let (deleting, others): (Vec<_>, Vec<_>) = owners.iter().partition(|owner| self.deletes(owner));
         let stands_for_others = others.first().map(|owner| Some(*owner));
         let nobody = owners.is_empty().then_some(None);
         deleting.into_iter().map(Some).chain(stands_for_others).chain(nobody).collect()
+    }
+
+    fn deletes(&self, owner: &NamespacedName) -> bool {
+        self.events.iter().any(|scheduled| matches!(&scheduled.effect, Effect::Delete(key) if key == owner))
     }
 
     /// Returns the Kustomizations that apply the object.

@@ -34,6 +34,22 @@ struct Application {
     only_if_present: bool,
 }
 
+impl Application {
+    fn new(apply: &ObjectApply, deleters: &[&NamespacedName]) -> Self {
+        Self {
+            owner: position(deleters, &apply.owner_label),
+            protects: apply.protects,
+            only_if_absent: apply.only_if_absent,
+            only_if_present: apply.only_if_present,
+        }
+    }
+}
+
+/// Returns the position of an owner among those that delete the object.
+fn position(deleters: &[&NamespacedName], owner: &NamespacedName) -> Option<usize> {
+    deleters.iter().position(|deleter| *deleter == owner)
+}
+
 /// State of the object between two events.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct ObjectState {
@@ -80,49 +96,41 @@ impl<'a> Orders<'a> {
         live: Option<&'a ObjectMetadata>,
         live_owner: Option<&'a NamespacedName>,
     ) -> Self {
-        let names = |owner: &NamespacedName| {
-            let applied = schedule.events.iter().filter_map(|scheduled| scheduled.effect.application());
-            live_owner == Some(owner) || applied.into_iter().any(|apply| apply.owner_label == *owner)
-        };
+        let applied = schedule.events.iter().filter_map(|scheduled| scheduled.effect.application());
+        let named: HashSet<&NamespacedName> = applied.map(|apply| &apply.owner_label).chain(live_owner).collect();
         let mut deleters: Vec<&NamespacedName> = vec![];
         let mut prevented = vec![];
         for scheduled in &schedule.events {
             match &scheduled.effect {
                 Effect::RefusedDeletion => prevented.push(&scheduled.event),
-                Effect::Delete(owner) if !names(owner) => prevented.push(&scheduled.event),
+                Effect::Delete(owner) if !named.contains(owner) => prevented.push(&scheduled.event),
                 Effect::Delete(owner) if !deleters.contains(&owner) => deleters.push(owner),
                 _ => {}
             }
         }
-        let position = |owner: &NamespacedName| deleters.iter().position(|deleter| *deleter == owner);
-        let application = |apply: &ObjectApply| Application {
-            owner: position(&apply.owner_label),
-            protects: apply.protects,
-            only_if_absent: apply.only_if_absent,
-            only_if_present: apply.only_if_present,
-        };
-        let mut sequences: Vec<(&NodeId, Sequence<'a>)> = vec![];
+        let mut by_node: Vec<(&NodeId, Sequence<'a>)> = vec![];
         for scheduled in &schedule.events {
             let step = match &scheduled.effect {
                 Effect::RefusedDeletion => continue,
                 Effect::Apply(apply) if apply.is_skipped => continue,
-                Effect::Apply(apply) => Step::Apply(application(apply)),
-                Effect::Delete(owner) => match position(owner) {
+                Effect::Apply(apply) => Step::Apply(Application::new(apply, &deleters)),
+                Effect::Delete(owner) => match position(&deleters, owner) {
                     Some(owner) => Step::Delete(owner),
                     None => continue,
                 },
             };
             let node = scheduled.event.node();
-            if sequences.last().is_none_or(|(last, _)| *last != node) {
-                sequences.push((node, Sequence { steps: vec![], events: vec![], positions: vec![] }));
+            if by_node.last().is_none_or(|(last, _)| *last != node) {
+                by_node.push((node, Sequence { steps: vec![], events: vec![], positions: vec![] }));
             }
-            let (_, sequence) = sequences.last_mut().expect("one was added");
+            let (_, sequence) = by_node.last_mut().expect("one was added");
             sequence.steps.push(step);
             sequence.events.push(&scheduled.event);
             sequence.positions.push(order.position(&scheduled.event));
         }
-        let final_applies = schedule.final_applies.iter().filter(|apply| !apply.is_skipped).map(application).collect();
-        let sequences = sequences.into_iter().map(|(_, sequence)| sequence).collect();
+        let applied_last = schedule.final_applies.iter().filter(|apply| !apply.is_skipped);
+        let final_applies = applied_last.map(|apply| Application::new(apply, &deleters)).collect();
+        let sequences = by_node.into_iter().map(|(_, sequence)| sequence).collect();
         let mut orders = Self { order, live, live_owner, deleters, prevented, sequences, class: vec![], final_applies };
         orders.classify();
         orders
@@ -138,7 +146,7 @@ impl<'a> Orders<'a> {
         let state = live.map_or_else(ObjectState::default, |object| ObjectState {
             exists: true,
             is_deleted: false,
-            owner: self.live_owner.and_then(|owner| self.deleters.iter().position(|deleter| *deleter == owner)),
+            owner: self.live_owner.and_then(|owner| position(&self.deleters, owner)),
             is_protected: prune_protection(object, rules.features).is_some(),
             is_never_changed: is_never_changed(object),
         });
@@ -165,10 +173,10 @@ impl<'a> Orders<'a> {
                 let done = progress[at];
                 let sequence = &self.sequences[at];
                 let after = explorer.after(sequence.steps[done], sequence.events[done], state, outcomes);
-                let mut progress = progress.clone();
-                progress[at] += 1;
-                self.sort_interchangeable(&mut progress);
-                queue.push((progress, after));
+                let mut advanced = progress.clone();
+                advanced[at] += 1;
+                self.sort_interchangeable(&mut advanced);
+                queue.push((advanced, after));
             }
         }
     }
@@ -176,16 +184,22 @@ impl<'a> Orders<'a> {
     /// Returns the Kustomizations whose next event may be the next of all: one of those that are interchangeable and have
     /// done the same.
     fn next(&self, progress: &[usize]) -> Vec<usize> {
-        let position = |at: usize| self.sequences[at].positions[progress[at]];
-        let is_done = |at: usize| progress[at] == self.sequences[at].steps.len();
-        let pending: Vec<usize> = (0..progress.len()).filter(|at| !is_done(*at)).collect();
-        let is_distinct =
-            |at: usize| at == 0 || self.class[at - 1] != self.class[at] || progress[at - 1] != progress[at];
-        let is_first = |at: usize| {
-            !pending.iter().any(|other| *other != at && self.order.is_before(position(*other), position(at)))
-        };
-        let distinct: Vec<usize> = pending.iter().copied().filter(|at| is_distinct(*at)).collect();
-        let next: Vec<usize> = distinct.iter().copied().filter(|at| is_first(*at)).collect();
+        let mut pending: Vec<(usize, Option<usize>)> = Vec::with_capacity(progress.len());
+        for (at, sequence) in self.sequences.iter().enumerate() {
+            pending.extend(sequence.positions.get(progress[at]).map(|position| (at, *position)));
+        }
+        let mut distinct = Vec::with_capacity(pending.len());
+        let mut next = Vec::with_capacity(pending.len());
+        for (at, position) in &pending {
+            let at = *at;
+            if at > 0 && self.class[at - 1] == self.class[at] && progress[at - 1] == progress[at] {
+                continue;
+            }
+            distinct.push(at);
+            if !pending.iter().any(|(other, earlier)| *other != at && self.order.is_before(*earlier, *position)) {
+                next.push(at);
+            }
+        }
         // In a circle of triggers any event may be the first.
         if next.is_empty() { distinct } else { next }
     }
@@ -211,21 +225,27 @@ impl<'a> Orders<'a> {
     /// because its deletions are reported.
     fn is_interchangeable(&self, a: usize, b: usize) -> bool {
         let (first, second) = (&self.sequences[a], &self.sequences[b]);
-        let deletes = first.steps.iter().any(|step| matches!(step, Step::Delete(_)));
-        let is_before = |x: Option<usize>, y: Option<usize>| self.order.is_before(x, y);
-        let is_same_relation = |x: Option<usize>, other_x: Option<usize>, y: Option<usize>, other_y: Option<usize>| {
-            is_before(x, other_x) == is_before(y, other_y) && is_before(other_x, x) == is_before(other_y, y)
-        };
-        let pairs = || first.positions.iter().copied().zip(second.positions.iter().copied());
-        let others = || (0..self.sequences.len()).filter(|other| *other != a && *other != b);
-        !deletes
-            && first.steps == second.steps
-            && pairs().all(|(x, y)| {
-                let is_same_to = |other: usize| {
-                    self.sequences[other].positions.iter().all(|event| is_same_relation(x, *event, y, *event))
-                };
-                pairs().all(|(other_x, other_y)| is_same_relation(x, other_y, y, other_x)) && others().all(is_same_to)
-            })
+        if first.steps != second.steps || first.steps.iter().any(|step| matches!(step, Step::Delete(_))) {
+            return false;
+        }
+        let pairs: Vec<(Option<usize>, Option<usize>)> =
+            first.positions.iter().copied().zip(second.positions.iter().copied()).collect();
+        let others = self.sequences.iter().enumerate().filter(|(other, _)| *other != a && *other != b);
+        let events: Vec<Option<usize>> = others.flat_map(|(_, sequence)| sequence.positions.iter().copied()).collect();
+        pairs.iter().all(|(x, y)| {
+            pairs.iter().all(|(other_x, other_y)| self.is_same_relation((*x, *other_y), (*y, *other_x)))
+                && events.iter().all(|event| self.is_same_relation((*x, *event), (*y, *event)))
+        })
+    }
+
+    /// Returns true if the two events of each pair have the same order.
+    fn is_same_relation(
+        &self,
+        (x, other_x): (Option<usize>, Option<usize>),
+        (y, other_y): (Option<usize>, Option<usize>),
+    ) -> bool {
+        self.order.is_before(x, other_x) == self.order.is_before(y, other_y)
+            && self.order.is_before(other_x, x) == self.order.is_before(other_y, y)
     }
 
     /// Replaces a state by the one that stands for all that differ only in interchangeable Kustomizations.
@@ -258,10 +278,7 @@ impl Explorer<'_> {
             Step::Delete(owner) => {
                 let is_prevented = state.owner != Some(owner) || state.is_protected;
                 if !state.is_deleted {
-                    let events = match is_prevented {
-                        true => &mut outcomes.prevented_deletions,
-                        false => &mut outcomes.deletions,
-                    };
+                    let events = if is_prevented { &mut outcomes.prevented_deletions } else { &mut outcomes.deletions };
                     events.insert(event.clone());
                 }
                 if !is_prevented {
@@ -273,10 +290,8 @@ impl Explorer<'_> {
     }
 
     fn apply(&self, apply: Application, state: &mut ObjectState) {
-        let is_skipped = match state.exists {
-            true => state.is_never_changed || apply.only_if_absent,
-            false => apply.only_if_present,
-        };
+        let is_skipped =
+            if state.exists { state.is_never_changed || apply.only_if_absent } else { apply.only_if_present };
         if is_skipped {
             return;
         }

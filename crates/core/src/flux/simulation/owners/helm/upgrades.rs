@@ -12,6 +12,7 @@ use crate::flux::build::chart_templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::{Chart, ChartRun};
 use crate::flux::build::data::Lookup;
 use crate::flux::build::release_values::{ValuesSource, values_sources};
+use crate::flux::simulation::kustomization::variables::data_after_change;
 use crate::flux::simulation::model::affected_owner::Effect;
 use crate::flux::simulation::model::missing::Missing;
 use crate::flux::simulation::model::owner_names::NOT_READ;
@@ -176,7 +177,7 @@ impl Comparison<'_, '_, '_> {
                 self.derivation.needs.data.insert(reference);
                 return Err(Missing::Answer);
             };
-            let changed = is_after.then(|| self.derivation.data_after_change(&reference, &found)).flatten();
+            let changed = is_after.then(|| data_after_change(self.derivation, &reference, &found)).flatten();
             match changed.map_or(found, |(lookup, _)| lookup) {
                 Lookup::Found(data) => {
                     is_private |= data.is_secret || reference.is_secret();

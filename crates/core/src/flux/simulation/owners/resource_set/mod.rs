@@ -12,6 +12,7 @@ use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resource_sets::{SetRun, generated_objects};
 use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::affected_owner::Expansion;
 use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::missing::Missing;
@@ -437,7 +438,7 @@ impl<'a> State<'a> {
             };
             let is_new = |id: &&ObjectId| {
                 let is_applied = consequences.outcomes.contains_key(*id);
-                self.live_object(id).is_none() && !is_applied && !self.container_is_deleted(id, consequences)
+                self.live_object(id).is_none() && !is_applied && !container_is_deleted(self, id, consequences)
             };
             rows.extend(expansion.objects.keys().filter(is_new).map(|id| {
                 let mut row = row(Action::Create, PinnedObject::absent(id.clone()), ReasonCode::Generated.into());
