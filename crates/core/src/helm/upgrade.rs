@@ -110,7 +110,6 @@ impl Rendered {
             self.objects.insert(id);
             return;
         };
-        let has = |values: &str, wanted: &[&str]| values.split(',').any(|value| wanted.contains(&value.trim()));
         self.has_hook_before |= has(events, &["pre-upgrade"]);
         if has(events, &["post-upgrade"]) {
             self.hooks_after.insert(id.clone());
@@ -142,9 +141,9 @@ impl Rendered {
     /// Returns the hooks of an upgrade from `old` that are deleted and created again. An object that becomes a hook after the
     /// upgrade is deleted by the upgrade; one that becomes a hook before it is created before it is deleted, and so is none.
     pub fn recreated_hooks(&self, old: &Self) -> BTreeSet<ObjectId> {
-        let is_after = |id: &&ObjectId| !old.objects.contains(id) || self.hooks_after.contains(id);
-        let becoming = self.hooks_after.intersection(&old.objects);
-        self.upgrade_hooks.iter().filter(is_after).chain(becoming).cloned().collect()
+        let hooks = self.upgrade_hooks.iter();
+        let after = hooks.filter(|id| !old.objects.contains(id) || self.hooks_after.contains(id));
+        after.chain(self.hooks_after.intersection(&old.objects)).cloned().collect()
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
@@ -155,6 +154,11 @@ impl Rendered {
         let missing = self.objects.difference(&recorded).next();
         missing.or_else(|| recorded.difference(&self.objects).find(|id| !is_definition(id))).cloned()
     }
+}
+
+/// Returns true if a list of words, separated by commas, has one of these.
+fn has(words: &str, wanted: &[&str]) -> bool {
+    words.split(',').any(|word| wanted.contains(&word.trim()))
 }
 
 /// Returns a manifest without its labels and annotations.
@@ -169,10 +173,7 @@ fn unmarked(manifest: &Value) -> Value {
 /// Returns an identity without a namespace if its kind is cluster-scoped.
 fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
     let kind = types.iter().find(|kind| kind.is(&id.group, &id.kind));
-    match kind.is_some_and(|kind| !kind.namespaced) {
-        true => ObjectId { namespace: "".into(), ..id },
-        false => id,
-    }
+    if kind.is_some_and(|kind| !kind.namespaced) { ObjectId { namespace: "".into(), ..id } } else { id }
 }
 
 #[cfg(test)]

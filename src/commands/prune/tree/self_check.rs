@@ -110,5 +110,5 @@ fn verify(
         let verified = recorded.verify(artifact, &mut context);
         fidelity.extend(verified.map(|verified| (recorded.owner.clone(), verified)));
     }
-    if needs.is_empty() { Progress::Done(fidelity) } else { Progress::Needs(needs.into()) }
+    if needs.is_empty() { Progress::Done(fidelity) } else { Progress::of_builds(needs) }
 }

@@ -31,6 +31,7 @@ pub struct Question {
     pub request: Request,
     /// The object can hold values of Secrets, so that no message of the server about it is shown.
     pub is_private: bool,
+    key: QuestionKey,
 }
 
 /// Request of a controller.
@@ -45,7 +46,7 @@ pub enum Request {
 
 /// Everything that the answer to a question depends on: owner, object, and the run of the owner that makes the change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct QuestionKey {
+pub(crate) struct QuestionKey {
     owner: ObjectId,
     id: ObjectId,
     /// Hash of controller, service account, spec and manifest.
@@ -62,59 +63,57 @@ pub enum DryRunAnswer {
 }
 
 impl Question {
-    /// Returns the question about an apply by kustomize-controller.
-    pub fn of_apply(applied: AppliedObject, flags: &ControllerFlags) -> Self {
-        Self {
-            owner: kustomization(&applied.owner),
-            controller: kustomize_controller::NAME,
-            service_account: flags.service_account(&applied.spec).map(str::to_owned),
-            id: applied.id.clone(),
-            is_private: applied.built.masked.is_some(),
-            request: Request::ApplyBuilt(Box::new(applied)),
-        }
-    }
-
-    /// Returns the question about a deletion by kustomize-controller, for a Kustomization that then has this spec.
-    pub fn of_deletion(
-        owner: &NamespacedName,
-        spec: &KustomizationSpec,
+    fn new(
+        owner: ObjectId,
+        controller: &'static str,
+        service_account: Option<&str>,
         id: &ObjectId,
-        flags: &ControllerFlags,
+        request: Request,
+        is_private: bool,
     ) -> Self {
-        Self {
-            owner: kustomization(owner),
-            controller: kustomize_controller::NAME,
-            service_account: flags.service_account(spec).map(str::to_owned),
-            id: id.clone(),
-            request: Request::Delete,
-            is_private: false,
-        }
-    }
-
-    /// Returns the question about a change by the controller of a HelmRelease or a ResourceSet with this spec.
-    pub(crate) fn of_owner(owner: &ObjectId, spec: &Value, id: &ObjectId, request: Request, is_private: bool) -> Self {
-        let is_of_operator = &*owner.group == flux_operator::GROUP;
-        let service_account = text_at(spec, "/serviceAccountName");
-        Self {
-            owner: owner.clone(),
-            controller: if is_of_operator { flux_operator::NAME } else { HELM_CONTROLLER },
-            service_account: (!service_account.is_empty()).then(|| service_account.to_owned()),
-            id: id.clone(),
-            request,
-            is_private: is_private || id.is("", "Secret"),
-        }
-    }
-
-    /// Returns the key: questions with equal keys have equal answers, until something changes in the cluster.
-    pub fn key(&self) -> QuestionKey {
-        let mut run = format!("{} {:?} ", self.controller, self.service_account);
-        let written = match &self.request {
+        let mut run = format!("{controller} {service_account:?} ");
+        let written = match &request {
             Request::ApplyBuilt(applied) => write!(run, "{} {}", applied.spec.value(), applied.built.manifest),
             Request::Apply(manifest) => write!(run, "{manifest}"),
             Request::Delete => Ok(()),
         };
         written.expect("a String takes every text");
-        QuestionKey { owner: self.owner.clone(), id: self.id.clone(), run: sha256(run.as_bytes()) }
+        let key = QuestionKey { owner: owner.clone(), id: id.clone(), run: sha256(run.as_bytes()) };
+        let (id, service_account) = (id.clone(), service_account.map(str::to_owned));
+        Self { owner, controller, service_account, id, request, is_private, key }
+    }
+
+    /// Returns the question about an apply by kustomize-controller.
+    pub(crate) fn of_apply(applied: AppliedObject, flags: &ControllerFlags) -> Self {
+        let (owner, id) = (kustomization(&applied.owner), applied.id.clone());
+        let account = flags.service_account(&applied.spec).map(str::to_owned);
+        let is_private = applied.built.masked.is_some();
+        let request = Request::ApplyBuilt(Box::new(applied));
+        Self::new(owner, kustomize_controller::NAME, account.as_deref(), &id, request, is_private)
+    }
+
+    /// Returns the question about a deletion by kustomize-controller, for a Kustomization that then has this spec.
+    pub(crate) fn of_deletion(
+        owner: &NamespacedName,
+        spec: &KustomizationSpec,
+        id: &ObjectId,
+        flags: &ControllerFlags,
+    ) -> Self {
+        let account = flags.service_account(spec);
+        Self::new(kustomization(owner), kustomize_controller::NAME, account, id, Request::Delete, false)
+    }
+
+    /// Returns the question about a change by the controller of a HelmRelease or a ResourceSet with this spec.
+    pub(crate) fn of_owner(owner: &ObjectId, spec: &Value, id: &ObjectId, request: Request, is_private: bool) -> Self {
+        let is_of_operator = &*owner.group == flux_operator::GROUP;
+        let controller = if is_of_operator { flux_operator::NAME } else { HELM_CONTROLLER };
+        let account = Some(text_at(spec, "/serviceAccountName")).filter(|name| !name.is_empty());
+        Self::new(owner.clone(), controller, account, id, request, is_private || id.is("", "Secret"))
+    }
+
+    /// Returns the key: questions with equal keys have equal answers, until something changes in the cluster.
+    pub(crate) fn key(&self) -> &QuestionKey {
+        &self.key
     }
 
     /// Returns true if a Kustomization causes the change.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::model::owner_names::owner_id;
+use super::model::questions::Answers;
 use super::model::refusals::{DeletionRefusal, Refusal};
-use super::questions::Answers;
 use super::rehearsal::Rehearsal;
 use super::rows::cascade_rows::mark_held_dependent;
 use super::rows::object_rows::kustomization_row;
@@ -51,11 +51,12 @@ impl<'r> DryRuns<'r> {
     pub(super) fn collect(rehearsal: &'r Rehearsal, answers: &'r Answers) -> Self {
         let mut dry_runs = Self::default();
         for asked in &rehearsal.asked {
-            let question = &asked.question;
+            let (question, answer) = (&asked.question, asked.answer(answers));
+            dry_runs.has_unsent |= answer.is_none() || asked.is_unread;
             if asked.is_hidden || asked.is_unread {
                 dry_runs.open.push(question.id.clone());
             }
-            match (&question.request, asked.answer(answers)) {
+            match (&question.request, answer) {
                 (Request::ApplyBuilt(applied), Some(DryRunAnswer::Result(result))) => {
                     dry_runs.add_applied(applied, result);
                 }
@@ -73,7 +74,6 @@ impl<'r> DryRuns<'r> {
                 }
                 (_, None) => dry_runs.open.push(question.id.clone()),
             }
-            dry_runs.has_unsent |= asked.answer(answers).is_none() || asked.is_unread;
         }
         dry_runs.gaps.extend(answers.dry_runs.unknown_rights().cloned());
         if rehearsal.is_endless {

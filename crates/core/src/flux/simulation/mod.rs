@@ -10,7 +10,6 @@ mod kustomization;
 mod model;
 mod owner_dry_runs;
 mod owners;
-pub mod questions;
 mod rehearsal;
 mod rows;
 mod schedule;
@@ -29,12 +28,13 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
 use model::generated_artifacts::GeneratedArtifacts;
+pub use model::questions;
+use model::questions::{Answers, FinishedPreview, Progress};
 use model::state::State;
 pub use model::state::{DryRunScope, PreviewInput};
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
 use owners::search::find_affected;
-use questions::{Answers, FinishedPreview, Progress};
 use rehearsal::Rehearsal;
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
@@ -112,12 +112,12 @@ impl<'a> Preview<'a> {
             let is_stable = is_generated && nodes == self.state.nodes;
             self.state.nodes = nodes;
             if !needs.is_empty() {
-                return Progress::Needs(needs.into());
+                return Progress::of_builds(needs);
             }
             if is_stable {
                 let (affected, needs) = find_affected(&self.state, &consequences, answers);
                 if !needs.builds.is_empty() {
-                    return Progress::Needs(needs.builds.into());
+                    return Progress::of_builds(needs.builds);
                 }
                 self.owner_questions = needs.dry_runs;
                 // Objects that other owners change have consequences of their own.

@@ -15,14 +15,15 @@ use serde_json::Value;
 use super::Preview;
 use super::dry_run::DryRuns;
 use super::model::node::{Node, NodeId};
+use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use super::model::state::State;
-use super::questions::{Answers, FinishedPreview, Needs, Progress};
 use super::rows::secret_names::secret_mask;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, BuildContext};
+use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Actor, Fidelity, Plan};
@@ -62,7 +63,7 @@ pub(super) struct AskedChange {
 impl AskedChange {
     /// Returns the answer; `None` if it was not recorded.
     pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
-        self.known.as_ref().or_else(|| answers.dry_runs.get(&self.question.key()))
+        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
     }
 }
 
@@ -82,8 +83,9 @@ impl AppliedBuilds {
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
     fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
         let Some(build) = self.0.get(owner) else { return false };
-        let same = |pointer: &str| build.spec.value().pointer(pointer) == spec.value().pointer(pointer);
-        let is_applied_alike = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter().all(same);
+        let mut fields = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter();
+        let is_applied_alike =
+            fields.all(|pointer| build.spec.value().pointer(pointer) == spec.value().pointer(pointer));
         let manifests = build.manifests.get(&kind_and_name(built));
         is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&built.manifest))
     }
@@ -110,7 +112,7 @@ impl Preview<'_> {
         self.rehearsal.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
         self.rehearsal.rounds += 1;
         self.rehearsal.plan = Some(plan);
-        Progress::Needs(Needs { dry_runs, ..Needs::default() })
+        Progress::Needs(Box::new(Needs { dry_runs, ..Needs::default() }))
     }
 
     /// Returns the plan with the answers of the API server.
@@ -121,7 +123,7 @@ impl Preview<'_> {
         };
         let dry_runs = DryRuns::collect(&self.rehearsal, answers);
         let not_compared = dry_runs.not_compared();
-        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &self.state.applied_ids(), scope.compares_all);
+        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &applied_ids(&self.state), scope.compares_all);
         Box::new(FinishedPreview { plan, secrets, not_compared })
     }
 
@@ -140,7 +142,7 @@ impl Preview<'_> {
         questions.extend(self.state.planned_deletions(plan));
         questions.extend(of_owners);
         self.rehearsal.builds = Some(builds);
-        questions.retain(|question| self.rehearsal.keys.insert(question.key()));
+        questions.retain(|question| self.rehearsal.keys.insert(question.key().clone()));
         let (secrets, mut needed) = (secret_mask(&self.state, &answers.builds), vec![]);
         for question in questions {
             // The name of a hidden object would be in the URL of a DELETE, and so in logs.
@@ -191,8 +193,8 @@ impl State<'_> {
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
         };
-        let mut objects = self.applied_objects_if(is_changed);
-        let interrupted = self.interrupted_objects().into_iter();
+        let mut objects = applied_objects_if(self, is_changed);
+        let interrupted = interrupted_objects(self).into_iter();
         objects.extend(interrupted.filter(|object| is_changed(&object.owner, &object.spec, &object.built)));
         objects
     }

@@ -112,8 +112,8 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
             }
             (Part::SpecAndLabels, Some((_, old))) => {
                 let mut parts = differing_parts(&id.kind, &old.manifest, &built.manifest, false, false);
-                let labels = |built: &BuiltObject| built.manifest.pointer("/metadata/labels").cloned();
-                parts.extend((labels(old) != labels(built)).then(|| "its labels".to_owned()));
+                let [before, after] = [old, built].map(|built| built.manifest.pointer("/metadata/labels"));
+                parts.extend((before != after).then(|| "its labels".to_owned()));
                 changed(parts)
             }
             (Part::Spec { .. } | Part::SpecAndLabels, None) => {

@@ -90,11 +90,11 @@ impl Comparison<'_, '_, '_> {
     /// Returns the input providers that an entry of `inputsFrom` names, or selects by labels, before or after the change.
     pub(crate) fn providers(&self, namespace: &str, entry: &Value, is_after: bool) -> Vec<ObjectId> {
         let all = ids_of(self.state(), flux_operator::GROUP, PROVIDER).into_iter();
-        let exists = |id: &ObjectId| match is_after {
-            true => !self.derivation.consequences.may_be_deleted(id),
-            false => self.state().live_object(id).is_some(),
-        };
-        let own = all.filter(|id| &*id.namespace == namespace && exists(id));
+        let own = all.filter(|id| {
+            let is_live = self.state().live_object(id).is_some();
+            let exists = if is_after { !self.derivation.consequences.may_be_deleted(id) } else { is_live };
+            &*id.namespace == namespace && exists
+        });
         if !text(entry, "name").is_empty() {
             return own.filter(|id| &*id.name == text(entry, "name")).collect();
         }

@@ -15,6 +15,7 @@ use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Action, Actor, Change, Plan};
 use crate::text::pluralize;
+use applied_objects::contested;
 use cascade_rows::{cascaded_row, spread_unknown};
 use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
@@ -52,7 +53,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     annotate_encrypted(state, &mut changes);
     plan.add_owners(owner_outcomes(state));
     plan.add_changes(changes);
-    plan.add_contested(state.contested());
+    plan.add_contested(contested(state));
     plan.set_unrehearsed(unrehearsed(&plan));
     add_affected_owners(state, &mut plan);
     plan.set_emptied_files(emptied_files(state, &plan));

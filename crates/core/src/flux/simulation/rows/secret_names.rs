@@ -13,7 +13,7 @@ use crate::plan::mask::SecretMask;
 const MIN_SEARCHED: usize = 4;
 
 /// Returns the names that hold values of Secrets: those of built objects, and those of live objects that an earlier
-/// build may have named so. Call it when the preview is complete.
+/// build may have named so.
 pub(crate) fn secret_mask(state: &State<'_>, answers: &Answers) -> SecretMask {
     let mut mask = SecretMask::default();
     for node in &state.nodes {

@@ -28,7 +28,7 @@ impl TestCluster {
         for _ in 0..MAX_ROUNDS {
             match step(&answers) {
                 Progress::Done(done) => return done,
-                Progress::Needs(needs) => self.answer(needs, &mut answers),
+                Progress::Needs(needs) => self.answer(*needs, &mut answers),
             }
         }
         panic!("it asks without an end");

@@ -184,7 +184,7 @@ impl TestCluster {
             let mut context = BuildContext::new(self.features, &answers.builds, &mut needs);
             match build::build(artifact, &key, &spec, &mut context) {
                 Some(built) => Progress::Done(built),
-                None => Progress::Needs(needs.into()),
+                None => Progress::of_builds(needs),
             }
         });
         let mut entries = vec![];

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::source_content::{is_affected, source_content};
-use crate::flux::generator::spec::{GeneratorSpec, OutputArtifact};
+use crate::flux::generator::spec::GeneratorSpec;
 use crate::flux::generator::{Content, Generation, Made, Stop, generate};
 use crate::flux::kinds::{ARTIFACT_SWITCH, EXTERNAL_ARTIFACT, GENERATOR, GENERATOR_GROUP};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
@@ -47,8 +47,7 @@ pub(super) const GENERATORS: OwnerKind =
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let state = comparison.state();
     let consequences = comparison.derivation.consequences;
-    let stays = |id: &&ObjectId| !consequences.may_be_deleted(id);
-    let generators = state.generated.generators.iter().filter(|(id, _)| stays(id));
+    let generators = state.generated.generators.iter().filter(|(id, _)| !consequences.may_be_deleted(id));
     let found = generators.filter_map(|(id, generator)| Some(AffectedOwner::new(id, reaction(&generator.effect)?)));
     found.collect()
 }
@@ -183,12 +182,11 @@ fn runs(state: &mut State<'_>, id: &ObjectId, live: Option<&Resource>, known: &G
     specs.dedup_by(|next, earlier| next.0 == earlier.0);
     // The switch alone triggers nothing, and a new revision may come before it changes.
     let is_optional = live.is_some() && was_off != is_off;
-    let run = |(spec, trigger): (GeneratorSpec, Option<PassId>)| Run {
-        generation: generation(state, id, live, &spec, known),
-        trigger,
-        is_optional,
-    };
-    specs.into_iter().map(run).collect()
+    let runs = specs.into_iter().map(|(spec, trigger)| {
+        let generation = generation(state, id, live, &spec, known);
+        Run { generation, trigger, is_optional }
+    });
+    runs.collect()
 }
 
 fn generation(
@@ -226,15 +224,13 @@ fn generation(
     let inventory = inventory(live);
     let live_spec = live.map(|live| GeneratorSpec::read(live.spec(), &id.namespace)).unwrap_or_default();
     let is_ready = live.and_then(|live| live.condition("Ready")).is_some_and(|ready| ready.status == "True");
-    let stays = |artifact: &OutputArtifact| {
+    let mut found = generate(spec, &contents, |artifact| {
         let is_listed = *spec == live_spec
             || (live_spec.path_pattern.is_empty()
                 && live_spec.artifacts.contains(artifact)
                 && live_spec.sources == spec.sources);
         is_ready && is_listed && inventory.contains(&artifact.name)
-    };
-    let mut found = generate(spec, &contents, stays);
-    let is_git = |source: &SourceId| source.kind == "GitRepository" || source.kind == EXTERNAL_ARTIFACT;
+    });
     if let Some(Stop::Fails(why)) = &found.stop
         && let Some(other) = spec.sources.iter().find(|entry| !is_git(&entry.source))
     {
@@ -244,6 +240,11 @@ fn generation(
     let found = Arc::new(found);
     state.generations.insert(key, found.clone());
     found
+}
+
+/// Returns true if the artifact of a source has no empty directories.
+fn is_git(source: &SourceId) -> bool {
+    source.kind == "GitRepository" || source.kind == EXTERNAL_ARTIFACT
 }
 
 /// Returns the states of an artifact after the reconciliations of its generator.

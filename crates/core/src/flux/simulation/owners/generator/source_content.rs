@@ -1,11 +1,14 @@
 //! Contents of the sources of ArtifactGenerators after the change, and what a Kustomization reads from its source.
 
+use std::sync::Arc;
+
 use crate::flux::generator::Content;
 use crate::flux::generator::spec::GeneratorSpec;
 use crate::flux::kinds::EXTERNAL_ARTIFACT;
 use crate::flux::simulation::model::generated_artifacts::{ArtifactContent, GeneratedArtifacts};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::effective_fields::differing_parts;
+use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource};
 
@@ -17,7 +20,6 @@ pub(super) fn source_content(
     source: &SourceId,
     known: &GeneratedArtifacts,
 ) -> Result<Content, String> {
-    let absent = || Content::Unchanged(format!("the content of {source} is not known here; --source can name it"));
     if let Some(artifact) = state.input.trees.get(source).filter(|_| source.kind == EXTERNAL_ARTIFACT) {
         return Ok(Content::Known(artifact.clone()));
     }
@@ -26,9 +28,7 @@ pub(super) fn source_content(
             return match &one.content {
                 ArtifactContent::Made(artifact) if !one.is_optional => Ok(Content::Known(artifact.clone())),
                 ArtifactContent::Made(_) => Ok(Content::Unknown(format!("it is a race if {source} changes"))),
-                ArtifactContent::Same => {
-                    Ok(state.input.deployed.get(source).cloned().map_or_else(absent, Content::Known))
-                }
+                ArtifactContent::Same => Ok(content_of(state.input.deployed.get(source), source)),
                 ArtifactContent::Missing(why) => Err(format!("its source {source} does not exist: {why}")),
                 ArtifactContent::Unknown(why) => Ok(Content::Unknown(why.clone())),
             };
@@ -41,16 +41,24 @@ pub(super) fn source_content(
         return Ok(Content::Unknown(why));
     }
     if state.live_object(&id).is_none() {
-        return match state.is_absent(&id) {
-            true => Err(format!("its source {source} does not exist")),
-            false => Ok(Content::Unknown(format!("{source} could not be read"))),
-        };
+        if state.is_absent(&id) {
+            return Err(format!("its source {source} does not exist"));
+        }
+        return Ok(Content::Unknown(format!("{source} could not be read")));
     }
-    let files = match state.is_suspended_after(&id) {
-        true => state.input.deployed.get(source),
-        false => state.input.trees.get(source).filter(|_| !state.input.pinned.contains_key(source)),
+    let files = if state.is_suspended_after(&id) {
+        state.input.deployed.get(source)
+    } else {
+        state.input.trees.get(source).filter(|_| !state.input.pinned.contains_key(source))
     };
-    Ok(files.cloned().map_or_else(absent, Content::Known))
+    Ok(content_of(files, source))
+}
+
+fn content_of(files: Option<&Arc<Artifact>>, source: &SourceId) -> Content {
+    match files {
+        Some(files) => Content::Known(files.clone()),
+        None => Content::Unchanged(format!("the content of {source} is not known here; --source can name it")),
+    }
 }
 
 /// Returns how the change affects the object of a source, in words.

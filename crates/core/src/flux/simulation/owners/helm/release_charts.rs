@@ -255,7 +255,7 @@ struct Requested {
     origin: Origin,
     /// The chart has a name and a version in a repository of charts.
     is_in_repository: bool,
-    /// `valuesFiles` and `ignoreInterruptValuesFiles`.
+    /// `valuesFiles` and `ignoreMissingValuesFiles`.
     values: Value,
     /// Spec that has `valuesFiles`.
     spec: Value,
@@ -275,7 +275,6 @@ fn requested(spec: &Value, source: Option<&Value>) -> Result<Requested, String> 
     let chart_ref = spec.get("chartRef").filter(|reference| reference.is_object());
     let inline = spec.pointer("/chart/spec").filter(|_| chart_ref.is_none());
     let chart = inline.or(source).ok_or_else(|| "the source of its chart could not be read".to_owned())?;
-    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let (origin, is_in_repository) = match chart_ref.map(|reference| text_at(reference, "/kind")) {
         Some("OCIRepository") => {
             let reference = &chart["ref"];
@@ -283,7 +282,14 @@ fn requested(spec: &Value, source: Option<&Value>) -> Result<Requested, String> 
                 ["", ""] => text_at(reference, "/tag").replace('_', "+"),
                 ["", range] | [range, _] => range.to_owned(),
             };
-            (Origin { name: last(text_at(chart, "/url")), range, repository: json!([chart["url"], reference]) }, true)
+            (
+                Origin {
+                    name: last_segment(text_at(chart, "/url")),
+                    range,
+                    repository: json!([chart["url"], reference]),
+                },
+                true,
+            )
         }
         Some("ExternalArtifact") => {
             (Origin { name: String::new(), range: String::new(), repository: chart.clone() }, false)
@@ -291,12 +297,17 @@ fn requested(spec: &Value, source: Option<&Value>) -> Result<Requested, String> 
         _ => {
             let range = Some(text_at(chart, "/version")).filter(|range| !range.is_empty()).unwrap_or("*").to_owned();
             let repository = json!([chart["sourceRef"], text_at(chart, "/chart"), follows_revision(chart)]);
-            let origin = Origin { name: last(text_at(chart, "/chart")), range, repository };
+            let origin = Origin { name: last_segment(text_at(chart, "/chart")), range, repository };
             (origin, text_at(chart, "/sourceRef/kind") == "HelmRepository")
         }
     };
-    let values = json!([values_files(chart).collect::<Vec<_>>(), flag_at(chart, "/ignoreInterruptValuesFiles")]);
+    let values = json!([values_files(chart).collect::<Vec<_>>(), flag_at(chart, "/ignoreMissingValuesFiles")]);
     Ok(Requested { origin, is_in_repository, values, spec: chart.clone() })
+}
+
+/// Returns the name of a chart at a path.
+pub(super) fn last_segment(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// Returns the fields of a source that decide where its requests go.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::release_charts::last_segment;
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
 use crate::flux::build::charts;
 use crate::flux::build::release_values::values_sources;
@@ -216,10 +217,9 @@ fn new_chart_name(state: &State<'_>, release: &Resource, spec: &Value, old: &Rel
     let chart = spec.pointer("/chart/spec")?;
     let source = SourceId::of_chart(chart, &release.object.id.namespace);
     if source.kind == "HelmRepository" {
-        let name = |text: &str| text.rsplit('/').next().unwrap_or_default().to_owned();
-        let live = name(text_at(release.spec(), "/chart/spec/chart"));
+        let live = last_segment(text_at(release.spec(), "/chart/spec/chart"));
         let is_comparable = old.chart.as_deref() == Some(&*live);
-        return is_comparable.then(|| name(text_at(chart, "/chart")));
+        return is_comparable.then(|| last_segment(text_at(chart, "/chart")));
     }
     let files = state.input.trees.get(&source)?;
     let (_, about) = charts::metadata(files, chart).ok()?;

@@ -353,9 +353,7 @@ const FOLLOWED: [&str; 16] = [
 
 /// Fails if a field changes whose effect is not computed.
 fn check_change(old: &Value, new: &Value) -> Result<(), String> {
-    let fields = |spec: &Value| spec.as_object().cloned().unwrap_or_default();
-    let (old, new) = (fields(old), fields(new));
-    let mut keys = old.keys().chain(new.keys());
+    let mut keys = [old, new].into_iter().filter_map(Value::as_object).flat_map(|fields| fields.keys());
     match keys.find(|key| !FOLLOWED.contains(&key.as_str()) && old.get(*key) != new.get(*key)) {
         Some(key) => Err(format!("the effect of spec.{key} is not computed")),
         None => Ok(()),

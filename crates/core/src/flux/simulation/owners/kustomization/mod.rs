@@ -101,10 +101,8 @@ fn source_object_changes(
         });
         return unknown.collect();
     }
-    let files = match comparison.state().input.trees.contains_key(&source) {
-        true => UsedFiles::None,
-        false => UsedFiles::All,
-    };
+    let is_planned = comparison.state().input.trees.contains_key(&source);
+    let files = if is_planned { UsedFiles::None } else { UsedFiles::All };
     let changes = comparison.source_changes(&source, &files, &mut BTreeSet::new());
     comparison.changed_sources.insert(source, changes.clone());
     changes

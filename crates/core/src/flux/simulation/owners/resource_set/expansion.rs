@@ -17,11 +17,11 @@ use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDe
 use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::interrupt::Interrupt;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
+use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::changed_owners::{FORCE, Followed};
 use crate::flux::simulation::owners::comparison::Comparison;
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
-use crate::flux::simulation::questions::Verdict;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 use crate::ownership::Members;

@@ -13,8 +13,15 @@ use crate::plan::mask::SecretMask;
 #[derive(Debug)]
 pub enum Progress<T> {
     /// These answers are needed to continue.
-    Needs(Needs),
+    Needs(Box<Needs>),
     Done(T),
+}
+
+impl<T> Progress<T> {
+    /// Returns the result of a step that needs I/O of builds.
+    pub fn of_builds(builds: build::Needs) -> Self {
+        Self::Needs(Box::new(Needs { builds, dry_runs: vec![] }))
+    }
 }
 
 /// Answers that a preview needs to continue.
@@ -24,12 +31,6 @@ pub struct Needs {
     pub builds: build::Needs,
     /// Changes that the API server must be asked about, in the order in which refusals count.
     pub dry_runs: Vec<Question>,
-}
-
-impl From<build::Needs> for Needs {
-    fn from(builds: build::Needs) -> Self {
-        Self { builds, dry_runs: vec![] }
-    }
 }
 
 /// Answers so far.
@@ -52,7 +53,7 @@ impl DryRunAnswers {
     /// Records the answer to a question, without the message of the server if the object can hold values of Secrets.
     pub fn record(&mut self, question: &Question, answer: DryRunAnswer) {
         let answer = if question.is_private { answer.without_secrets() } else { answer };
-        self.answers.insert(question.key(), answer);
+        self.answers.insert(question.key().clone(), answer);
     }
 
     /// Records rights that could not be asked about. The subject of the gap names the account.
@@ -61,26 +62,26 @@ impl DryRunAnswers {
     }
 
     /// Returns the answer to a question; `None` if it was not recorded.
-    pub(super) fn get(&self, key: &QuestionKey) -> Option<&DryRunAnswer> {
+    pub(crate) fn get(&self, key: &QuestionKey) -> Option<&DryRunAnswer> {
         self.answers.get(key)
     }
 
     /// Returns the answer to a change by another owner than a Kustomization.
-    pub(super) fn verdict(&self, question: &Question) -> Verdict {
-        match self.get(&question.key()) {
+    pub(crate) fn verdict(&self, question: &Question) -> Verdict {
+        match self.get(question.key()) {
             Some(DryRunAnswer::Result(DryRunResult::Refused(message))) => Verdict::Refused(message.clone()),
             Some(DryRunAnswer::Result(DryRunResult::Accepted)) => Verdict::Accepted,
             _ => Verdict::Open,
         }
     }
 
-    pub(super) fn unknown_rights(&self) -> impl Iterator<Item = &Gap> {
+    pub(crate) fn unknown_rights(&self) -> impl Iterator<Item = &Gap> {
         self.unknown_rights.values()
     }
 }
 
 /// Answer of the API server to a change by the controller of a HelmRelease or a ResourceSet.
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Accepted,
     /// The message of the server.
     Refused(String),
@@ -89,11 +90,11 @@ pub(super) enum Verdict {
 }
 
 /// Answers of the API server to several changes, of which each must be accepted.
-pub(super) struct Verdicts {
+pub(crate) struct Verdicts {
     /// Every change is accepted.
-    pub(super) is_accepted: bool,
+    pub(crate) is_accepted: bool,
     /// First object that is refused, with the message of the server.
-    pub(super) first_refusal: Option<String>,
+    pub(crate) first_refusal: Option<String>,
 }
 
 /// A complete preview.
