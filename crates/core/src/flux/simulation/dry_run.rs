@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::model::owner_names::owner_id;
+use super::model::questions::Answers;
 use super::model::refusals::{DeletionRefusal, Refusal};
-use super::questions::Answers;
 use super::rehearsal::Rehearsal;
 use super::rows::cascade_rows::mark_held_dependent;
 use super::rows::object_rows::kustomization_row;

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::model::questions::Verdict;
 use super::model::state::State;
 use super::owners::comparison::Comparison;
 use super::owners::helm::upgrades::CAN_FAIL;
-use super::questions::Verdict;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::Preview;
 use super::dry_run::DryRuns;
 use super::model::node::{Node, NodeId};
+use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use super::model::state::State;
-use super::questions::{Answers, FinishedPreview, Needs, Progress};
 use super::rows::secret_names::secret_mask;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
@@ -82,9 +82,8 @@ impl AppliedBuilds {
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
     fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
         let Some(build) = self.0.get(owner) else { return false };
-        let mut fields = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter();
-        let is_applied_alike =
-            fields.all(|pointer| build.spec.value().pointer(pointer) == spec.value().pointer(pointer));
+        let same = |pointer: &str| build.spec.value().pointer(pointer) == spec.value().pointer(pointer);
+        let is_applied_alike = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter().all(same);
         let manifests = build.manifests.get(&kind_and_name(built));
         is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&built.manifest))
     }

@@ -11,6 +11,7 @@ pub(crate) mod missing;
 pub(crate) mod node;
 pub(crate) mod owner_names;
 pub(crate) mod protection;
+pub mod questions;
 pub(crate) mod refusals;
 pub(crate) mod refused_deletions;
 pub(crate) mod state;

@@ -8,8 +8,8 @@ use super::comparison::Comparison;
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::model::affected_owner::{RemoteOwner, Unfollowed};
 use crate::flux::simulation::model::node::Pass;
+use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::questions::{Answers, Needs};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::ObjectId;
 

@@ -62,12 +62,12 @@ impl DryRunAnswers {
     }
 
     /// Returns the answer to a question; `None` if it was not recorded.
-    pub(super) fn get(&self, key: &QuestionKey) -> Option<&DryRunAnswer> {
+    pub(crate) fn get(&self, key: &QuestionKey) -> Option<&DryRunAnswer> {
         self.answers.get(key)
     }
 
     /// Returns the answer to a change by another owner than a Kustomization.
-    pub(super) fn verdict(&self, question: &Question) -> Verdict {
+    pub(crate) fn verdict(&self, question: &Question) -> Verdict {
         match self.get(question.key()) {
             Some(DryRunAnswer::Result(DryRunResult::Refused(message))) => Verdict::Refused(message.clone()),
             Some(DryRunAnswer::Result(DryRunResult::Accepted)) => Verdict::Accepted,
@@ -75,13 +75,13 @@ impl DryRunAnswers {
         }
     }
 
-    pub(super) fn unknown_rights(&self) -> impl Iterator<Item = &Gap> {
+    pub(crate) fn unknown_rights(&self) -> impl Iterator<Item = &Gap> {
         self.unknown_rights.values()
     }
 }
 
 /// Answer of the API server to a change by the controller of a HelmRelease or a ResourceSet.
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Accepted,
     /// The message of the server.
     Refused(String),
@@ -90,11 +90,11 @@ pub(super) enum Verdict {
 }
 
 /// Answers of the API server to several changes, of which each must be accepted.
-pub(super) struct Verdicts {
+pub(crate) struct Verdicts {
     /// Every change is accepted.
-    pub(super) is_accepted: bool,
+    pub(crate) is_accepted: bool,
     /// First object that is refused, with the message of the server.
-    pub(super) first_refusal: Option<String>,
+    pub(crate) first_refusal: Option<String>,
 }
 
 /// A complete preview.
