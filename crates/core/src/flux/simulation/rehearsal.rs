@@ -23,6 +23,7 @@ use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, BuildContext};
+use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Actor, Fidelity, Plan};
@@ -121,7 +122,7 @@ impl Preview<'_> {
         };
         let dry_runs = DryRuns::collect(&self.rehearsal, answers);
         let not_compared = dry_runs.not_compared();
-        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &self.state.applied_ids(), scope.compares_all);
+        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &applied_ids(&self.state), scope.compares_all);
         Box::new(FinishedPreview { plan, secrets, not_compared })
     }
 
@@ -191,8 +192,8 @@ impl State<'_> {
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
         };
-        let mut objects = self.applied_objects_if(is_changed);
-        let interrupted = self.interrupted_objects().into_iter();
+        let mut objects = applied_objects_if(self, is_changed);
+        let interrupted = interrupted_objects(self).into_iter();
         objects.extend(interrupted.filter(|object| is_changed(&object.owner, &object.spec, &object.built)));
         objects
     }

@@ -14,6 +14,7 @@ use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Action, Actor, Change, Plan};
 use crate::text::pluralize;
+use applied_objects::contested;
 use cascade_rows::{cascaded_row, spread_open_uninstalls, spread_unknown};
 use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
@@ -53,7 +54,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     annotate_encrypted(state, &mut changes);
     plan.add_owners(owner_outcomes(state));
     plan.add_changes(changes);
-    plan.add_contested(state.contested());
+    plan.add_contested(contested(state));
     plan.set_unrehearsed(unrehearsed(&plan));
     state.add_unfollowed(&mut plan);
     state.add_remote_owners(&mut plan);
