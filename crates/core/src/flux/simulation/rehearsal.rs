@@ -83,8 +83,9 @@ impl AppliedBuilds {
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
     fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
         let Some(build) = self.0.get(owner) else { return false };
-        let same = |pointer: &str| build.spec.value().pointer(pointer) == spec.value().pointer(pointer);
-        let is_applied_alike = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter().all(same);
+        let mut fields = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter();
+        let is_applied_alike =
+            fields.all(|pointer| build.spec.value().pointer(pointer) == spec.value().pointer(pointer));
         let manifests = build.manifests.get(&kind_and_name(built));
         is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&built.manifest))
     }
@@ -152,16 +153,18 @@ impl Preview<'_> {
                 needed.extend(Some(question).filter(|_| !is_unread && !is_hidden));
                 continue;
             }
-            let known = match &question.request {
-                Request::ApplyBuilt(applied) => DryRunResult::without_request(applied, self.state.input.snapshot),
-                Request::Apply(_) | Request::Delete => None,
-            };
-            let known = known.or_else(|| (is_hidden || is_unread).then_some(DryRunResult::Accepted));
+            let mut known = None;
+            if let Request::ApplyBuilt(applied) = &question.request {
+                known = DryRunResult::without_request(applied, self.state.input.snapshot);
+            }
+            if known.is_none() && (is_hidden || is_unread) {
+                known = Some(DryRunResult::Accepted);
+            }
             if known.is_none() {
                 needed.push(question.clone());
             }
-            let known = known.map(DryRunAnswer::Result);
-            self.rehearsal.asked.push(AskedChange { question, known, is_hidden, is_unread });
+            let asked = AskedChange { question, known: known.map(DryRunAnswer::Result), is_hidden, is_unread };
+            self.rehearsal.asked.push(asked);
         }
         needed
     }
