@@ -107,7 +107,7 @@ pub(super) async fn read(
 /// Reads the cluster of a context, without the flags that are about the planned cluster.
 async fn read_context(name: &str, session: &Session) -> Result<(Snapshot, Option<Cluster>)> {
     let read = async {
-        let cluster = Cluster::connect(&session.connection.of_context(name)).await?;
+        let cluster = session.cluster_of(name).await?;
         Ok((session.snapshot_of(&cluster).await?, Some(cluster)))
     };
     read.await.map_err(|error: Error| {
