@@ -6,15 +6,10 @@ use kubectl_gitops::commands;
 use kubectl_gitops::commands::Session;
 use kubectl_gitops::error::{Error, Result};
 use kubectl_gitops::exit::ExitCode;
-use kubectl_gitops::output::sanitize;
 use kubectl_gitops::output::terminal::Terminal;
 use kubectl_gitops::tools::sandbox;
 use kubectl_gitops::usage::{self, Rejection};
 use tokio::runtime::Runtime;
-
-/// Prefixes of messages that kubectl prints without `error: `.
-const KUBECTL_PREFIXES: [&str; 4] =
-    ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
 
 fn main() -> std::process::ExitCode {
     if let Some(failed) = sandbox::launcher::enter() {
@@ -32,14 +27,15 @@ fn main() -> std::process::ExitCode {
             return finish(&mut terminal, outcome);
         }
         Err(Rejection::HelpInstead(text)) => {
-            Terminal::process().status(&text);
+            Terminal::process().block(&text);
             return ExitCode::Usage.into();
         }
     };
     init_logging(cli.verbosity);
     let connection = ConnectionArgs { verb: cli.command.verb(), ..cli.connection };
-    let mut session = Session { connection, terminal: Terminal::process(), now: chrono::Utc::now() };
+    let mut session = Session::new(connection, Terminal::process(), chrono::Utc::now());
     let outcome = run(cli.command, &mut session);
+    session.print_warnings();
     finish(&mut session.terminal, outcome)
 }
 
@@ -68,21 +64,13 @@ fn block_on(verb: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
 }
 
 fn finish(terminal: &mut Terminal, outcome: Result<ExitCode>) -> std::process::ExitCode {
-    let error = match outcome {
-        Ok(code) => return code.into(),
-        Err(error) => error,
-    };
-    if !error.message.is_empty() {
-        let message = sanitize::escape(&error.message);
-        match KUBECTL_PREFIXES.iter().any(|prefix| message.starts_with(prefix)) {
-            true => terminal.status(&message),
-            false => terminal.error(&message),
+    match outcome {
+        Ok(code) => code.into(),
+        Err(error) => {
+            terminal.failure(&error);
+            error.exit.into()
         }
     }
-    if let Some(hint) = &error.hint {
-        terminal.hint(&sanitize::escape(hint));
-    }
-    error.exit.into()
 }
 
 /// Sets up logging: from 6 on one line per request, as in kubectl; from 8 on also the libraries, because kube logs

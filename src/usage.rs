@@ -38,21 +38,22 @@ pub fn parse(words: Vec<OsString>) -> Result<Cli, Rejection> {
                 let text = if is_long { long_help(context.command) } else { error.render().to_string() };
                 return Err(Rejection::Help(format!("{}\n", text.trim_end())));
             }
-            let in_words_of_clap = || match error.use_stderr() {
-                true => Rejection::HelpInstead(error.render().to_string().trim_end().to_owned()),
-                false => Rejection::Help(error.render().to_string()),
-            };
-            Err(context.describe(&error).map_or_else(in_words_of_clap, Rejection::Usage))
+            Err(context.describe(&error).map_or_else(|| in_words_of_clap(&error), Rejection::Usage))
         }
     }
+}
+
+fn in_words_of_clap(error: &clap::Error) -> Rejection {
+    let text = error.render().to_string();
+    if error.use_stderr() { Rejection::HelpInstead(text.trim_end().to_owned()) } else { Rejection::Help(text) }
 }
 
 /// Returns the long help, with one line per flag as in the short help.
 fn long_help(command: &Command) -> String {
     let about = command.get_long_about().or(command.get_about()).cloned().unwrap_or_default();
     let after = command.get_after_long_help().or(command.get_after_help()).cloned().unwrap_or_default();
-    let command = command.clone().about(about).after_help(after);
-    command.mut_args(|argument| argument.hide_short_help(false)).render_help().to_string()
+    let long = command.clone().about(about).after_help(after);
+    long.mut_args(|argument| argument.hide_short_help(false)).render_help().to_string()
 }
 
 /// Rejects a flag or argument of a verb that is given together with a sub-verb, which does not take it.
@@ -95,44 +96,47 @@ impl<'a> UsageContext<'a> {
 
     /// Words an error of clap; `None` for help, the version, and errors without a better wording.
     fn describe(&self, error: &clap::Error) -> Option<Error> {
-        let text = |kind| context(error, kind);
-        let argument = text(ContextKind::InvalidArg);
+        let argument = context(error, ContextKind::InvalidArg);
         let (message, hint) = match error.kind() {
             ErrorKind::UnknownArgument => {
-                let argument = argument?;
-                let what = if argument.starts_with('-') { "unknown flag" } else { "unexpected argument" };
-                let near = || text(ContextKind::SuggestedArg).map(|near| format!("did you mean {near}?"));
-                let hint = self.mistyped_command().or_else(|| self.commands_with(&argument)).or_else(near);
-                (format!("{what} {argument} for `{}`", path_of(self.command)), hint)
+                let flag = argument?;
+                let what = if flag.starts_with('-') { "unknown flag" } else { "unexpected argument" };
+                let known = self.mistyped_command().or_else(|| self.commands_with(&flag));
+                let hint = known.or_else(|| suggestion(error, ContextKind::SuggestedArg));
+                (format!("{what} {flag} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidSubcommand => {
-                let verb = text(ContextKind::InvalidSubcommand)?;
-                let hint = text(ContextKind::SuggestedSubcommand).map(|near| format!("did you mean {near}?"));
+                let verb = context(error, ContextKind::InvalidSubcommand)?;
+                let hint = suggestion(error, ContextKind::SuggestedSubcommand);
                 (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidValue => {
-                let (argument, value) = (argument?, text(ContextKind::InvalidValue)?);
-                let values = text(ContextKind::ValidValue).filter(|values| !values.is_empty());
-                let values = values.map(|values| format!("use one of: {values}"));
-                match value.is_empty() {
-                    true => (format!("{argument} needs a value"), values),
-                    false => (format!("invalid value {value:?} for {argument}"), values),
-                }
+                let (flag, value) = (argument?, context(error, ContextKind::InvalidValue)?);
+                let values = context(error, ContextKind::ValidValue).filter(|values| !values.is_empty());
+                let message = if value.is_empty() {
+                    format!("{flag} needs a value")
+                } else {
+                    format!("invalid value {value:?} for {flag}")
+                };
+                (message, values.map(|values| format!("use one of: {values}")))
             }
             ErrorKind::ValueValidation => {
                 let reason = error.source().map(|reason| format!(": {reason}")).unwrap_or_default();
-                (format!("invalid value {:?} for {}{reason}", text(ContextKind::InvalidValue)?, argument?), None)
+                let value = context(error, ContextKind::InvalidValue)?;
+                (format!("invalid value {value:?} for {}{reason}", argument?), None)
             }
             ErrorKind::MissingRequiredArgument => (format!("{} is required", argument?), None),
-            ErrorKind::ArgumentConflict => match text(ContextKind::PriorArg) {
+            ErrorKind::ArgumentConflict => match context(error, ContextKind::PriorArg) {
                 Some(prior) if prior == *argument.as_ref()? => (format!("{prior} is given more than once"), None),
                 Some(prior) => (format!("{} cannot be used with {prior}", argument?), None),
                 None => return None,
             },
             _ => return None,
         };
-        let help = || format!("`{} -h` shows its usage", path_of(self.command));
-        Some(Error::usage(message).hint(hint.unwrap_or_else(help)))
+        Some(
+            Error::usage(message)
+                .hint(hint.unwrap_or_else(|| format!("`{} -h` shows its usage", path_of(self.command)))),
+        )
     }
 
     /// Returns a hint if the first argument looks like a command.
@@ -153,15 +157,22 @@ impl<'a> UsageContext<'a> {
 /// Adds the commands that take a flag, which is written with its dashes.
 fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {
     for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        let has = |argument: &clap::Arg| {
-            argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
-                || argument.get_short().is_some_and(|short| flag.strip_prefix('-') == Some(&*short.to_string()))
-        };
-        if subcommand.get_arguments().any(has) {
+        if subcommand.get_arguments().any(|argument| is_written(argument, flag)) {
             found.push(format!("`{}`", path_of(subcommand)));
         }
         commands_with(subcommand, flag, found);
     }
+}
+
+/// Returns true if a flag with its dashes is this argument.
+fn is_written(argument: &clap::Arg, flag: &str) -> bool {
+    argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
+        || argument.get_short().is_some_and(|short| flag.strip_prefix('-') == Some(&*short.to_string()))
+}
+
+/// Returns a hint that names what an error of clap suggests.
+fn suggestion(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    context(error, kind).map(|near| format!("did you mean {near}?"))
 }
 
 fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {

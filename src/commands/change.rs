@@ -9,8 +9,8 @@ use super::select::{SelectedObjects, Selection, is_suspendable, not_found};
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
+use crate::output::document;
 use crate::output::format::{self, Format, Look, Part, Render};
-use crate::output::{document, sanitize};
 use gitops_core::flux::suspension::Suspension;
 use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
 use gitops_core::kubernetes::gap::Gap;
@@ -120,7 +120,7 @@ impl ChangeArgs {
             return Ok(());
         }
         for full in objects.iter().take(LISTED_OBJECTS) {
-            session.terminal.status(&format!("  {}", sanitize::one_line(&full.object.id.to_string())));
+            session.terminal.status(&format!("  {}", full.object.id));
         }
         if let Some(more) = and_more(objects.len(), LISTED_OBJECTS) {
             session.terminal.status(&format!("  {more}"));
@@ -160,12 +160,12 @@ impl ChangeArgs {
         selected: &SelectedObjects,
     ) -> Result<ExitCode> {
         let document = self.document(verb, results, selected);
-        session.terminal.data(&self.output.render(&document, session.terminal.look(true))?)?;
+        session.terminal.raw(&self.output.render(&document, session.terminal.look(true))?)?;
         for result in results {
             result.print_error(session);
         }
         for error in &selected.errors {
-            session.terminal.status(&sanitize::one_line(error));
+            session.terminal.status(error);
         }
         session.report_gaps(&selected.gaps);
         Ok(exit_code(results, selected))
@@ -297,7 +297,7 @@ impl ChangeResult {
 
     fn print_error(&self, session: &mut Session) {
         let Some(error) = self.error() else { return };
-        session.terminal.error(&format!("{}: {}", document::name(&self.id), sanitize::one_line(&error)));
+        session.terminal.error(&format!("{}: {error}", document::name(&self.id)));
         if let PatchResult::Refused(refusal) = &self.result {
             session.terminal.hint(match refusal {
                 PatchRefusal::NothingToSuspend { .. } => "suspend the object that creates it",

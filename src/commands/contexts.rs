@@ -10,8 +10,6 @@ use crate::cluster::config::kubeconfig;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::Format;
-use crate::output::sanitize;
-use crate::output::terminal::Terminal;
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 
 /// Number of clusters that are read at the same time. Each is held in memory until its rows are known.
@@ -50,11 +48,11 @@ impl ContextsArgs {
         }
         let known = kubeconfig::names(connection, &Environment::process())?.contexts;
         if self.all_contexts {
-            return match known.is_empty() {
-                true => Err(Error::failed("the kubeconfig has no contexts")
-                    .hint("name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config")),
-                false => Ok(Some(known)),
-            };
+            if known.is_empty() {
+                return Err(Error::failed("the kubeconfig has no contexts")
+                    .hint("name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config"));
+            }
+            return Ok(Some(known));
         }
         for (at, name) in self.contexts.iter().enumerate() {
             if self.contexts[..at].contains(name) {
@@ -80,25 +78,22 @@ pub(super) type ContextAnswers<T> = Vec<(String, Result<T, Gap>)>;
 pub(super) async fn read_each<T>(
     contexts: Vec<String>,
     session: &mut Session,
-    read: impl AsyncFn(Session) -> Result<T>,
+    read: impl AsyncFn(&mut Session) -> Result<T>,
 ) -> Result<ContextAnswers<T>> {
-    let (connection, now) = (&session.connection, session.now);
+    let whole = &*session;
     let requests = contexts.into_iter().map(async |context| {
-        let connection = ConnectionArgs { context: Some(context.clone()), ..connection.clone() };
-        let answer = read(Session { connection, terminal: Terminal::process(), now }).await;
+        let answer = read(&mut whole.of_context(&context)).await;
         (context, answer)
     });
     let answers: Vec<(String, Result<T>)> = stream::iter(requests).buffered(CLUSTERS_AT_ONCE).collect().await;
     if answers.iter().any(|(_, answer)| answer.is_ok()) {
-        let gap = |error: Error| Gap {
-            kind: GapKind::Failed,
-            subject: "cluster".to_owned(),
-            namespace: None,
-            message: error.message,
-        };
         return Ok(answers.into_iter().map(|(context, answer)| (context, answer.map_err(gap))).collect());
     }
     Err(failure_of_all(answers, session))
+}
+
+fn gap(error: Error) -> Gap {
+    Gap { kind: GapKind::Failed, subject: "cluster".to_owned(), namespace: None, message: error.message }
 }
 
 /// Returns one error for clusters of which none can be read. Prints their messages if these differ.
@@ -111,8 +106,7 @@ fn failure_of_all<T>(answers: Vec<(String, Result<T>)>, session: &mut Session) -
     }
     let is_usage = errors.iter().all(|(_, error)| error.exit == ExitCode::Usage);
     for (context, error) in &errors {
-        let message = format!("context {context}: {}", error.message);
-        session.terminal.status(&sanitize::one_line(&message));
+        session.terminal.status(&format!("context {context}: {}", error.message));
     }
     let message = format!("none of {} clusters could be read", errors.len());
     if is_usage { Error::usage(message) } else { Error::failed(message) }

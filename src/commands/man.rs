@@ -1,7 +1,7 @@
 //! `man DIR`: one page for the plugin and one per verb, from the same definitions as `--help`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
@@ -44,12 +44,17 @@ pub struct ManArgs {
 
 /// Writes the man pages into the directory.
 pub fn run(args: &ManArgs) -> Result<ExitCode> {
-    let failed = |error: std::io::Error| Error::failed(format!("cannot write {}: {error}", args.directory.display()));
-    fs::create_dir_all(&args.directory).map_err(failed)?;
-    for (name, page) in pages().map_err(failed)? {
-        fs::write(args.directory.join(name), page).map_err(failed)?;
+    write_pages(&args.directory)
+        .map(|()| ExitCode::Done)
+        .map_err(|error| Error::failed(format!("cannot write {}: {error}", args.directory.display())))
+}
+
+fn write_pages(directory: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for (name, page) in pages()? {
+        fs::write(directory.join(name), page)?;
     }
-    Ok(ExitCode::Done)
+    Ok(())
 }
 
 /// Returns the file name and the content of every page.
@@ -90,8 +95,7 @@ fn visible_subcommands(command: &Command) -> impl Iterator<Item = &Command> {
 
 fn page(command: &Command, name: &str, related: &[String]) -> std::io::Result<Vec<u8>> {
     let bare = command.clone().after_long_help("").after_help("").display_name(name.to_owned());
-    let bare = bare.mut_args(|argument| argument.hide_short_help(false));
-    let man = Man::new(bare)
+    let man = Man::new(bare.mut_args(|argument| argument.hide_short_help(false)))
         .title(name.to_uppercase())
         .section("1")
         .date(DATE)
@@ -145,7 +149,6 @@ fn synopsis(command: &Command) -> Roff {
 
 /// Sets commands and flags in bold, placeholders in italics, and the signs between them in roman.
 fn words(line: &str) -> Vec<Inline> {
-    let is_sign = |c: char| "[]{}|,. …".contains(c);
     let mut inlines = vec![];
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
@@ -161,14 +164,19 @@ fn words(line: &str) -> Vec<Inline> {
     inlines
 }
 
+fn is_sign(c: char) -> bool {
+    "[]{}|,. …".contains(c)
+}
+
 /// Returns a page without what formatters warn about: line breaks around an empty line, and characters beyond ASCII.
 fn portable(page: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(page).replace("\n.br\n\n.br\n", "\n.sp\n");
     let mut portable = String::with_capacity(text.len());
     for character in text.chars() {
-        match character.is_ascii() {
-            true => portable.push(character),
-            false => portable.push_str(&format!("\\[u{:04X}]", u32::from(character))),
+        if character.is_ascii() {
+            portable.push(character);
+        } else {
+            portable.push_str(&format!("\\[u{:04X}]", u32::from(character)));
         }
     }
     portable.into_bytes()

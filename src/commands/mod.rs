@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub mod completion;
+mod connections;
 mod contexts;
 pub mod get;
 pub mod inventory;
@@ -15,6 +16,7 @@ pub mod snapshot;
 pub mod suspend;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use clap::CommandFactory;
@@ -24,22 +26,47 @@ use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
+use crate::output::sanitize::one_line;
 use crate::output::terminal::Terminal;
+use connections::Connections;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::mask::SecretMask;
 
-/// Environment of a command: connection, output and time.
+/// Environment of a command: connections, output and time.
 pub struct Session {
     pub connection: ConnectionArgs,
     pub terminal: Terminal,
     /// Time of the start, or that of a recording.
     pub now: DateTime<Utc>,
+    /// Beginning of the warnings of this session's cluster.
+    place: String,
+    connections: Arc<Connections>,
 }
 
 impl Session {
-    /// Connects to the cluster. Fails if there is no usable configuration.
+    /// Begins a run without a connection.
+    pub fn new(connection: ConnectionArgs, terminal: Terminal, now: DateTime<Utc>) -> Self {
+        Self { connection, terminal, now, place: String::new(), connections: Arc::default() }
+    }
+
+    /// Returns the cluster of the connection flags. The first call connects, and fails if there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
-        Cluster::connect(&self.connection).await
+        self.connections.get((self.place.clone(), None), &self.connection).await
+    }
+
+    /// Begins a part of the run that is about another context of the kubeconfig. This session prints its warnings.
+    fn of_context(&self, context: &str) -> Self {
+        let connection = ConnectionArgs { context: Some(context.to_owned()), ..self.connection.clone() };
+        let (place, connections) = (format!("context {context}: "), self.connections.clone());
+        Self { place, connections, ..Self::new(connection, Terminal::process(), self.now) }
+    }
+
+    /// Returns the cluster of another context. The first call connects, without the flags that are about the cluster of this
+    /// run.
+    pub(crate) async fn cluster_of(&self, context: &str) -> Result<Cluster> {
+        let key = (String::new(), Some(context.to_owned()));
+        self.connections.get(key, &self.connection.of_context(context)).await
     }
 
     /// Returns the snapshot in a file, or reads the whole cluster. Fails if nothing can be read.
@@ -54,7 +81,7 @@ impl Session {
     pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
         let snapshot = cluster.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
-            let message = crate::output::sanitize::one_line(&gap.message);
+            let message = one_line(&gap.message);
             return Err(Error::failed(format!("nothing in this cluster can be read: {message}"))
                 .hint("`kubectl auth can-i --list` shows your rights"));
         }
@@ -68,11 +95,21 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// Prints the warnings of the API server, as kubectl does.
-    pub fn print_warnings(&mut self, cluster: &Cluster) {
-        for warning in cluster.take_warnings() {
-            self.terminal.warning(&crate::output::sanitize::one_line(&warning));
+    /// Prints the warnings of the API servers since the last call, each text once. `main` calls it after every command.
+    pub fn print_warnings(&mut self) {
+        self.print_masked_warnings(&SecretMask::default());
+    }
+
+    /// Prints the warnings as [`Self::print_warnings`], without the values of Secrets.
+    pub(crate) fn print_masked_warnings(&mut self, secrets: &SecretMask) {
+        for warning in self.connections.take_warnings() {
+            self.terminal.warning(&secrets.mask_values(&warning));
         }
+    }
+
+    /// Forgets the warnings since the last call: they may show values of Secrets that are not known.
+    pub(crate) fn discard_warnings(&mut self) {
+        self.connections.take_warnings();
     }
 
     /// Prints reads that failed as warnings, and returns the exit code for them.
@@ -93,7 +130,7 @@ impl Session {
             place.extend(name.map(|name| format!(" in {what} {name}")));
         }
         let text = format!("{}{place} could not be read: {}", gap.subject, gap.message);
-        self.terminal.warning(&crate::output::sanitize::one_line(&text));
+        self.terminal.warning(&text);
     }
 }
 
@@ -103,12 +140,12 @@ pub fn options(session: &mut Session) -> Result<ExitCode> {
         .disable_help_flag(true)
         .disable_version_flag(true)
         .help_template("The following options can be passed to any command:\n\n{options}\n");
-    session.terminal.data(&root.render_help().to_string())?;
+    session.terminal.raw(&root.render_help().to_string())?;
     Ok(ExitCode::Done)
 }
 
 /// Prints the version. Fails if standard output cannot be written.
 pub fn version(session: &mut Session) -> Result<ExitCode> {
-    session.terminal.data(concat!("kubectl-gitops ", env!("CARGO_PKG_VERSION"), "\n"))?;
+    session.terminal.raw(concat!("kubectl-gitops ", env!("CARGO_PKG_VERSION"), "\n"))?;
     Ok(ExitCode::Done)
 }

@@ -15,14 +15,11 @@ pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<Ow
     // Some names of owners contain slashes: APPLICATION/ENVIRONMENT of qbec, the URL of a source of Flux v1.
     let qualified = rest.split_once('/').map(|(kind, name)| (first, kind, name));
     for owner in index.owners().map(|owner| &owner.id) {
-        let names = |kind: &str, name: &str| is_kind(kind, &owner.kind) && name == owner.name;
-        if qualified.is_some_and(|(place, kind, name)| place == owner.namespace && names(kind, name)) {
+        if qualified.is_some_and(|(place, kind, name)| place == owner.namespace && is_named(owner, kind, name)) {
             found.push(owner);
-        } else if names(first, rest) {
-            match namespace.is_none_or(|namespace| owner.namespace.is_empty() || owner.namespace == namespace) {
-                true => found.push(owner),
-                false => elsewhere.push(owner),
-            }
+        } else if is_named(owner, first, rest) {
+            let is_here = namespace.is_none_or(|place| owner.namespace.is_empty() || owner.namespace == place);
+            if is_here { &mut found } else { &mut elsewhere }.push(owner);
         }
     }
     match (&found[..], &elsewhere[..]) {
@@ -56,6 +53,10 @@ fn candidates(owners: &[&OwnerId]) -> String {
     let names: Vec<String> =
         owners.iter().map(|owner| format!("{}/{}", owner.namespace, kind_and_name(owner))).collect();
     names.join(", ")
+}
+
+fn is_named(owner: &OwnerId, kind: &str, name: &str) -> bool {
+    is_kind(kind, &owner.kind) && name == owner.name
 }
 
 /// Returns true if a word means a kind: in any case, singular or plural, or its short name.

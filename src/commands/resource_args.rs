@@ -112,8 +112,8 @@ fn flux_type(word: &str, served: &[ResourceType]) -> Result<ResourceType> {
 
 /// Returns true if a word is the plural, singular, kind or a short name of a type. `.GROUP` or `.VERSION.GROUP` may follow.
 pub(crate) fn is_named(known: &ResourceType, word: &str) -> bool {
-    let word = word.to_lowercase();
-    let (name, rest) = word.split_once('.').unwrap_or((&word, ""));
+    let lower = word.to_lowercase();
+    let (name, rest) = lower.split_once('.').unwrap_or((&lower, ""));
     let in_group = rest.is_empty()
         || rest == &*known.group
         || rest.strip_prefix(&*known.version).is_some_and(|rest| rest.strip_prefix('.') == Some(&known.group));

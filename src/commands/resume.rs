@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::SecondsFormat;
+use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
 use futures::future::join_all;
 
@@ -11,7 +11,7 @@ use super::{Session, select};
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use crate::output::{document, sanitize};
+use crate::output::document;
 use gitops_core::flux::kinds::FluxKind;
 
 use gitops_core::flux::suspension::patch::{PatchDecision, RemainingCause, remaining_causes, resume};
@@ -82,17 +82,12 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
         return Ok(ExitCode::Done);
     }
     let token = session.now.to_rfc3339_opts(SecondsFormat::Nanos, true);
-    // An object is read again after a conflict: its suspension may have been prolonged in the meantime.
-    let decide = |full: &Resource| match args.expired && !is_expired(full, now) {
-        true => PatchDecision::Unchanged,
-        false => resume(full, args.spec, &token),
-    };
     let mut changing: Vec<&Resource> = selected.objects.iter().map(|(_, full)| full).collect();
-    changing.retain(|full| matches!(decide(full), PatchDecision::Patch(_)));
+    changing.retain(|full| matches!(decide(args, full, now, &token), PatchDecision::Patch(_)));
     args.change.confirm(session, &cluster, Verb::Resume, &changing)?;
     let mut results = vec![];
     for stage in split_into_stages(std::mem::take(&mut selected.objects)) {
-        results.extend(args.change.apply(&cluster, stage, &decide).await);
+        results.extend(args.change.apply(&cluster, stage, &|full| decide(args, full, now, &token)).await);
     }
     let mut exit = args.change.report(session, Verb::Resume, &results, &selected)?;
     if print_remaining_causes(args, session, &results) {
@@ -101,8 +96,15 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
     if args.wait && args.change.dry_run == DryRun::None && !wait(args, session, &cluster, &results, &token).await? {
         exit = ExitCode::Partial;
     }
-    session.print_warnings(&cluster);
     Ok(exit)
+}
+
+/// Decides about an object, which is read again after a conflict: its suspension may have been prolonged in the meantime.
+fn decide(args: &ResumeArgs, full: &Resource, now: DateTime<Utc>, token: &str) -> PatchDecision {
+    if args.expired && !is_expired(full, now) {
+        return PatchDecision::Unchanged;
+    }
+    resume(full, args.spec, token)
 }
 
 /// Splits objects into stages. Each stage depends on earlier stages only.
@@ -133,8 +135,8 @@ fn print_remaining_causes(args: &ResumeArgs, session: &mut Session, results: &[C
                 RemainingCause::Suspended(Mechanism::Spec) => "; clear it with --spec",
                 _ => "",
             };
-            let cause = format!("{} is still suspended: {cause}{advice}", document::name(&result.id));
-            session.terminal.warning(&sanitize::one_line(&cause));
+            let name = document::name(&result.id);
+            session.terminal.warning(&format!("{name} is still suspended: {cause}{advice}"));
         }
     }
     any
@@ -168,8 +170,8 @@ async fn wait(
     for (name, progress) in join_all(waiting).await {
         let error = match progress {
             Ok(WaitProgress::Ready(message)) => {
-                session.terminal.data(&format!("{name} reconciled\n"))?;
-                session.terminal.status(&format!("{name}: {}", sanitize::one_line(&message)));
+                session.terminal.raw(&format!("{name} reconciled\n"))?;
+                session.terminal.status(&format!("{name}: {message}"));
                 continue;
             }
             Ok(WaitProgress::Pending(message)) => format!("not reconciled within {:?}: {message}", args.timeout),
@@ -178,7 +180,7 @@ async fn wait(
             Err(failure) => Error::from(failure).message,
         };
         all_ready = false;
-        session.terminal.error(&format!("{name}: {}", sanitize::one_line(&error)));
+        session.terminal.error(&format!("{name}: {error}"));
     }
     Ok(all_ready)
 }

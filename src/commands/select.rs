@@ -88,10 +88,10 @@ impl Selection<'_> {
 
     /// Reads the objects from a snapshot; from all namespaces unless `namespace` is given.
     pub(crate) fn read_snapshot(self, snapshot: &Snapshot, namespace: Option<&str>) -> Result<SelectedObjects> {
-        let namespace = namespace.filter(|_| !self.all_namespaces);
+        let place = namespace.filter(|_| !self.all_namespaces);
         let selector = self.selector.map(parse_selector).transpose()?.unwrap_or_default();
         let mut candidates: Vec<&Resource> = snapshot.resources.iter().collect();
-        candidates.retain(|full| namespace.is_none_or(|namespace| *full.object.id.namespace == *namespace));
+        candidates.retain(|full| place.is_none_or(|namespace| *full.object.id.namespace == *namespace));
         candidates.retain(|full| selector.matches(&full.object.labels));
         let mut selected = SelectedObjects { gaps: snapshot.gaps.clone(), ..SelectedObjects::default() };
         let flux = snapshot.types.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some());
@@ -166,5 +166,5 @@ pub(crate) fn is_suspendable(kind: &ResourceType) -> bool {
 /// Prints the message of kubectl for an empty result, which is no error.
 pub(crate) fn print_no_resources(session: &mut Session, namespace: Option<&str>) {
     let place = namespace.map(|namespace| format!(" in {namespace} namespace.")).unwrap_or_default();
-    session.terminal.status(&crate::output::sanitize::one_line(&format!("No resources found{place}")));
+    session.terminal.status(&format!("No resources found{place}"));
 }

@@ -10,7 +10,6 @@ use super::Session;
 use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::exit::ExitCode;
-use crate::output::sanitize;
 use crate::tools::snapshot_file;
 use gitops_core::flux::build::stored_artifact::charts_of_releases;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -80,8 +79,7 @@ async fn add_charts(snapshot: &mut Snapshot, cluster: &Cluster, session: &mut Se
         match archive {
             Ok(archive) => snapshot.add_chart(artifact.digest, &archive),
             Err(why) => {
-                let message = format!("the chart {} is not recorded: {why}", artifact.digest);
-                session.terminal.warning(&sanitize::one_line(&message));
+                session.terminal.warning(&format!("the chart {} is not recorded: {why}", artifact.digest));
             }
         }
     }

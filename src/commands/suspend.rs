@@ -10,7 +10,7 @@ use crate::cluster::config::args::parse_duration;
 use crate::cluster::{DryRun, PatchResult};
 use crate::error::Result;
 use crate::exit::ExitCode;
-use crate::output::{document, sanitize};
+use crate::output::document;
 use gitops_core::flux::suspension::advice::Warning;
 use gitops_core::flux::suspension::patch::{PatchDecision, SuspendOptions, suspend};
 use gitops_core::flux::suspension::{ANNOTATION, message};
@@ -90,23 +90,22 @@ const LONGEST: i64 = 365;
 fn lasting(text: &str) -> Result<TimeDelta, String> {
     let duration = parse_duration(text).ok_or("it must be a duration such as 30m, 2h or 1h30m")?;
     let lasting = TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);
-    match lasting {
-        _ if lasting < TimeDelta::seconds(1) => Err("it must be at least 1s".to_owned()),
-        _ if lasting > TimeDelta::days(LONGEST) => Err(format!("it must be at most {LONGEST} days")),
-        _ => Ok(lasting),
+    if lasting < TimeDelta::seconds(1) {
+        return Err("it must be at least 1s".to_owned());
     }
+    if lasting > TimeDelta::days(LONGEST) {
+        return Err(format!("it must be at most {LONGEST} days"));
+    }
+    Ok(lasting)
 }
 
 /// Parses `--link`: an address that a browser opens.
 fn link(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    match rest.is_some_and(|rest| !rest.is_empty()) && text.len() <= 2000 && text.chars().all(|c| c.is_ascii_graphic())
-    {
-        true => Ok(text.to_owned()),
-        false => {
-            Err("it must be an address that begins with https:// or http://, of at most 2000 characters".to_owned())
-        }
+    if rest.is_some_and(|rest| !rest.is_empty()) && text.len() <= 2000 && text.chars().all(|c| c.is_ascii_graphic()) {
+        return Ok(text.to_owned());
     }
+    Err("it must be an address that begins with https:// or http://, of at most 2000 characters".to_owned())
 }
 
 /// Suspends the objects that the arguments name or select.
@@ -139,7 +138,6 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
     let exit = args.change.report(session, Verb::Suspend, &results, &selected)?;
     let as_requested = args.change.dry_run == DryRun::Client || print_discrepancies(session, &options, &results);
     print_effect(session, &options, &results);
-    session.print_warnings(&cluster);
     Ok(if as_requested || exit != ExitCode::Done { exit } else { ExitCode::Partial })
 }
 
@@ -153,8 +151,7 @@ fn print_warnings(session: &mut Session, options: &SuspendOptions, objects: &[&R
                     format!("{name} is being deleted: its finalizers run now, suspended or not")
                 }
                 Warning::DeclaredInGit(controller) => format!(
-                    "{} applies this part of {name} from Git and reverts the suspension; change it in Git",
-                    sanitize::one_line(controller)
+                    "{controller} applies this part of {name} from Git and reverts the suspension; change it in Git"
                 ),
             });
         }
@@ -163,8 +160,8 @@ fn print_warnings(session: &mut Session, options: &SuspendOptions, objects: &[&R
     if !effects.is_empty() {
         let effects: Vec<_> =
             effects.iter().map(|one| format!("deleting a {} still {}", one.kind, one.effect)).collect();
-        let effects = effects.join(", ");
-        session.terminal.warning(&format!("suspended by annotation only: {effects}; --spec prevents that"));
+        let all = effects.join(", ");
+        session.terminal.warning(&format!("suspended by annotation only: {all}; --spec prevents that"));
     }
 }
 

@@ -13,14 +13,14 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
-    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, OwnerOutcome, Plan, ReasonCode,
+    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, FinishedPlan, OwnerOutcome, Plan, ReasonCode,
 };
 use gitops_core::text::{and_more, pluralize};
 
 /// Number of objects and owners of a kind that one message names.
 const NAMED: usize = 5;
 
-impl Render for Plan {
+impl Render for FinishedPlan {
     const PARTS: &'static [Part] =
         &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings];
 

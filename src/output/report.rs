@@ -90,11 +90,11 @@ mod tests {
     use gitops_core::kubernetes::object::ObjectId;
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
     use gitops_core::plan::alarm::AlarmCode;
-    use gitops_core::plan::{Actor, Alarm, Change, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
+    use gitops_core::plan::{Actor, Alarm, Change, FinishedPlan, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
     use serde_json::Value;
 
     /// Returns a plan with an alarm, a gap, a blocked owner, a deletion and an update, whose names are this text.
-    fn plan(text: &str) -> Plan {
+    fn plan(text: &str) -> FinishedPlan {
         let [system, kind, namespace] = ["flux", "Kustomization", "flux-system"].map(str::to_owned);
         let owner = OwnerId { system, kind, namespace, name: text.to_owned() };
         let row = |action, name: &str| {
@@ -109,10 +109,10 @@ mod tests {
         plan.add_gaps([Gap { kind: GapKind::Forbidden, subject, namespace: None, message }]);
         let detail = text.to_owned();
         plan.set_alarms(vec![Alarm { code: AlarmCode::OwnerEmptied, owner: Some(owner), detail, remedy: None }]);
-        plan
+        plan.into()
     }
 
-    fn document(format: Format, plan: &Plan) -> Value {
+    fn document(format: Format, plan: &FinishedPlan) -> Value {
         serde_json::from_str(&format.render(plan, Look::whole(true)).unwrap()).unwrap()
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_plan_without_findings_is_an_empty_report() {
-        let plan = Plan::new(ClusterIdentity::default());
+        let plan = FinishedPlan::from(Plan::new(ClusterIdentity::default()));
         assert_eq!(document(Format::Sarif, &plan)["runs"][0]["results"], serde_json::json!([]));
         assert_eq!(document(Format::Gitlab, &plan), serde_json::json!([]));
         assert!(
@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn text_of_others_is_no_xml() {
         let hostile = plan("\"/></testcase><failure message=\"x\u{1b}\u{ffff}]]>&amp;<!--");
-        let elements = |plan: &Plan| Format::Junit.render(plan, Look::whole(true)).unwrap().matches('<').count();
+        let elements =
+            |plan: &FinishedPlan| Format::Junit.render(plan, Look::whole(true)).unwrap().matches('<').count();
         assert_eq!(elements(&hostile), elements(&plan("apps")));
         let xml = Format::Junit.render(&hostile, Look::whole(true)).unwrap();
         assert!(!xml.contains(['\u{1b}', '\u{ffff}']) && xml.matches('"').count().is_multiple_of(2), "{xml}");

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::format::{Look, Part, Render};
 use super::report::ReportedFinding;
 use super::table::Table;
-use gitops_core::plan::{Change, Plan, ReasonCode};
+use gitops_core::plan::{Change, FinishedPlan, Plan, ReasonCode};
 
 /// Effect on an object that no later sync finds.
 const MISSED: &str = "never found again";
@@ -23,10 +23,10 @@ const EFFECTS: [(ReasonCode, &str); 6] = [
 /// A plan of what fluxd will do, with a table of its effects.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub struct SourceChange<'a>(pub &'a Plan);
+pub struct SourceChange<'a>(pub &'a FinishedPlan);
 
 impl Render for SourceChange<'_> {
-    const PARTS: &'static [Part] = Plan::PARTS;
+    const PARTS: &'static [Part] = FinishedPlan::PARTS;
 
     fn text(&self, wide: bool, look: Look) -> String {
         if self.0.changes().is_empty() { String::new() } else { table(self.0, wide).render(look) }

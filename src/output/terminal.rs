@@ -1,15 +1,22 @@
 //! All access to stdout and stderr: data on stdout, everything else on stderr. A closed pipe is not an error.
+//!
+//! Every method escapes what it writes, except [`Terminal::raw`].
 
 use std::io::{self, IsTerminal, Write};
 
 use dialoguer::console::{Term, measure_text_width};
 use dialoguer::{Confirm, Input};
 
+use super::sanitize::{escape, one_line};
 use super::table::Look;
 use crate::error::{Error, Result};
 use crate::name;
 
-/// Output streams: those of the process, or buffers in tests.
+/// Prefixes of messages that kubectl prints without `error: `.
+const KUBECTL_PREFIXES: [&str; 4] =
+    ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
+
+/// Output streams of the process, or buffers in tests.
 pub struct Terminal {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
@@ -35,14 +42,9 @@ impl Terminal {
         }
     }
 
-    /// Uses the given streams; never interactive.
-    pub fn new(out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self { out, err, interactive: false, called: name::called(None), columns: None }
-    }
-
-    /// Writes data to stdout unchanged and flushes it.
+    /// Writes rendered data to stdout unchanged and flushes it: what renders it has escaped it.
     /// A closed pipe is [`Error::closed_pipe`].
-    pub fn data(&mut self, text: &str) -> Result<()> {
+    pub fn raw(&mut self, text: &str) -> Result<()> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => Error::closed_pipe(),
             _ => Error::failed(format!("cannot write to standard output: {error}")),
@@ -56,7 +58,7 @@ impl Terminal {
 
     /// Writes help to stdout.
     pub fn help(&mut self, text: &str) -> Result<()> {
-        self.data(&name::renamed(text, &self.called))
+        self.raw(&name::renamed(text, &self.called))
     }
 
     /// Returns the words that run the program, such as `kubectl gitops`.
@@ -83,8 +85,28 @@ impl Terminal {
         self.line("hint: ", text);
     }
 
-    /// Ignores failures: with stderr closed they cannot be reported.
+    /// Writes a text with its line breaks, such as a usage or a table.
+    pub fn block(&mut self, text: &str) {
+        self.write("", &escape(text));
+    }
+
+    /// Writes the error that ends the run, whole and with its line breaks, and its hint.
+    pub fn failure(&mut self, error: &Error) {
+        if !error.message.is_empty() {
+            let is_kubectls = KUBECTL_PREFIXES.iter().any(|prefix| error.message.starts_with(prefix));
+            self.write(if is_kubectls { "" } else { "error: " }, &escape(&error.message));
+        }
+        if let Some(hint) = &error.hint {
+            self.write("hint: ", &escape(hint));
+        }
+    }
+
     fn line(&mut self, label: &str, text: &str) {
+        self.write(label, &one_line(text));
+    }
+
+    /// Ignores failures: with stderr closed they cannot be reported.
+    fn write(&mut self, label: &str, text: &str) {
         let _ = writeln!(self.err, "{label}{}", name::renamed(text, &self.called));
         let _ = self.err.flush();
     }
@@ -97,10 +119,11 @@ impl Terminal {
     /// Returns the prompt of a question whose answer takes this width. The question becomes a line of its own if both do
     /// not fit on one, because a prompt that wraps would be drawn twice.
     fn prompt(&mut self, question: &str, short: &str, answer: usize) -> String {
-        if fits(measure_text_width(question) + answer) {
-            return question.to_owned();
+        let question = one_line(question);
+        if fits(measure_text_width(&question) + answer) {
+            return question.into_owned();
         }
-        self.status(question);
+        self.status(&question);
         short.to_owned()
     }
 
@@ -129,4 +152,53 @@ pub(super) fn fits(width: usize) -> bool {
 
 fn no_answer(error: dialoguer::Error) -> Error {
     Error::cancelled(format!("no answer: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_message_is_escaped() {
+        let (out, err) = (Buffer::default(), Buffer::default());
+        let mut terminal = Terminal {
+            out: Box::new(out.clone()),
+            err: Box::new(err.clone()),
+            interactive: false,
+            called: name::called(None),
+            columns: None,
+        };
+        let hostile = "a\u{1b}[31m\tb\nerror: forged";
+        terminal.status(hostile);
+        terminal.warning(hostile);
+        terminal.error(hostile);
+        terminal.hint(hostile);
+        terminal.block(hostile);
+        terminal.failure(&Error::failed(hostile).hint(hostile));
+        terminal.failure(&Error::failed("Error from server (NotFound): x\u{1b}c"));
+        terminal.raw("raw\n").unwrap();
+        let line = "a^[[31m b…";
+        let block = "a^[[31m\tb\nerror: forged";
+        let expected = format!(
+            "{line}\nwarning: {line}\nerror: {line}\nhint: {line}\n{block}\nerror: {block}\nhint: {block}\n\
+             Error from server (NotFound): x^[c\n"
+        );
+        assert_eq!(String::from_utf8(err.0.lock().unwrap().clone()).unwrap(), expected);
+        assert_eq!(*out.0.lock().unwrap(), b"raw\n");
+    }
 }

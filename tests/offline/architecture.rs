@@ -36,8 +36,11 @@ fn code(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
+/// Returns true for a file or folder of this repository, and not for a pattern such as `tests/*.rs` or `NAME/mod.rs`.
 fn is_path(text: &str) -> bool {
-    ["src/", "crates/", "tests/", "docs/"].iter().any(|root| text.starts_with(root))
+    const ROOTS: [&str; 9] = ["src/", "crates/", "tests/", "docs/", "xtask/", "fuzz/", "examples/", "action/", "ci/"];
+    let is_name = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-./".contains(c));
+    is_name && (text.ends_with(".rs") || ROOTS.iter().any(|root| text.starts_with(root)))
 }
 
 /// Returns the cells in backticks of each row of a table, under the heading.
@@ -49,16 +52,47 @@ fn table<'a>(page: &'a str, heading: &str) -> Vec<Vec<Vec<&'a str>>> {
 
 /// Returns all Rust files below a folder, as paths from the root of the repository.
 fn files(folder: &Path) -> Vec<PathBuf> {
+    files_with(folder, "rs")
+}
+
+fn files_with(folder: &Path, wanted: &str) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
         let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        if path.is_dir() && !path.ends_with("target") {
+            found.extend(files_with(&path, wanted));
+        } else if path.extension().is_some_and(|extension| extension == wanted) {
             found.push(path);
         }
     }
     found
+}
+
+/// Returns the documents, and the comments of all Rust files, each with its file.
+fn prose() -> Vec<(PathBuf, String)> {
+    let code = ["src", "crates", "tests", "xtask", "fuzz", "examples"].map(|root| files(Path::new(root)));
+    let comments = code.into_iter().flatten().map(|file| {
+        let text = fs::read_to_string(&file).unwrap();
+        let lines = text.lines().filter(|line| line.trim_start().starts_with("//"));
+        (file, lines.collect::<Vec<_>>().join("\n"))
+    });
+    let pages = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"].map(PathBuf::from);
+    let documents = pages.into_iter().chain(files_with(Path::new("docs"), "md"));
+    comments.chain(documents.map(|file| (file.clone(), fs::read_to_string(file).unwrap()))).collect()
+}
+
+/// Returns the paths that a text cites.
+fn cited(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| c.is_whitespace() || "`()[],;:\"'|<>".contains(c));
+    words.map(|word| word.trim_end_matches(['.', '/'])).filter(|word| is_path(word)).collect()
+}
+
+/// Returns true if a path exists from the root, beside its citation, or, without folders, anywhere in the code.
+fn is_there(path: &str, citation: &Path, code: &[PathBuf]) -> bool {
+    let is_name = !path.contains('/');
+    Path::new(path).exists()
+        || citation.parent().is_some_and(|folder| folder.join(path).exists())
+        || is_name && code.iter().any(|file| file.ends_with(path))
 }
 
 /// Returns a file up to its unit tests.
@@ -116,11 +150,25 @@ fn only_the_cluster_adapter_names_the_kube_client() {
 
 #[test]
 fn every_path_exists() {
-    let text = page() + &fs::read_to_string("CONTRIBUTING.md").unwrap();
-    let paths: BTreeSet<&str> = text.lines().flat_map(code).filter(|text| is_path(text)).collect();
-    let missing: Vec<_> = paths.iter().filter(|path| !Path::new(path).exists()).collect();
-    assert!(missing.is_empty(), "{missing:?}");
-    assert!(paths.len() > 40, "only {} paths were found", paths.len());
+    let prose = prose();
+    let code: Vec<PathBuf> = prose.iter().map(|(file, _)| file.clone()).collect();
+    let (mut count, mut missing) = (0, vec![]);
+    for (file, text) in &prose {
+        let paths = cited(text);
+        count += paths.len();
+        let lost = paths.into_iter().filter(|path| !is_there(path, file, &code));
+        missing.extend(lost.map(|path| format!("{} cites {path}", file.display())));
+    }
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
+    assert!(count > 200, "only {count} paths were found");
+}
+
+#[test]
+fn a_cited_path_that_does_not_exist_is_found() {
+    let text =
+        "see tests/gone.rs, (docs/reference/flux.md), `gone.rs`; `tests/*.rs`, NAME/mod.rs and git-lfs/docs/spec.md";
+    let lost: Vec<_> = cited(text).into_iter().filter(|path| !is_there(path, Path::new("README.md"), &[])).collect();
+    assert_eq!(lost, ["gone.rs", "tests/gone.rs"]);
 }
 
 /// A step of a journey is a numbered line with a function and its file.

@@ -128,6 +128,15 @@ fn csv_is_a_format_of_get_alone() {
 }
 
 #[test]
+fn a_plan_file_decides_alone_what_is_deleted() {
+    for (flags, name) in [(&["--by", "flux"], "--by"), (&["--repo", "."], "a working tree")] {
+        let run = alone(&[&["prune", "--apply", "plan.json"][..], flags].concat());
+        let message = format!("error: {name} cannot be used with --apply: the plan decides what is deleted\n");
+        assert!(run.code == 2 && run.stderr.starts_with(&message), "{run}");
+    }
+}
+
+#[test]
 fn plan_files_of_another_version_are_refused() {
     let folder = Folder::new("command-line");
     let mut transcript = Transcript::default();

@@ -31,7 +31,7 @@ const ROWS: [(&str, &str, &[&str]); 31] = [
         &["MAX_STEPS"],
     ),
     ("one dry-run of a preview", "src/commands/prune/rehearsal/mod.rs", &["REQUEST_LIMIT"]),
-    ("repetitions of a preview with new answers", "src/commands/prune/rehearsal/mod.rs", &["MAX_ROUNDS"]),
+    ("repetitions of a preview with new answers", "crates/core/src/flux/simulation/rehearsal.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
     ("`expression-length`", "crates/core/src/expression.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),

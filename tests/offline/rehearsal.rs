@@ -15,6 +15,7 @@ use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, command};
 
+use super::connection::one_connection::{self, Counted, warnings};
 use super::plan_document::server;
 
 const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
@@ -133,10 +134,17 @@ impl Fleet {
     }
 
     fn plan(&self, more: &[&str]) -> Run {
+        self.plan_with(&self.api.kubeconfig(&self.folder), more)
+    }
+
+    fn plan_with(&self, kubeconfig: &std::path::Path, more: &[&str]) -> Run {
         let args = ["prune", "--plan", "--source=GitRepository/flux-system/repo=tree", "-o", "json"];
         let mut command = command(&[&args[..], more].concat());
-        command.args(["--kustomize", "./kustomize", "--max-percent=100"]).current_dir(self.folder.path());
-        Run::of(command.env("KUBECONFIG", self.api.kubeconfig(&self.folder)).env("HOME", self.folder.path()))
+        if !more.contains(&"--kustomize") {
+            command.args(["--kustomize", "./kustomize"]);
+        }
+        command.arg("--max-percent=100").current_dir(self.folder.path());
+        Run::of(command.env("KUBECONFIG", kubeconfig).env("HOME", self.folder.path()))
     }
 
     /// Returns the requests that would write without a dry-run.
@@ -175,6 +183,23 @@ fn a_change_of_5_of_2000_objects_costs_tens_of_requests() {
     assert!(deletions.iter().all(|request| String::from_utf8_lossy(&request.body).contains(r#""dryRun":["All"]"#)));
     let total = fleet.api.requests().len();
     assert!(total < 40, "{total} requests: {:?}", fleet.api.requests());
+}
+
+#[test]
+fn a_preview_connects_once_and_prints_each_warning_once() {
+    let fleet = Fleet::new(3, 1, None);
+    let counted = Counted::new(&fleet.api);
+    fleet.api.warn(one_connection::warning);
+    let dry_runs = ["GET", "dry-run of a PATCH", "dry-run of a DELETE"];
+    for (more, expected, code) in
+        [(&[][..], &dry_runs[..], 0), (&["--offline"], &["GET"], 0), (&["--kustomize", "./none"], &["GET"], 1)]
+    {
+        let run = fleet.plan_with(&counted.kubeconfig, more);
+        let (mut given, mut expected) = (warnings(&run), expected.to_vec());
+        given.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!((counted.take_runs(), given, run.code), (1, expected, code), "{more:?}: {run}");
+    }
 }
 
 #[test]

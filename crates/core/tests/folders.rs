@@ -1,8 +1,8 @@
 //! Folders of the core do not import each other in a circle, so each can be read with nothing but what is below it.
 //!
 //! The graph is read from the paths in the code, without tests. A path counts for the folder of the module that defines the
-//! name: a `mod.rs` that re-exports names of its children makes no arrow to them. `x/mod.rs` whose folder has no other file
-//! but tests counts as the file `x.rs`.
+//! name: a `mod.rs` that re-exports names of its children makes no arrow to them. `NAME/mod.rs` whose folder has no other
+//! file but tests counts as the file `NAME.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -115,9 +115,12 @@ async fn names(cluster: &Cluster, path: &str) -> Option<Vec<String>> {
 /// Returns namespace and name of each object of a list.
 async fn items(cluster: &Cluster, path: &str) -> Option<Vec<(String, String)>> {
     let list = json(cluster, path, METADATA).await?;
-    let text = |item: &Value, field: &str| item["metadata"][field].as_str().unwrap_or_default().to_owned();
     let items = list["items"].as_array()?.iter();
-    Some(items.map(|item| (text(item, "namespace"), text(item, "name"))).collect())
+    Some(items.map(|item| (metadata(item, "namespace"), metadata(item, "name"))).collect())
+}
+
+fn metadata(item: &Value, field: &str) -> String {
+    item["metadata"][field].as_str().unwrap_or_default().to_owned()
 }
 
 async fn json(cluster: &Cluster, path: &str, accept: &str) -> Option<Value> {
@@ -143,8 +146,7 @@ async fn flux_objects(cluster: &Cluster, line: &Line, typed: &str) -> Vec<String
     };
     let kinds = types.split(',').filter_map(flux_kind).map(|kind| async move {
         let namespace = (!line.all_namespaces).then_some(cluster.namespace.as_str());
-        let path = path(cluster, kind.group, kind.kind, namespace).await?;
-        names(cluster, &path).await
+        names(cluster, &path(cluster, kind.group, kind.kind, namespace).await?).await
     });
     let found = join_all(kinds).await.into_iter().flatten().flatten().map(|name| format!("{before}{name}"));
     found.filter(|name| !line.words.contains(name)).collect()
@@ -152,8 +154,8 @@ async fn flux_objects(cluster: &Cluster, line: &Line, typed: &str) -> Vec<String
 
 /// Returns the kind of Flux that a word names without a cluster.
 fn flux_kind(word: &str) -> Option<&'static FluxKind> {
-    let word = word.to_lowercase();
-    let name = word.split('.').next().unwrap_or_default();
+    let lower = word.to_lowercase();
+    let name = lower.split('.').next().unwrap_or_default();
     KINDS
         .iter()
         .find(|kind| kind.kind.to_lowercase() == name || plural(kind.kind) == name || kind.aliases.contains(&name))
@@ -163,8 +165,8 @@ fn flux_kind(word: &str) -> Option<&'static FluxKind> {
 async fn owners(cluster: &Cluster, typed: &str) -> Vec<String> {
     let namespace = cluster.namespace_given.then_some(cluster.namespace.as_str());
     let lists = OWNERS.map(|(group, kind)| async move {
-        let path = path(cluster, group, kind, namespace).await?;
-        Some((kind.to_lowercase(), items(cluster, &path).await?))
+        let list = path(cluster, group, kind, namespace).await?;
+        Some((kind.to_lowercase(), items(cluster, &list).await?))
     });
     let found: Vec<(String, String)> = join_all(lists)
         .await
@@ -174,10 +176,10 @@ async fn owners(cluster: &Cluster, typed: &str) -> Vec<String> {
             objects.into_iter().map(move |(namespace, name)| (namespace, format!("{kind}/{name}")))
         })
         .collect();
-    match found.iter().any(|(_, owner)| owner.starts_with(typed)) {
-        true => found.into_iter().map(|(_, owner)| owner).collect(),
-        false => found.into_iter().map(|(namespace, owner)| format!("{namespace}/{owner}")).collect(),
+    if found.iter().any(|(_, owner)| owner.starts_with(typed)) {
+        return found.into_iter().map(|(_, owner)| owner).collect();
     }
+    found.into_iter().map(|(namespace, owner)| format!("{namespace}/{owner}")).collect()
 }
 
 /// Returns TYPE/NAME of any type; before the slash, types.
@@ -193,8 +195,5 @@ async fn any_object(cluster: &Cluster, typed: &str) -> Option<Vec<String>> {
 }
 
 fn singular(kind: &ResourceType) -> String {
-    match kind.singular.is_empty() {
-        true => kind.kind.to_lowercase(),
-        false => kind.singular.to_string(),
-    }
+    if kind.singular.is_empty() { kind.kind.to_lowercase() } else { kind.singular.to_string() }
 }

@@ -57,12 +57,12 @@ pub struct CompleteArgs {
 pub fn run(args: &CompletionArgs, session: &mut Session) -> Result<ExitCode> {
     let Ok(shell) = args.shell.parse::<Shell>() else {
         let plugin = name::in_kubectl(session.terminal.called());
-        session.terminal.data(&format!("#!/bin/sh\nexec kubectl {plugin} __complete \"$@\"\n"))?;
+        session.terminal.raw(&format!("#!/bin/sh\nexec kubectl {plugin} __complete \"$@\"\n"))?;
         return Ok(ExitCode::Done);
     };
     let mut script = vec![];
     generate(shell, &mut Cli::command(), "kubectl-gitops", &mut script);
-    session.terminal.data(&String::from_utf8_lossy(&script))?;
+    session.terminal.raw(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::Done)
 }
 
@@ -92,12 +92,8 @@ fn answer(words: &[OsString], terminal: &mut Terminal) -> Result<ExitCode> {
     let last = line.len() - 1;
     let mut command = question::mark(cli::command());
     let candidates = clap_complete::engine::complete(&mut command, line.clone(), last, None).unwrap_or_default();
-    let wanted = |candidate: &&CompletionCandidate| {
-        let value = candidate.get_value().to_string_lossy();
-        !candidate.is_hide_set() && (typed.starts_with('-') || !value.starts_with('-'))
-    };
     let mut rows = vec![];
-    for candidate in candidates.iter().filter(wanted) {
+    for candidate in candidates.iter().filter(|candidate| is_wanted(candidate, &typed)) {
         let value = candidate.get_value().to_string_lossy();
         match Question::in_candidate(&value) {
             None => {
@@ -105,9 +101,9 @@ fn answer(words: &[OsString], terminal: &mut Terminal) -> Result<ExitCode> {
                 rows.push((value.into_owned(), help.lines().next().unwrap_or_default().to_owned()));
             }
             Some((before, question)) => {
-                let typed = typed.strip_prefix(before).unwrap_or_default();
+                let begun = typed.strip_prefix(before).unwrap_or_default();
                 let context = Line::parse(Cli::command(), &line[..last]);
-                let found = live::candidates(question, &context, typed);
+                let found = live::candidates(question, &context, begun);
                 rows.extend(found.into_iter().map(|name| (format!("{before}{name}"), String::new())));
             }
         }
@@ -124,6 +120,12 @@ fn answer(words: &[OsString], terminal: &mut Terminal) -> Result<ExitCode> {
     }
     let directives = if is_unfinished { NO_FILES | NO_SPACE } else { NO_FILES };
     text.push_str(&format!(":{directives}\n"));
-    terminal.data(&text)?;
+    terminal.raw(&text)?;
     Ok(ExitCode::Done)
+}
+
+/// Returns true unless a candidate is hidden, or a flag where no flag is typed.
+fn is_wanted(candidate: &CompletionCandidate, typed: &str) -> bool {
+    let value = candidate.get_value().to_string_lossy();
+    !candidate.is_hide_set() && (typed.starts_with('-') || !value.starts_with('-'))
 }

@@ -116,13 +116,12 @@ pub struct StatusSelector {
 
 impl StatusSelector {
     fn parse(text: &str) -> Result<Self, String> {
-        let (kind, status) = text.split_once('=').ok_or("must be TYPE=STATUS or TYPE!=STATUS")?;
-        let equal = !kind.ends_with('!');
-        let kind = kind.trim_end_matches('!').to_owned();
+        let (left, status) = text.split_once('=').ok_or("must be TYPE=STATUS or TYPE!=STATUS")?;
+        let kind = left.trim_end_matches('!').to_owned();
         if kind.is_empty() || status.is_empty() {
             return Err("must be TYPE=STATUS or TYPE!=STATUS".to_owned());
         }
-        Ok(Self { kind, status: status.to_owned(), equal })
+        Ok(Self { kind, status: status.to_owned(), equal: !left.ends_with('!') })
     }
 
     fn matches(&self, full: &Resource) -> bool {

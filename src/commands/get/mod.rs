@@ -41,8 +41,8 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     if namespace.is_some() && is_empty && exit == ExitCode::Done && args.is_table() {
         hint_other_namespaces(args, session, &cluster, &data).await;
     }
-    session.print_warnings(&cluster);
     if args.watch {
+        session.print_warnings();
         return watch::run(args, session, &cluster, data).await;
     }
     Ok(exit)

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::output::format::{Format, Look, Part, Render};
 use crate::output::table::Table;
-use crate::output::{document, sanitize, suspensions};
+use crate::output::{document, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::text::and_more;
@@ -116,14 +116,14 @@ pub(super) fn print(
     let (gaps, errors) = (&gaps[..], &errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
     let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items, now: session.now };
-    session.terminal.data(&args.output.render(&document, session.terminal.look(!args.no_headers))?)?;
+    session.terminal.raw(&args.output.render(&document, session.terminal.look(!args.no_headers))?)?;
     if args.is_table() && items.is_empty() && complete {
         select::print_no_resources(session, namespace);
     }
     if args.is_table() && !args.watch {
         print_evidence(session, &items);
     }
-    errors.iter().for_each(|error| session.terminal.status(&sanitize::one_line(error)));
+    errors.iter().for_each(|error| session.terminal.status(error));
     let exit = session.report_answer_gaps(gaps);
     Ok(match (errors.is_empty(), items.is_empty()) {
         (true, _) => exit,
@@ -146,7 +146,7 @@ pub(super) fn print_change<'a>(
     let look = session.terminal.look(args.is_table() && !args.no_headers);
     let text = args.output.render(&ObjectChange { item, table }, look)?;
     let separator = if args.output == Format::Yaml { "---\n" } else { "" };
-    session.terminal.data(&format!("{separator}{text}"))
+    session.terminal.raw(&format!("{separator}{text}"))
 }
 
 /// Prints the evidence for suspensions that are not honoured.
@@ -157,10 +157,10 @@ fn print_evidence(session: &mut Session, items: &[FluxObject<'_>]) {
         let warning = format!(
             "{}{}: suspended {}, but at {} {}",
             document::name(item.object),
-            item.context.map(|context| format!(" in context {}", sanitize::one_line(context))).unwrap_or_default(),
+            item.context.map(|context| format!(" in context {context}")).unwrap_or_default(),
             since.map(rfc3339).unwrap_or_default(),
             rfc3339(evidence.at),
-            sanitize::one_line(&evidence.what)
+            evidence.what
         );
         session.terminal.warning(&warning);
     }

@@ -11,7 +11,6 @@ use crate::cluster::{Cluster, Query, WatchedChange};
 use crate::commands::Session;
 use crate::error::Result;
 use crate::exit::ExitCode;
-use crate::output::sanitize;
 use gitops_core::flux::suspension::view::FluxObject;
 
 /// Texts of the last printed rows by uid, without the cells that change with time alone.
@@ -32,6 +31,7 @@ pub(super) async fn run(
     let mut printed = PrintedRows::new();
     while let Some(change) = changes.next().await {
         session.now = chrono::Utc::now();
+        session.print_warnings();
         match change {
             Ok(change) if data.selected.includes(&change.kind, &change.full.object.id.name) => {
                 failures.clear();
@@ -43,10 +43,9 @@ pub(super) async fn run(
             }
             Ok(_) => {}
             Err(failure) => {
-                let failure = failure.to_string();
-                if !failures.contains(&failure) {
-                    session.terminal.warning(&sanitize::one_line(&failure));
-                    failures.insert(failure);
+                let text = failure.to_string();
+                if failures.insert(text.clone()) {
+                    session.terminal.warning(&text);
                 }
             }
         }

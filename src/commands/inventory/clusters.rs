@@ -1,6 +1,7 @@
 //! `inventory --contexts`: the answers of several clusters to one question.
 
-use super::InventoryArgs;
+use super::answer;
+use super::args::InventoryArgs;
 use crate::commands::{Session, contexts};
 use crate::error::{Error, Result};
 use gitops_core::ownership::report::InventoryDocument;
@@ -29,7 +30,6 @@ pub(super) async fn document(
     session: &mut Session,
     names: Vec<String>,
 ) -> Result<InventoryDocument> {
-    let read = async |mut session: Session| super::document(args, &mut session).await;
-    let answers = contexts::read_each(names, session, read).await?;
+    let answers = contexts::read_each(names, session, async |part| answer::document(args, part).await).await?;
     merge(answers, session.now).ok_or_else(|| Error::failed("the answers of the clusters cannot be joined"))
 }

@@ -1,6 +1,6 @@
 //! Reads the part of the cluster that `inventory` needs: everything, or less where the answer is the same.
 
-use super::InventoryArgs;
+use super::args::InventoryArgs;
 use crate::cluster::Cluster;
 use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
@@ -68,27 +68,22 @@ pub(super) async fn read_everything(session: &mut Session) -> Result<Reading> {
 /// Reads everything, and the records of Helm releases or the owners of a hub. These list objects that may have lost their
 /// labels, so no part of the cluster can be left out.
 async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, cluster: &Cluster) -> Result<Reading> {
-    let hub = match &args.owner_context {
-        None => None,
-        Some(context) => Some((context, connect_to_hub(context, session, cluster).await?)),
-    };
-    let read_hub = async |hub: &Cluster| hub.hub(&cluster.server, args.read_secrets).await;
-    let before = match &hub {
-        None => None,
-        Some((_, hub)) => Some(read_hub(hub).await?),
-    };
+    let mut before = None;
+    if let Some(context) = &args.owner_context {
+        let hub = connect_to_hub(context, session, cluster).await?;
+        let owners = hub.hub(&cluster.server, args.read_secrets).await?;
+        before = Some((context, hub, owners));
+    }
     let mut reading = Reading::of_everything(session.snapshot_of(cluster).await?);
     if args.read_secrets {
         cluster.add_release_records(&mut reading.snapshot).await;
     }
-    if let (Some((context, hub)), Some(before)) = (&hub, &before) {
-        let owners = read_hub(hub).await?.since(before);
-        reading.snapshot.gaps.extend(
-            owners
-                .gaps
-                .iter()
-                .map(|gap| Gap { subject: format!("{} of context {context}", gap.subject), ..gap.clone() }),
-        );
+    if let Some((context, hub, before)) = &before {
+        let owners = hub.hub(&cluster.server, args.read_secrets).await?.since(before);
+        for gap in &owners.gaps {
+            let subject = format!("{} of context {context}", gap.subject);
+            reading.snapshot.gaps.push(Gap { subject, ..gap.clone() });
+        }
         reading.extra.hub = Some(owners);
     }
     Ok(reading)
@@ -96,7 +91,7 @@ async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, clu
 
 /// Connects to the hub: another context of the same kubeconfig, and another cluster.
 async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> Result<Cluster> {
-    let hub = Cluster::connect(&session.connection.of_context(context)).await?;
+    let hub = session.cluster_of(context).await?;
     let is_same_cluster = match (hub.uid().await, cluster.uid().await) {
         (Some(hub), Some(own)) => hub == own,
         _ => hub.server == cluster.server,

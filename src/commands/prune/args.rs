@@ -11,7 +11,7 @@ use super::qbec::QbecArgs;
 use super::tree::TreeArgs;
 use crate::error::{Error, Result};
 use crate::output::format::{self, Format, Render};
-use gitops_core::plan::Plan;
+use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::grave::{AllowedKinds, GraveKind};
 use gitops_core::plan::limits::Limits;
 
@@ -142,7 +142,7 @@ pub struct ExecutionArgs {
     #[arg(long, global = true, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
     /// Format of the plan
-    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Plan::PARTS))]
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(FinishedPlan::PARTS))]
     pub output: Format,
     /// Write the plan to FILE too, such as html=plan.html
     #[arg(long = "report", global = true, value_name = "FORMAT=FILE", value_parser = report, hide_short_help = true)]
@@ -161,15 +161,15 @@ pub struct Report {
 
 fn report(text: &str) -> std::result::Result<Report, String> {
     let (format, file) = text.split_once('=').ok_or("write FORMAT=FILE, such as html=plan.html")?;
-    let formats = || format::of(Plan::PARTS);
-    let Some(found) = formats().find(|known| known.name() == format) else {
-        let names: Vec<&str> = formats().map(Format::name).collect();
+    let formats: Vec<Format> = format::of(FinishedPlan::PARTS).collect();
+    let Some(found) = formats.iter().find(|known| known.name() == format) else {
+        let names: Vec<&str> = formats.iter().map(|known| known.name()).collect();
         return Err(format!("the formats are {}", names.join(", ")));
     };
     if file.is_empty() {
         return Err("write the name of a file after =".to_owned());
     }
-    Ok(Report { format: found, file: file.into() })
+    Ok(Report { format: *found, file: file.into() })
 }
 
 impl ExecutionArgs {
@@ -220,10 +220,10 @@ fn count(text: &str) -> Result<usize, String> {
 
 fn sha256(text: &str) -> Result<String, String> {
     let digits = text.strip_prefix("sha256:").unwrap_or(text).to_lowercase();
-    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        true => Ok(format!("sha256:{digits}")),
-        false => Err("it must be a SHA-256 of 64 hexadecimal digits, as --out prints it".to_owned()),
+    if digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(format!("sha256:{digits}"));
     }
+    Err("it must be a SHA-256 of 64 hexadecimal digits, as --out prints it".to_owned())
 }
 
 fn grave_kind(text: &str) -> Result<GraveKind, String> {

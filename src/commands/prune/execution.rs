@@ -11,18 +11,17 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{Format, Look, Render};
 use crate::output::source_change::SourceChange;
-use crate::output::{deletion, plan as output, sanitize, source_change};
+use crate::output::{deletion, plan as output, source_change};
 use crate::tools;
 use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::file::{OwnerSelection, Selection};
-use gitops_core::plan::finalizers::add_blocked_by_finalizers;
-use gitops_core::plan::limits;
+use gitops_core::plan::finished::{Executor, Finish};
 use gitops_core::plan::limits::Base;
+use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::outcome::{DeletionResult, StepResult};
-use gitops_core::plan::volumes::add_volume_outcomes;
-use gitops_core::plan::{Change, Plan, Reason, ReasonCode};
+use gitops_core::plan::{Change, FinishedPlan, Plan, Reason, ReasonCode};
 use gitops_core::prune::collectors::collector::CollectorPlan;
 use gitops_core::prune::collectors::request::CollectorRequest;
 use gitops_core::prune::leaked;
@@ -56,6 +55,12 @@ impl PlanSource {
         }
     }
 
+    /// Re-evaluates roots as [`Self::reasons_to_keep`]. With `pinned`, objects that changed after the review stay too.
+    fn reevaluate(&self, index: &Index<'_>, changes: &[&Change], pinned: bool) -> Vec<Option<Reason>> {
+        let rows = changes.iter().zip(self.reasons_to_keep(index, changes));
+        rows.map(|(change, own)| own.or_else(|| change_since_plan(index, change).filter(|_| pinned))).collect()
+    }
+
     /// Re-evaluates roots of the plan on a newer index. Returns the reason to keep each, or `None` to delete it.
     fn reasons_to_keep(&self, index: &Index<'_>, changes: &[&Change]) -> Vec<Option<Reason>> {
         match self {
@@ -75,9 +80,9 @@ pub(super) struct Request<'a> {
     pub(super) reviewed: Option<ReviewedPlan>,
 }
 
-/// Plans, shows the plan and, unless `--plan` is given, asks and deletes. `source` gets the one index of the snapshot.
+/// Plans, shows the plan and, unless `--plan` is given, asks and deletes. `make_source` gets the one index of the snapshot.
 pub(super) async fn run(
-    source: impl FnOnce(&Session, &Index<'_>) -> Result<PlanSource>,
+    make_source: impl FnOnce(&Session, &Index<'_>) -> Result<PlanSource>,
     request: Request<'_>,
     snapshot: Snapshot,
     session: &mut Session,
@@ -87,10 +92,10 @@ pub(super) async fn run(
         reviewed.check_cluster(args, &snapshot.cluster, &session.cluster().await?)?;
     }
     let index = Index::build(&snapshot);
-    let source = source(session, &index)?;
+    let source = make_source(session, &index)?;
     let CollectorPlan { mut plan, waves, retained, source_change: change, warnings } = source.plan(&index)?;
     for warning in warnings {
-        session.terminal.warning(&sanitize::one_line(&warning));
+        session.terminal.warning(&warning);
     }
     if change.is_some() && !args.plan {
         return Err(Error::refused("refused: fluxd itself will do this once its source changes")
@@ -100,19 +105,19 @@ pub(super) async fn run(
     if let Some(reviewed) = &reviewed {
         Selection { plan, skipped } = reviewed.file.select(plan, &index, args.allow_changed);
     }
-    plan = add_consequences(plan, args, &snapshot);
     let base = match source {
         PlanSource::Cluster(_) => Base::Inventories(&index),
         PlanSource::Manifests(_) => Base::Staying(retained),
     };
-    plan.set_alarms(limits::check_plan(&plan, base, &args.limits()));
-    let judged = policy.map_or(Ok(()), |policy| policy.judge(&mut plan, &snapshot));
+    // A plan that this tool executes holds no manifests, and so no values of Secrets.
+    let secrets = SecretMask::default();
+    let (plan, judged) = finish(plan, Executor::Own(base), &secrets, policy.as_ref(), args, &snapshot);
     let is_executable = change.is_none() && args.snapshot.is_none();
     match change {
         Some(change) => show_source_change(&plan, &change, args, session)?,
         None => show(&plan, args, session)?,
     }
-    let exit = finish_plan(&plan, args, session);
+    let exit = report_gaps(&plan, args, session);
     judged?;
     ensure_not_denied(&plan)?;
     let recording = Recording { command, selection: source.selection(), waves: &waves, index: &index };
@@ -129,28 +134,25 @@ pub(super) async fn run(
     preflight::rehearse(&cluster, &plan, &snapshot, args.parallel).await?;
     let mut records = Records::open(args, &plan, digest)?;
     warn_of_backup(&records, &plan, session);
+    session.print_warnings();
     preflight::confirm(&cluster, &plan, reviewed.as_ref(), args, session).await?;
     let skips = report_skipped(skipped, &mut records, session)?;
     let pinned = args.apply.is_some() && !args.allow_changed;
-    let reevaluate = |index: &Index<'_>, changes: &[&Change]| {
-        let own = source.reasons_to_keep(index, changes);
-        let rows = changes.iter().zip(own);
-        rows.map(|(change, own)| own.or_else(|| change_since_plan(index, change).filter(|_| pinned))).collect()
-    };
     let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
     let mut recorder = Recorder::new(records, &plan, &index, &mut session.terminal);
-    let result = cluster.execute(&plan, &reevaluate, &execution, &mut recorder).await;
+    let result = cluster
+        .execute(&plan, &|index, changes| source.reevaluate(index, changes, pinned), &execution, &mut recorder)
+        .await;
     drop(recorder);
     session.terminal.status(&deletion::outcome(&result));
     if let Some(failure) = &result.failure {
         return Err(Error { exit: ExitCode::Partial, ..Error::failed(format!("stopped: {failure}")) }
             .hint("make room, and run the same command again"));
     }
-    Ok(match result.is_complete() {
-        _ if result.interrupted => ExitCode::Interrupted,
-        true => skips.unwrap_or(exit),
-        false => ExitCode::Partial,
-    })
+    if result.interrupted {
+        return Ok(ExitCode::Interrupted);
+    }
+    Ok(if result.is_complete() { skips.unwrap_or(exit) } else { ExitCode::Partial })
 }
 
 /// Reports the steps of a plan file when none of them is executed.
@@ -178,7 +180,7 @@ fn report_skipped(skipped: Vec<StepResult>, records: &mut Records, session: &mut
     }
     for row in &skipped {
         records.record(row)?;
-        session.terminal.data(&deletion::step(row))?;
+        session.terminal.raw(&deletion::step(row))?;
     }
     Ok(skipped.iter().any(|row| row.step != DeletionResult::Gone).then_some(ExitCode::Partial))
 }
@@ -199,21 +201,28 @@ fn change_since_plan(index: &Index<'_>, change: &Change) -> Option<Reason> {
     (**planned != **now).then(|| Reason::new(ReasonCode::ChangedSincePlan, detail))
 }
 
-/// Adds retained volumes, objects blocked by finalizers, and the time of the recording to the plan.
-pub(super) fn add_consequences(mut plan: Plan, args: &ExecutionArgs, snapshot: &Snapshot) -> Plan {
-    add_volume_outcomes(&mut plan, snapshot);
-    let controllers = FluxControllers::new(&plan, snapshot);
-    add_blocked_by_finalizers(&mut plan, snapshot, &controllers);
-    plan.recorded_at(args.snapshot.is_some().then_some(snapshot.taken))
+/// Finishes a plan. Also returns the error of a policy that cannot be evaluated, which is for after the plan is shown.
+pub(super) fn finish(
+    plan: Plan,
+    executor: Executor<'_>,
+    secrets: &SecretMask,
+    policy: Option<&PolicyFile<'_>>,
+    args: &ExecutionArgs,
+    snapshot: &Snapshot,
+) -> (FinishedPlan, Result<()>) {
+    let (limits, is_recorded) = (args.limits(), args.snapshot.is_some());
+    let finish = Finish { snapshot, is_recorded, executor, limits, secrets, policy: policy.map(PolicyFile::named) };
+    let (plan, judged) = finish.finish(plan, FluxControllers::new);
+    (plan, policy.map_or(Ok(()), |policy| judged.map_err(|why| policy.not_evaluated(&why))))
 }
 
-pub(super) fn show(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
-    session.terminal.data(&args.output.render(plan, session.terminal.look(!args.no_headers))?)?;
+pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
+    session.terminal.raw(&args.output.render(plan, session.terminal.look(!args.no_headers))?)?;
     let folded = args.output == Format::Table && plan.changes().iter().any(output::is_folded);
     let more = if folded { " (-o wide shows what is created and updated)" } else { "" };
     session.terminal.status(&format!("{}{more}", output::summary(plan)));
     for warning in output::warnings(plan) {
-        session.terminal.warning(&sanitize::one_line(&warning.to_string()));
+        session.terminal.warning(&warning.to_string());
     }
     write_reports(plan, args)
 }
@@ -226,23 +235,23 @@ fn write_reports(answer: &impl Render, args: &ExecutionArgs) -> Result<()> {
     Ok(())
 }
 
-fn show_source_change(plan: &Plan, change: &str, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
-    session.terminal.status(&sanitize::one_line(change));
-    session.terminal.data(&args.output.render(&SourceChange(plan), session.terminal.look(!args.no_headers))?)?;
+fn show_source_change(plan: &FinishedPlan, change: &str, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
+    session.terminal.status(change);
+    session.terminal.raw(&args.output.render(&SourceChange(plan), session.terminal.look(!args.no_headers))?)?;
     session.terminal.status(&source_change::summary(plan));
     source_change::advice(plan).into_iter().for_each(|advice| session.terminal.hint(advice));
     write_reports(&SourceChange(plan), args)
 }
 
 /// Reports the gaps and returns the exit code of a plan.
-pub(super) fn finish_plan(plan: &Plan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
+pub(super) fn report_gaps(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
     let exit = session.report_gaps(plan.gaps());
     let deletes = args.detailed_exitcode && plan.deletions().next().is_some();
     if deletes && exit == ExitCode::Done { ExitCode::Found } else { exit }
 }
 
 /// Refuses a plan that exceeds a limit, before anything is sent (docs/reference/ownership.md 8, rules 3 and 6).
-fn ensure_within_limits(plan: &Plan) -> Result<()> {
+fn ensure_within_limits(plan: &FinishedPlan) -> Result<()> {
     let Some(first) = plan.alarms().first() else { return Ok(()) };
     let details: Vec<_> = plan.alarms().iter().map(|alarm| alarm.detail.as_str()).collect();
     Err(Error::refused(format!("refused, nothing was deleted: {}", details.join("; "))).hint(output::remedy(first)))

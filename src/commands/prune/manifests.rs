@@ -5,7 +5,6 @@ use clap::{Args, ValueEnum};
 use super::args::ExecutionArgs;
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::output::sanitize;
 use crate::tools::manifests;
 use crate::tools::manifests::Loader;
 use gitops_core::prune::collectors::collector::manifest::LocalManifest;
@@ -50,7 +49,7 @@ impl ManifestArgs {
         }
         let read = manifests::read(&self.filenames, loader, &mut std::io::stdin())?;
         for warning in read.warnings {
-            session.terminal.warning(&sanitize::one_line(&warning));
+            session.terminal.warning(&warning);
         }
         let default_namespace = self.default_namespace.as_deref().unwrap_or(default_namespace);
         self.with_locals(read.locals, default_namespace, execution)

@@ -24,13 +24,15 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::duration::human;
 use crate::output::format::Format;
-use crate::output::{plan as show, sanitize};
+use crate::output::plan as show;
+use crate::output::sanitize::one_line;
 use crate::suggest::nearest;
 use args::{PruneArgs, System};
 use execution::{PlanSource, Request};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
-use gitops_core::plan::{filter, limits};
+use gitops_core::plan::filter;
+use gitops_core::plan::finished::Executor;
 use gitops_core::prune::collectors::request::CollectorRequest;
 use policy::PolicyFile;
 use review::ReviewedPlan;
@@ -60,16 +62,20 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let now = session.now;
     let mut snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
     if !args.tree.is_given() {
-        let source =
-            |session: &Session, index: &Index<'_>| Ok(PlanSource::Cluster(leaked::options(args, session, index)?));
-        return execution::run(source, request, snapshot, session).await;
+        return execution::run(
+            |session, index| Ok(PlanSource::Cluster(leaked::options(args, session, index)?)),
+            request,
+            snapshot,
+            session,
+        )
+        .await;
     }
     if execution.snapshot.is_some() {
         check_cluster_flags(session, &snapshot).await?;
         warn_of_age(session, &snapshot, now);
     }
-    let spokes = spokes::read(&args.tree.spoke, session, &mut snapshot, execution.snapshot.is_some()).await?;
-    preview(args, request.policy.as_ref(), session, &snapshot, &spokes).await
+    let clusters = spokes::read(&args.tree.spoke, session, &mut snapshot, execution.snapshot.is_some()).await?;
+    preview(args, request.policy.as_ref(), session, &snapshot, &clusters).await
 }
 
 impl PruneArgs {
@@ -104,23 +110,17 @@ impl PruneArgs {
             return Err(Error::usage("--by qbec can find no leaked object, because qbec keeps no inventory")
                 .hint("compare with its manifests: `kubectl gitops prune qbec --plan --qbec-root DIR --env ENV`"));
         }
-        if self.tree.diff && !self.tree.is_given() {
-            return Err(Error::usage("--diff compares a working tree with the cluster")
-                .hint("name the tree with --repo or --source"));
+        let of_trees = [
+            (self.tree.diff, "--diff compares a working tree with the cluster"),
+            (!self.tree.spoke.is_empty(), "--spoke reads another cluster for the plan of a working tree"),
+            (self.tree.offline, "--offline leaves out the dry-runs of a working tree"),
+        ];
+        if let Some((_, message)) = of_trees.into_iter().find(|(given, _)| *given && !self.tree.is_given()) {
+            return Err(Error::usage(message).hint("name the tree with --repo or --source"));
         }
-        if !self.tree.spoke.is_empty() {
-            if !self.tree.is_given() {
-                return Err(Error::usage("--spoke reads another cluster for the plan of a working tree")
-                    .hint("name the tree with --repo or --source"));
-            }
-            if self.execution.output == Format::Name {
-                return Err(Error::usage("-o name does not say in which cluster an object is, so --spoke rejects it")
-                    .hint("use -o json or -o wide, which have the cluster of each object"));
-            }
-        }
-        if self.tree.offline && !self.tree.is_given() {
-            return Err(Error::usage("--offline leaves out the dry-runs of a working tree")
-                .hint("name the tree with --repo or --source"));
+        if !self.tree.spoke.is_empty() && self.execution.output == Format::Name {
+            return Err(Error::usage("-o name does not say in which cluster an object is, so --spoke rejects it")
+                .hint("use -o json or -o wide, which have the cluster of each object"));
         }
         Ok(())
     }
@@ -136,25 +136,27 @@ async fn preview(
 ) -> Result<ExitCode> {
     let index = Index::build(snapshot);
     let execution = &args.execution;
-    let (mut plan, secrets) = tree::plan(&args.tree, session, snapshot, spokes, execution.snapshot.is_some()).await?;
+    session.print_warnings();
+    let planned = tree::plan(&args.tree, session, snapshot, spokes, execution.snapshot.is_some()).await;
+    // What the server said about manifests can show values of Secrets, which are known once there is a plan.
+    let (mut plan, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
+    session.print_masked_warnings(&secrets);
     let options = leaked::options(args, session, &index)?;
     if options.is_restricted() {
         filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
     }
-    plan = execution::add_consequences(plan, execution, snapshot);
-    plan.set_alarms(limits::check_preview(&plan, &index, &execution.limits()));
-    plan.mask_secrets(&secrets);
-    let judged = policy.map_or(Ok(()), |policy| policy.judge(&mut plan, snapshot));
+    let executor = Executor::Controllers(&index);
+    let (plan, judged) = execution::finish(plan, executor, &secrets, policy, execution, snapshot);
     execution::show(&plan, execution, session)?;
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
-    let exit = execution::finish_plan(&plan, execution, session);
+    let exit = execution::report_gaps(&plan, execution, session);
     let Some(first) = plan.alarms().first() else { return judged.map(|()| exit) };
     if let Err(error) = judged {
-        session.terminal.error(&sanitize::escape(&error.message));
+        session.terminal.error(&error.message);
     }
-    let messages: Vec<_> = plan.alarms().iter().map(|alarm| sanitize::one_line(&alarm.detail).into_owned()).collect();
+    let messages: Vec<_> = plan.alarms().iter().map(|alarm| one_line(&alarm.detail)).collect();
     Err(Error::refused(messages.join("\n       ")).hint(show::remedy(first)))
 }
 
@@ -169,7 +171,7 @@ async fn check_cluster_flags(session: &Session, snapshot: &Snapshot) -> Result<(
     if named.trim_end_matches('/') == recorded.trim_end_matches('/') {
         return Ok(());
     }
-    let message = format!("the snapshot is of {}, and the flags name {named}", sanitize::one_line(recorded));
+    let message = format!("the snapshot is of {}, and the flags name {named}", one_line(recorded));
     Err(Error::failed(message).hint("leave the connection flags out, or record that cluster"))
 }
 

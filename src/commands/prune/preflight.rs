@@ -10,7 +10,8 @@ use super::review::ReviewedPlan;
 use crate::cluster::Cluster;
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::output::{deletion, sanitize};
+use crate::output::deletion;
+use crate::output::sanitize::one_line;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
@@ -31,8 +32,7 @@ pub(super) async fn rehearse(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot
     if refused.is_empty() {
         return Ok(());
     }
-    let lines: Vec<_> =
-        refused.iter().map(|(id, why)| sanitize::one_line(&format!("{id}: {why}")).into_owned()).collect();
+    let lines: Vec<_> = refused.iter().map(|(id, why)| one_line(&format!("{id}: {why}")).into_owned()).collect();
     let number = pluralize(refused.len(), "deletion");
     Err(Error::refused(format!("refused, nothing was deleted: the server would refuse {number}: {}", lines.join("; ")))
         .hint("plan again; if it stays, look at your rights and at admission policies"))
@@ -48,11 +48,10 @@ async fn missing_rights(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, par
             objects.entry((kind.clone(), &id.namespace)).or_default().push(id);
         }
     }
-    let checks = objects.iter().flat_map(|(place, ids)| ["delete", "get"].map(|verb| (verb, place, ids)));
-    let checks = checks.map(|(verb, (kind, namespace), ids)| async move {
-        match cluster.is_allowed(verb, kind, namespace, None).await {
-            Ok(false) => {}
-            Ok(true) | Err(_) => return None,
+    let rights = objects.iter().flat_map(|(place, ids)| ["delete", "get"].map(|verb| (verb, place, ids)));
+    let checks = rights.map(|(verb, (kind, namespace), ids)| async move {
+        if !matches!(cluster.is_allowed(verb, kind, namespace, None).await, Ok(false)) {
+            return None;
         }
         // A role can name the objects.
         let mut missing = 0;
@@ -62,7 +61,7 @@ async fn missing_rights(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, par
         }
         let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
         let what = format!("{verb} {}{place} ({})", kind.resource(), pluralize(missing, "object"));
-        (missing > 0).then(|| sanitize::one_line(&what).into_owned())
+        (missing > 0).then(|| one_line(&what).into_owned())
     });
     stream::iter(checks).buffered(parallel).filter_map(future::ready).collect().await
 }
@@ -91,20 +90,18 @@ pub(super) async fn confirm(
         let by = file.execution.as_ref().map(|pins| format!(" by {} at {}", pins.connection.caller, pins.created));
         facts.push(("plan", format!("{digest}{}", by.unwrap_or_default())));
     }
-    session.terminal.status(deletion::overview(plan, &facts).trim_end());
+    session.terminal.block(deletion::overview(plan, &facts).trim_end());
     let is_grave = plan.deletions().any(|change| GraveKind::of(&change.object.id).is_some());
     // Without a context, the server is what the user has named.
     let name = if cluster.context.is_empty() { &cluster.server } else { &cluster.context };
-    let shown = sanitize::one_line(name);
     let confirmed = if is_grave {
-        let question = format!("Git cannot restore some of these objects. Type {shown} to delete {objects}");
+        let question = format!("Git cannot restore some of these objects. Type {name} to delete {objects}");
         session.terminal.confirm_by_typing(&question, name)?
     } else if total > MANY {
-        session
-            .terminal
-            .confirm_by_typing(&format!("Type {total} to delete {objects} from {shown}"), &total.to_string())?
+        let question = format!("Type {total} to delete {objects} from {name}");
+        session.terminal.confirm_by_typing(&question, &total.to_string())?
     } else {
-        session.terminal.confirm(&format!("Delete {objects} from {shown}?"))?
+        session.terminal.confirm(&format!("Delete {objects} from {name}?"))?
     };
     if confirmed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
 }

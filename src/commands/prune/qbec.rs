@@ -7,7 +7,7 @@ use clap::Args;
 use super::args::ExecutionArgs;
 use super::manifests::ManifestArgs;
 use crate::commands::Session;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tools::manifests::Loader;
 use crate::tools::qbec;
 use crate::tools::sandbox::Sandbox;
@@ -78,8 +78,7 @@ impl QbecArgs {
         let (environment, tag) = (self.env.as_str(), self.app_tag.as_deref());
         let filters = self.filters()?;
         let Some(root) = &self.qbec_root else {
-            let application = self.app.as_deref().ok_or_else(|| Error::usage("--app or --qbec-root is required"))?;
-            let app = QbecApp::new(application, environment, tag)?;
+            let app = QbecApp::new(self.app.as_deref().unwrap_or_default(), environment, tag)?;
             let manifests = self.manifests.read(Loader::Strict, "default", execution, session)?;
             return Ok(QbecRequest { app, filters, cluster_scoped_lists: self.cluster_scoped_lists, manifests });
         };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::args::ExecutionArgs;
 use crate::cluster::Observer;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output::deletion;
 use crate::output::progress::Progress;
 use crate::output::terminal::Terminal;
@@ -85,14 +85,17 @@ pub(super) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     pub(super) fn new(records: Records, plan: &'a Plan, index: &Index<'_>, terminal: &'a mut Terminal) -> Self {
-        let is_generated = |id: &&ObjectId| {
-            let object = index.snapshot().object(id);
-            object.is_some_and(|object| matches!(index.status(object), OwnershipStatus::SystemManaged(_)))
-        };
-        let generated = plan.deletions().map(|change| &change.object.id).filter(is_generated).cloned().collect();
+        let deleted = plan.deletions().map(|change| &change.object.id);
+        let generated = deleted.filter(|id| is_generated(id, index)).cloned().collect();
         let progress = Progress::new(plan.roots().count(), terminal.can_ask());
         Self { records, terminal, progress, cascades: cascades(plan), generated, written: HashSet::new() }
     }
+}
+
+/// Returns true if Kubernetes itself creates an object.
+fn is_generated(id: &ObjectId, index: &Index<'_>) -> bool {
+    let object = index.snapshot().object(id);
+    object.is_some_and(|object| matches!(index.status(object), OwnershipStatus::SystemManaged(_)))
 }
 
 /// Returns the deleted objects by the root that deletes them; the root itself is one of them.
@@ -121,8 +124,8 @@ impl Observer for Recorder<'_> {
         let Some(backup) = &self.records.backup else { return Ok(()) };
         for (id, content) in contents {
             let objects = self.cascades.get(&root.object.id);
-            let position = objects.and_then(|objects| objects.iter().find(|(_, object)| object.id == id));
-            let position = position.map_or(0, |(position, _)| *position);
+            let own = objects.and_then(|objects| objects.iter().find(|(_, object)| object.id == id));
+            let position = own.map_or(0, |(position, _)| *position);
             backup.write(position, &content, self.generated.contains(&id)).map_err(|error| error.message)?;
             self.written.insert(id);
         }
@@ -130,22 +133,21 @@ impl Observer for Recorder<'_> {
     }
 
     fn event(&mut self, event: Event<'_>) -> Result<(), String> {
-        let failed = |error: Error| error.message;
         match event {
             Event::Deleting(object) => {
                 if let Some(journal) = &mut self.records.journal {
-                    journal.record(object, "deleting", "", Utc::now()).map_err(failed)?;
+                    journal.record(object, "deleting", "", Utc::now()).map_err(|error| error.message)?;
                 }
             }
             Event::Waiting(object, held_by) => {
                 let (terminal, line) = (&mut *self.terminal, deletion::waiting(&object.id, held_by));
                 self.progress.waiting(&line, || terminal.status(&line));
             }
-            Event::Ended(row) => self.records.record(row).map_err(failed)?,
+            Event::Ended(row) => self.records.record(row).map_err(|error| error.message)?,
             Event::Reported(row) => {
                 let terminal = &mut *self.terminal;
                 // A reader that closed the pipe does not end the execution.
-                self.progress.step(|| drop(terminal.data(&deletion::step(row))));
+                self.progress.step(|| drop(terminal.raw(&deletion::step(row))));
             }
         }
         Ok(())

@@ -6,12 +6,12 @@ use super::args::ExecutionArgs;
 use crate::cluster::Cluster;
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::output::sanitize;
+use crate::output::sanitize::one_line;
 use crate::tools::plan_file;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::index::Index;
-use gitops_core::plan::Plan;
+use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::file::{ConnectionPin, ExecutionPins, OwnerSelection, PlanFile, Refusal, steps};
 
 /// Time in which a plan may be executed, unless `--max-age` is given.
@@ -40,9 +40,7 @@ impl ReviewedPlan {
             file.check(command, session.now, max_age, args.allow_incomplete).map_err(|refusal| match refusal {
                 Refusal::Incomplete(why) => plan_file::refused(path, &why)
                     .hint("get the missing permissions and plan again, or pass --allow-incomplete"),
-                Refusal::NotExecutable(why) | Refusal::Outdated(why) => {
-                    plan_file::refused(path, &sanitize::one_line(&why))
-                }
+                Refusal::NotExecutable(why) | Refusal::Outdated(why) => plan_file::refused(path, &one_line(&why)),
             })?;
         check_namespace(pins, session)?;
         Ok(Some(Self { file, digest }))
@@ -54,8 +52,7 @@ impl ReviewedPlan {
         let path = args.apply.as_deref().unwrap_or(std::path::Path::new("-"));
         self.file.check_cluster(cluster, &connection).map_err(|refusal| match refusal {
             Refusal::NotExecutable(why) | Refusal::Outdated(why) | Refusal::Incomplete(why) => {
-                plan_file::refused(path, &sanitize::one_line(&why))
-                    .hint("check --context, or plan again on this cluster")
+                plan_file::refused(path, &one_line(&why)).hint("check --context, or plan again on this cluster")
             }
         })
     }
@@ -81,7 +78,7 @@ pub(super) struct Recording<'a> {
 /// Writes the plan to the file of `--out`, if there is one, and prints its digest. Without `recording`, the plan cannot be
 /// executed.
 pub(super) async fn write(
-    plan: &Plan,
+    plan: &FinishedPlan,
     recording: Option<Recording<'_>>,
     args: &ExecutionArgs,
     session: &mut Session,
@@ -91,12 +88,17 @@ pub(super) async fn write(
         Some(recording) => Some(pins(plan, recording, args, session).await?),
         None => None,
     };
-    let digest = plan_file::write(path, &PlanFile { plan: plan.clone(), execution })?;
-    session.terminal.status(&format!("{}: {digest}", sanitize::one_line(&path.display().to_string())));
+    let digest = plan_file::write(path, &PlanFile { plan: (**plan).clone(), execution })?;
+    session.terminal.status(&format!("{}: {digest}", one_line(&path.display().to_string())));
     Ok(())
 }
 
-async fn pins(plan: &Plan, recording: Recording<'_>, args: &ExecutionArgs, session: &Session) -> Result<ExecutionPins> {
+async fn pins(
+    plan: &FinishedPlan,
+    recording: Recording<'_>,
+    args: &ExecutionArgs,
+    session: &Session,
+) -> Result<ExecutionPins> {
     let cluster = session.cluster().await?;
     let created = seconds(session.now);
     Ok(ExecutionPins {

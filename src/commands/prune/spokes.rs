@@ -107,7 +107,7 @@ pub(super) async fn read(
 /// Reads the cluster of a context, without the flags that are about the planned cluster.
 async fn read_context(name: &str, session: &Session) -> Result<(Snapshot, Option<Cluster>)> {
     let read = async {
-        let cluster = Cluster::connect(&session.connection.of_context(name)).await?;
+        let cluster = session.cluster_of(name).await?;
         Ok((session.snapshot_of(&cluster).await?, Some(cluster)))
     };
     read.await.map_err(|error: Error| {
@@ -122,10 +122,10 @@ fn places<'s>(spokes: &'s [Spoke], session: &Session, offline: bool) -> Result<V
     if spokes.is_empty() {
         return Ok(found);
     }
-    let contexts = match offline {
-        true => vec![],
-        false => kubeconfig::names(&session.connection, &Environment::process())?.contexts,
-    };
+    let mut contexts = vec![];
+    if !offline {
+        contexts = kubeconfig::names(&session.connection, &Environment::process())?.contexts;
+    }
     for name in spokes.iter().map(|spoke| spoke.cluster.as_str()) {
         if found.iter().any(|(known, _)| *known == name) {
             continue;

@@ -4,7 +4,9 @@ use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Action, Actor, Change, Diff, Outcome, OwnerOutcome, PinnedObject, Reason, ReasonCode};
+use gitops_core::plan::{
+    Action, Actor, Change, Diff, FinishedPlan, Outcome, OwnerOutcome, PinnedObject, Reason, ReasonCode,
+};
 use html5gum::{Token, Tokenizer};
 
 const HOSTILE: &str = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload='x' & \u{202e}";
@@ -104,7 +106,7 @@ fn long_chains_of_causes_are_all_shown() {
     let ids: Vec<ObjectId> = (0..5_000).map(|number| config_map(&format!("c{number}"))).collect();
     let cause = |at: usize| at.checked_sub(1).map(|above| &ids[above]);
     let changes = ids.iter().enumerate().map(|(at, id)| change(Action::Delete, id, None, cause(at)));
-    let plan = plan(changes.collect());
+    let plan = FinishedPlan::from(plan(changes.collect()));
     assert_eq!(of_plan(&plan).matches("<li data-tag").count(), 5_000);
     let table = plan.text(false, Look::whole(false));
     let shown: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().nth(3)).collect();
@@ -113,7 +115,7 @@ fn long_chains_of_causes_are_all_shown() {
 
 #[test]
 fn a_plan_without_changes_is_a_page() {
-    let html = plan(vec![]).page();
+    let html = FinishedPlan::from(plan(vec![])).page();
     assert!(html.contains("<h1>Plan: nothing to prune</h1>"), "{html}");
     assert!(html.ends_with("</html>\n"));
 }

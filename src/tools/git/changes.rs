@@ -18,7 +18,7 @@ use gitops_core::flux::source::tree::File;
 /// Attributes that make git store other content than a file has.
 const ATTRIBUTES: [&str; 6] = ["filter", "text", "crlf", "eol", "ident", "working-tree-encoding"];
 
-/// First line of a Git LFS pointer (git-lfs, docs/spec.md).
+/// First line of a Git LFS pointer (git-lfs/docs/spec.md).
 const LFS_VERSION: &str = "version https://git-lfs.github.com/spec/v1";
 
 /// Maximum size of a Git LFS pointer: git-lfs reads no more of a file to see if it is one.

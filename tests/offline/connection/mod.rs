@@ -3,5 +3,7 @@
 #[cfg(unix)]
 mod credential_plugin;
 mod kubeconfig;
+#[cfg(unix)]
+pub(crate) mod one_connection;
 mod requests;
 mod tls;

@@ -1,5 +1,5 @@
 //! Edge cases of Flux v1's garbage collection and changes of its configuration
-//! that can be judged from a snapshot; the real fluxd stands beside them in `real_fluxd.rs`.
+//! that can be judged from a snapshot; the real fluxd stands beside them in `tests/systems/fluxd`.
 
 use gitops_core::kubernetes::object::ObjectMetadata;
 use gitops_core::ownership::index::Index;

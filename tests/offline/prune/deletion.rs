@@ -228,7 +228,7 @@ fn an_owner_that_only_one_answer_contains_keeps_the_object() {
 }
 
 /// Adds Namespaces to a cluster, with these uids of kube-system in turn.
-fn add_namespaces(api: &FakeApi, uids: &[&str]) {
+pub(crate) fn add_namespaces(api: &FakeApi, uids: &[&str]) {
     let resource = |plural: &str, kind: &str, scope: &str| {
         json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "singularResource": "",
                "verbs": ["list", "delete", "get"]})

@@ -35,9 +35,14 @@ pub struct FakeApi {
     state: Arc<State>,
 }
 
+/// Text of a warning about a request.
+type WarningText = fn(&Recorded) -> String;
+
 #[derive(Default)]
 struct State {
     routes: Mutex<Vec<Route>>,
+    /// Makes the text of the Warning header of an answer.
+    warning: Mutex<Option<WarningText>>,
     requests: Mutex<Vec<Recorded>>,
     connections: Mutex<Vec<TcpStream>>,
     spans: Mutex<Vec<(Recorded, Instant, Instant)>>,
@@ -162,6 +167,11 @@ impl Answer {
         self
     }
 
+    /// Returns the JSON of the body.
+    pub fn content(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("a JSON body")
+    }
+
     /// Waits before answering.
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
@@ -212,6 +222,18 @@ impl FakeApi {
         let answers: VecDeque<Answer> = answers.into_iter().collect();
         assert!(!answers.is_empty(), "a route needs an answer");
         lock(&self.state.routes).push(Route { pattern: pattern.to_owned(), answers });
+    }
+
+    /// Adds a Warning header to every answer, with the text that `warning` makes of the request.
+    pub fn warn(&self, warning: WarningText) {
+        *lock(&self.state.warning) = Some(warning);
+    }
+
+    /// Returns the next answer of the route with this pattern.
+    pub fn answer_to(&self, pattern: &str) -> Answer {
+        let routes = lock(&self.state.routes);
+        let route = routes.iter().rev().find(|route| route.pattern == pattern).expect("a route");
+        route.answers[0].clone()
     }
 
     /// Every request so far, in the order they came.
@@ -342,7 +364,16 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Recorded>> {
     Ok(Some(request))
 }
 
+/// Returns the answer to a request, with the warning of the server.
 fn choose(state: &State, request: &Recorded) -> Answer {
+    let answer = next_answer(state, request);
+    match *lock(&state.warning) {
+        Some(warning) => answer.header("Warning", &format!("299 - \"{}\"", warning(request))),
+        None => answer,
+    }
+}
+
+fn next_answer(state: &State, request: &Recorded) -> Answer {
     let mut routes = lock(&state.routes);
     match routes.iter_mut().rev().find(|route| matches(&route.pattern, request)) {
         Some(route) if route.answers.len() > 1 => route.answers.pop_front().expect("more than one answer"),

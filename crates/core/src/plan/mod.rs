@@ -9,6 +9,7 @@ pub mod execution;
 pub mod file;
 pub mod filter;
 pub mod finalizers;
+pub mod finished;
 pub mod grave;
 pub mod limits;
 pub mod mask;
@@ -28,6 +29,7 @@ pub use change::{
     Action, Actor, Certainty, Change, Contested, Diff, EmptiedFile, Fidelity, Outcome, OwnerOutcome, PinnedObject,
 };
 pub use finalizers::BlockedByFinalizers;
+pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 
 use crate::kubernetes::gap::Gap;

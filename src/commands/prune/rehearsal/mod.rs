@@ -64,8 +64,8 @@ impl<'a> Rehearsal<'a> {
         spokes: &SpokeClusters,
     ) -> Self {
         let cluster = cluster.with_request_timeout(REQUEST_LIMIT);
-        let spokes = spokes.iter().map(|(name, spoke)| (name.clone(), spoke.with_request_timeout(REQUEST_LIMIT)));
-        let spokes: SpokeClusters = spokes.collect();
+        let limited = spokes.iter().map(|(name, spoke)| (name.clone(), spoke.with_request_timeout(REQUEST_LIMIT)));
+        let spokes: SpokeClusters = limited.collect();
         let controller = Controller::new(kustomize_controller::NAME, user, None, &cluster, &spokes);
         Self {
             controllers: [(kustomize_controller::NAME, controller)].into(),

@@ -153,16 +153,18 @@ impl Preview<'_> {
                 needed.extend(Some(question).filter(|_| !is_unread && !is_hidden));
                 continue;
             }
-            let known = match &question.request {
-                Request::ApplyBuilt(applied) => DryRunResult::without_request(applied, self.state.input.snapshot),
-                Request::Apply(_) | Request::Delete => None,
-            };
-            let known = known.or_else(|| (is_hidden || is_unread).then_some(DryRunResult::Accepted));
+            let mut known = None;
+            if let Request::ApplyBuilt(applied) = &question.request {
+                known = DryRunResult::without_request(applied, self.state.input.snapshot);
+            }
+            if known.is_none() && (is_hidden || is_unread) {
+                known = Some(DryRunResult::Accepted);
+            }
             if known.is_none() {
                 needed.push(question.clone());
             }
-            let known = known.map(DryRunAnswer::Result);
-            self.rehearsal.asked.push(AskedChange { question, known, is_hidden, is_unread });
+            let asked = AskedChange { question, known: known.map(DryRunAnswer::Result), is_hidden, is_unread };
+            self.rehearsal.asked.push(asked);
         }
         needed
     }

@@ -1,7 +1,7 @@
 //! Label selectors in the grammar of the API server, evaluated locally: `a=b,c!=d,e in (f,g),!h,i>5`.
 //!
-//! Source: k8s.io/apimachinery `labels.Parse` and `Requirement.Matches`; tests/live_views.rs compares both with the real
-//! API server.
+//! Source: k8s.io/apimachinery `labels.Parse` and `Requirement.Matches`; tests/live/inventory/views.rs compares
+//! both with the real API server.
 
 #[cfg(test)]
 mod tests;

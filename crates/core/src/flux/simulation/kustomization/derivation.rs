@@ -8,9 +8,9 @@ use super::spec_changes::spec_changes;
 use super::unserved_versions::{Definition, applied_definitions};
 use crate::flux::apply::question::Question;
 use crate::flux::build;
+use crate::flux::build::BuildContext;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resolve_names::resolve_names;
-use crate::flux::build::{BuildContext, Needs};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::NOT_READ;
@@ -33,7 +33,7 @@ pub(crate) struct Derivation<'r, 'a> {
     pub(crate) definitions: Vec<Definition<'r>>,
     pub(crate) answers: &'r build::Answers,
     /// Answers that are missing.
-    pub(crate) needs: Needs,
+    pub(crate) needs: build::Needs,
     /// Answers of the API server.
     dry_runs: &'r DryRunAnswers,
     /// Changes by other owners than Kustomizations that the API server is asked about.
@@ -49,7 +49,7 @@ impl<'r, 'a> Derivation<'r, 'a> {
             clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, custom))).collect();
         let definitions = applied_definitions(&state.nodes);
         let Answers { builds: answers, dry_runs } = answers;
-        let needs = Needs::default();
+        let needs = build::Needs::default();
         Self { state, consequences, scopes, definitions, answers, needs, dry_runs, questions: vec![] }
     }
 
@@ -113,7 +113,7 @@ pub(crate) fn derive_nodes(
     state: &State<'_>,
     consequences: &Consequences<'_>,
     answers: &Answers,
-) -> (Vec<Node>, Needs) {
+) -> (Vec<Node>, build::Needs) {
     let mut derivation = Derivation::new(state, consequences, answers);
     let mut keys: BTreeSet<NamespacedName> = state.live.keys().cloned().collect();
     let passes = state.nodes.iter().flat_map(|node| &node.passes);

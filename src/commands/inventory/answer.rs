@@ -1,0 +1,155 @@
+//! The answer of one cluster: reads what the question needs, selects owners, and reports on them or on their objects.
+
+use super::args::InventoryArgs;
+use super::reading::{self, Reading};
+use crate::commands::{Session, owners, resource_args};
+use crate::error::{Error, Result};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use gitops_core::kubernetes::selector::Selector;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::read_scope::ReadScope;
+use gitops_core::ownership::report::label_reports::label_report;
+use gitops_core::ownership::report::{Body, InventoryDocument, InventoryFilter, InventoryReport, OwnerObjects};
+use gitops_core::ownership::scheme::label_report::LabelReport;
+use gitops_core::ownership::{Members, OwnerId};
+
+/// Returns the answer of the cluster of a session. A part of the cluster that leaves a doubt is followed by the whole.
+pub(super) async fn document(args: &InventoryArgs, session: &mut Session) -> Result<InventoryDocument> {
+    let selector = args.selector.as_deref().map(resource_args::parse_selector).transpose()?;
+    let part = reading::read(args, session).await?;
+    let index = Index::build_with(&part.snapshot, &part.extra);
+    if part.is_sufficient(&index) {
+        return report(args, selector, session, &part, &index).await;
+    }
+    let whole = reading::read_everything(session).await?;
+    report(args, selector, session, &whole, &Index::build(&whole.snapshot)).await
+}
+
+async fn report(
+    args: &InventoryArgs,
+    selector: Option<Selector>,
+    session: &Session,
+    reading: &Reading,
+    index: &Index<'_>,
+) -> Result<InventoryDocument> {
+    let filter = InventoryFilter { kinds: resource_args::parse_kinds(&args.kinds, index)?, selector };
+    let owners = selected_owners(args, session, index)?;
+    let resources = contents(args, session, index, &owners).await?;
+    let report = InventoryReport::new(index, &resources);
+    let rows = body(args, session, &report, index, &owners)?;
+    Ok(InventoryDocument {
+        scope: reading.scope.as_ref().map(ReadScope::describe),
+        label_report: label_report_of(args, session, index),
+        ..report.document(rows, &filter)
+    })
+}
+
+/// Returns the owners that the arguments select: by name, else by system and namespace.
+fn selected_owners(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Result<Vec<OwnerId>> {
+    let namespace = session.connection.namespace.as_deref();
+    if !args.owners.is_empty() {
+        return args.owners.iter().map(|text| owners::find(text, namespace, index)).collect();
+    }
+    args.by.as_deref().map(owners::system).transpose()?;
+    let (system, place) = (args.by.as_deref(), namespace.filter(|_| args.why.is_none()));
+    let owners = index.owners().map(|owner| &owner.id);
+    Ok(owners.filter(|id| matches_scope(id, system, place)).cloned().collect())
+}
+
+fn matches_scope(owner: &OwnerId, system: Option<&str>, namespace: Option<&str>) -> bool {
+    system.is_none_or(|system| system == owner.system) && namespace.is_none_or(|namespace| namespace == owner.namespace)
+}
+
+/// Reads the content of the objects of named owners, for their readiness.
+async fn contents(
+    args: &InventoryArgs,
+    session: &Session,
+    index: &Index<'_>,
+    owners: &[OwnerId],
+) -> Result<Vec<Resource>> {
+    if args.owners.is_empty() || args.snapshot.is_some() {
+        return Ok(vec![]);
+    }
+    let snapshot = index.snapshot();
+    let mut ids = vec![];
+    for owner in owners.iter().filter_map(|id| index.owner(id)) {
+        if let Members::Listed(members) = &owner.members {
+            ids.extend(members.iter().filter(|id| has_status(id) && snapshot.object(id).is_some()).cloned());
+        }
+    }
+    Ok(session.cluster().await?.fetch_all(snapshot, ids).await)
+}
+
+/// Secrets and ConfigMaps have no status and stay unread.
+fn has_status(id: &ObjectId) -> bool {
+    !["Secret", "ConfigMap"].contains(&&*id.kind)
+}
+
+fn body(
+    args: &InventoryArgs,
+    session: &Session,
+    report: &InventoryReport<'_, '_>,
+    index: &Index<'_>,
+    selected: &[OwnerId],
+) -> Result<Body> {
+    let namespace = session.connection.namespace.as_deref();
+    if let Some(text) = &args.why {
+        let object = find_object(text, namespace, index.snapshot())?;
+        return Ok(Body::Explanation(Box::new(report.explain(object))));
+    }
+    let is_limited = args.selects_owners(session);
+    if let Some(question) = args.question() {
+        return Ok(Body::Findings(report.findings(question, |object, owners| {
+            if owners.is_empty() {
+                return is_in_namespace(object, namespace);
+            }
+            !is_limited || owners.iter().any(|owner| selected.contains(owner) || is_wanted(args, owner, namespace))
+        })));
+    }
+    if args.output.is_nested() {
+        return Ok(Body::Tree(if is_limited { report.tree(selected) } else { report.forest() }));
+    }
+    let owners = selected.iter().filter_map(|id| index.owner(id));
+    if args.owners.is_empty() {
+        return Ok(Body::Owners(owners.map(|owner| report.summary(owner)).collect()));
+    }
+    let objects = owners.map(|owner| OwnerObjects { owner: report.summary(owner), objects: report.objects(owner) });
+    Ok(Body::Objects(objects.collect()))
+}
+
+/// Returns true if an owner that does not exist is selected. It is in no list of owners: its system and namespace decide.
+fn is_wanted(args: &InventoryArgs, owner: &OwnerId, namespace: Option<&str>) -> bool {
+    args.owners.is_empty() && matches_scope(owner, args.by.as_deref(), namespace)
+}
+
+fn is_in_namespace(object: &ObjectMetadata, namespace: Option<&str>) -> bool {
+    namespace.is_none_or(|namespace| *namespace == *object.id.namespace)
+}
+
+/// Finds the object `TYPE/NAME` in the namespace of `-n`, or among cluster-scoped objects.
+fn find_object<'a>(text: &str, namespace: Option<&str>, snapshot: &'a Snapshot) -> Result<&'a ObjectMetadata> {
+    let (word, name) = text.split_once('/').ok_or_else(|| Error::usage(format!("{text:?} is not TYPE/NAME")))?;
+    let objects = snapshot.objects.iter().filter(|object| {
+        let kind = snapshot.resource_type(&object.id.group_kind());
+        let has_type = kind.is_some_and(|kind| resource_args::is_named(kind, word));
+        has_type && *object.id.name == *name && is_in_namespace(object, namespace)
+    });
+    let found: Vec<&ObjectMetadata> = objects.collect();
+    match found[..] {
+        [object] => Ok(object),
+        [] => Err(Error::failed(format!("no object {text:?} was found")).hint("give its namespace with -n")),
+        _ => {
+            let ids: Vec<String> = found.iter().map(|object| object.id.to_string()).collect();
+            Err(Error::usage(format!("{text:?} is not unique")).hint(format!("name one of {}", ids.join(", "))))
+        }
+    }
+}
+
+/// Returns the report on the labels of a system that keeps no inventory, if the answer is about the whole system.
+fn label_report_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<LabelReport> {
+    let is_about_system = args.owners.is_empty() && args.why.is_none() && args.question().is_none();
+    let system = args.by.as_deref().filter(|_| is_about_system)?;
+    let namespace = session.connection.namespace.as_deref();
+    label_report(system, index, &|object| is_in_namespace(object, namespace))
+}

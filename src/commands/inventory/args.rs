@@ -1,0 +1,132 @@
+//! Arguments of `inventory`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::commands::Session;
+use crate::commands::contexts::ContextsArgs;
+use crate::output::format::{self, Format, Render};
+use gitops_core::ownership::SYSTEMS;
+use gitops_core::ownership::report::{InventoryDocument, Question};
+
+/// Show what manages the cluster's objects, and what is leaked or orphaned
+///
+/// Without arguments, inventory lists every owner with the number of its objects. With an owner, it lists the objects of
+/// that owner and their state. The flags list objects that are leaked (labelled by a live owner that does not list them),
+/// orphaned (their owner does not exist), claimed by several owners, or managed by nothing.
+///
+/// qbec and Flux v1 keep no inventory, only labels. --by qbec groups objects by application, environment, tag and
+/// component, and separates copied labels from genuine ones. --by flux-v1 shows the status of each mark: synced (from the
+/// source of a fluxd in this cluster), drifted (from an earlier configuration, with another form of the URL, branch master
+/// or main, or other paths), copied, malformed, from an unknown source, or under the key of old versions. To find synced
+/// objects that are in no manifest any more, give the manifests to `kubectl gitops prune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  # Every owner in the cluster
+  kubectl gitops inventory
+
+  # One owner's objects, as a tree down to Pods
+  kubectl gitops inventory -o tree kustomization/apps
+
+  # Objects with labels of qbec, and of Flux v1 with one line per object
+  kubectl gitops inventory --by qbec
+  kubectl gitops inventory --by flux-v1 -o wide
+
+  # Objects that their owner will never prune
+  kubectl gitops inventory --leaked
+
+  # Some kinds, or some labels
+  kubectl gitops inventory --kind deployments,statefulsets -l team=shop
+
+  # Objects of Helm releases; objects that owners in a hub cluster apply to this one
+  kubectl gitops inventory --by helm --read-secrets
+  kubectl gitops inventory --owner-context hub --read-secrets
+
+  # A check for CI: fails with code 3 if an object is leaked that the file does not accept
+  kubectl gitops inventory --leaked --ignore accepted.yaml --detailed-exitcode
+
+  # Leaked objects in all clusters of the kubeconfig
+  kubectl gitops inventory --leaked --all-contexts
+
+  # The owner of one object, and the evidence
+  kubectl gitops inventory -n shop --why deployment/web")]
+pub struct InventoryArgs {
+    /// Owners to show, as KIND/NAME or NAMESPACE/KIND/NAME
+    #[arg(value_name = "OWNER")]
+    pub owners: Vec<String>,
+    #[arg(long, value_name = "SYSTEM", help = format!("Limit to owners of SYSTEM: {}", SYSTEMS.join(", ")))]
+    pub by: Option<String>,
+    /// List objects with the labels of a live owner that does not list them: their system will never prune them
+    #[arg(long, group = "question")]
+    pub leaked: bool,
+    /// List objects whose owner does not exist
+    #[arg(long, group = "question")]
+    pub orphaned: bool,
+    /// List objects that several owners claim
+    #[arg(long, group = "question")]
+    pub conflicts: bool,
+    /// List objects that nothing manages, except those that Kubernetes itself creates
+    #[arg(long, group = "question")]
+    pub unmanaged: bool,
+    /// Explain one object: TYPE/NAME in the namespace of -n
+    #[arg(long, group = "question", value_name = "TYPE/NAME", conflicts_with = "owners")]
+    pub why: Option<String>,
+    /// Show only objects of these kinds (TYPE[,TYPE…]), and count the hidden ones
+    #[arg(long = "kind", value_name = "TYPE", value_delimiter = ',', conflicts_with = "why")]
+    pub kinds: Vec<String>,
+    /// Show only existing objects that match this label selector, and count the hidden ones
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "why")]
+    pub selector: Option<String>,
+    /// Read the records of Helm releases, which are Secrets, to list the objects of each release
+    ///
+    /// Only the identities of these objects are kept. Nothing else in a Secret is kept or shown.
+    #[arg(long, conflicts_with = "snapshot")]
+    pub read_secrets: bool,
+    /// Read owners from the cluster of CONTEXT too: a hub whose owners apply to this cluster
+    ///
+    /// Kustomizations, HelmReleases and Applications with the address of this cluster count as its owners. The others are
+    /// remote and not checked. Add --read-secrets to read the addresses in kubeConfig Secrets.
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
+    pub owner_context: Option<String>,
+    /// Leave out the findings that the YAML file FILE accepts, each entry with its reason
+    #[arg(long, value_name = "FILE", requires = "question", conflicts_with = "why")]
+    pub ignore: Option<PathBuf>,
+    /// Exit with code 3 if there are findings
+    #[arg(long, requires = "question", conflicts_with = "why")]
+    pub detailed_exitcode: bool,
+    #[command(flatten)]
+    pub clusters: ContextsArgs,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(InventoryDocument::PARTS))]
+    pub output: Format,
+    /// Print tables without a header line
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Read the recorded cluster in FILE instead of a live one
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+}
+
+impl InventoryArgs {
+    /// Returns the question about objects that a flag asks.
+    pub(super) fn question(&self) -> Option<Question> {
+        let questions = [
+            (self.leaked, Question::Leaked),
+            (self.orphaned, Question::Orphaned),
+            (self.conflicts, Question::Conflicts),
+            (self.unmanaged, Question::Unmanaged),
+        ];
+        questions.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, question)| question)
+    }
+
+    /// Returns true if the arguments select owners, by name, system or namespace.
+    pub(super) fn selects_owners(&self, session: &Session) -> bool {
+        !self.owners.is_empty() || self.by.is_some() || session.connection.namespace.is_some()
+    }
+
+    /// Returns true if the arguments select a part of the findings.
+    pub(super) fn is_limited(&self, session: &Session) -> bool {
+        self.selects_owners(session) || !self.kinds.is_empty() || self.selector.is_some()
+    }
+}
