@@ -29,7 +29,7 @@ impl Comparison<'_, '_, '_> {
     ) {
         let (state, release) = (self.state(), &live.object.id);
         let target = ReleaseTarget::recorded(&live.content);
-        let target = target.filter(|_| state.can_ask(spec, old, &changed, is_private));
+        let target = target.filter(|_| can_ask(state, spec, old, &changed, is_private));
         let mut applies = vec![];
         if let Some(target) = &target {
             applies.extend(changed.iter().map(|(id, manifest)| {
@@ -55,20 +55,24 @@ impl Comparison<'_, '_, '_> {
     }
 }
 
-impl State<'_> {
-    /// Returns true if a dry-run shows what the API server says to each of these changes.
-    fn can_ask(&self, spec: &Value, old: &Rendered, changed: &BTreeMap<ObjectId, Value>, is_private: bool) -> bool {
-        let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
-        let is_applied_on_server = text_at(spec, "/upgrade/serverSideApply") != "disabled"
-            && old.objects.iter().filter_map(|id| self.live_object(id)).any(is_applied);
-        let is_askable = |id: &ObjectId| match self.live_object(id) {
-            Some(live) if old.objects.contains(id) => is_applied(live),
-            Some(_) => !flag_at(spec, "/upgrade/disableTakeOwnership"),
-            // Its name would be in the URL of the request, and so in logs.
-            None => !is_private,
-        };
-        !replaces_definitions && is_applied_on_server && changed.keys().all(is_askable)
-    }
+/// Returns true if a dry-run shows what the API server says to each of these changes.
+fn can_ask(
+    state: &State<'_>,
+    spec: &Value,
+    old: &Rendered,
+    changed: &BTreeMap<ObjectId, Value>,
+    is_private: bool,
+) -> bool {
+    let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
+    let is_applied_on_server = text_at(spec, "/upgrade/serverSideApply") != "disabled"
+        && old.objects.iter().filter_map(|id| state.live_object(id)).any(is_applied);
+    let is_askable = |id: &ObjectId| match state.live_object(id) {
+        Some(live) if old.objects.contains(id) => is_applied(live),
+        Some(_) => !flag_at(spec, "/upgrade/disableTakeOwnership"),
+        // Its name would be in the URL of the request, and so in logs.
+        None => !is_private,
+    };
+    !replaces_definitions && is_applied_on_server && changed.keys().all(is_askable)
 }
 
 /// Returns true if helm-controller applied an object on the server.
