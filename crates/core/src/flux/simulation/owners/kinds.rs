@@ -1,7 +1,7 @@
 //! Kinds of owners, and the behaviour of their controllers.
 
 use super::comparison::Comparison;
-use super::{generator, helm, kustomization, not_followed, resource_set, spoke};
+use super::{generator, helm, instance, kustomization, resource_set, spoke};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -27,7 +27,7 @@ pub(crate) struct OwnerKind {
 static KINDS: [&OwnerKind; 5] = [
     &helm::RELEASES,
     &resource_set::SETS,
-    &not_followed::INSTANCES,
+    &instance::INSTANCES,
     &generator::GENERATORS,
     &kustomization::KUSTOMIZATIONS,
 ];

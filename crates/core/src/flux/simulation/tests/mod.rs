@@ -9,6 +9,7 @@ mod controller_flags;
 mod deleted_containers;
 mod finalizers;
 mod generators;
+mod instances;
 mod refusals;
 mod release_charts;
 mod releases;
