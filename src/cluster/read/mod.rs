@@ -1,6 +1,7 @@
 //! Reading from the API server: discovery, lists, single objects, watches, Events, reviews, and the snapshot made of them.
 
 pub(crate) mod access;
+pub(crate) mod content;
 pub(crate) mod discovery;
 pub(crate) mod events;
 pub(crate) mod fetch;

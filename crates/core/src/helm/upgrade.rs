@@ -8,7 +8,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kubernetes::object::{ObjectId, ResourceType, text_at};
-use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
 use crate::yaml;
 
@@ -47,8 +46,6 @@ pub(crate) struct Upgrade {
     pub hooks: BTreeSet<ObjectId>,
     /// Hooks that only an intermediate upgrade deletes and creates again.
     pub interrupted_hooks: BTreeSet<ObjectId>,
-    /// Changes that the API server is asked about: an upgrade that it refuses deletes nothing.
-    pub questions: Vec<OwnerQuestion>,
     /// Messages of the server about deletions that it refuses.
     pub refused_deletions: BTreeMap<ObjectId, String>,
     /// Condition of the upgrade, for people; `None` if it is certain.

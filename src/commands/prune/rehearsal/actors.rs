@@ -12,7 +12,7 @@ use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 /// The user as which a controller applies if no service account is set.
-pub(crate) enum ControllerUser {
+pub(in crate::commands::prune) enum ControllerUser {
     /// The service account of its Deployment.
     Account(NamespacedName),
     /// There is no Deployment with a service account: the controller runs elsewhere, and the user stands in for it.
@@ -23,7 +23,7 @@ pub(crate) enum ControllerUser {
 
 impl ControllerUser {
     /// Returns true if the controller has a Deployment in the cluster.
-    pub(crate) fn is_in_cluster(&self) -> bool {
+    pub(in crate::commands::prune) fn is_in_cluster(&self) -> bool {
         !matches!(self, Self::NotInCluster)
     }
 }

@@ -5,6 +5,7 @@ pub mod dry_run;
 pub(crate) mod ignore_rules;
 pub(crate) mod managed_fields;
 pub mod manifest;
+pub mod question;
 #[cfg(test)]
 mod tests;
 pub mod update;

@@ -47,17 +47,17 @@ impl BuildFailure {
     }
 }
 
-/// Reason why a build has no objects now.
+/// Reason why a build, or another computation that asks questions, has no result now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Interrupt {
-    /// An answer is missing. The needs of the context name it, and with the answer the build continues.
+pub enum Interrupt<F = BuildFailure> {
+    /// An answer is missing. It is among the needs, and the computation is repeated with it.
     Missing,
-    /// The build fails.
-    Failed(BuildFailure),
+    /// There is no result, for this reason.
+    Failed(F),
 }
 
-impl From<BuildFailure> for Interrupt {
-    fn from(failure: BuildFailure) -> Self {
+impl<F> From<F> for Interrupt<F> {
+    fn from(failure: F) -> Self {
         Self::Failed(failure)
     }
 }
