@@ -20,13 +20,13 @@ use crate::ownership::schemes::flux_operator::SET;
 use crate::plan::ReasonCode;
 
 /// Maximum number of times that a computation asks.
-const MAX_ROUNDS: usize = 50;
+const ROUNDS: usize = 50;
 
 impl TestCluster {
     /// Answers a computation until it is done.
     pub(crate) fn finish<T>(&self, mut step: impl FnMut(&Answers) -> Progress<T>) -> T {
         let mut answers = Answers::default();
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..ROUNDS {
             match step(&answers) {
                 Progress::Done(done) => return done,
                 Progress::Needs(needs) => self.answer(*needs, &mut answers),
