@@ -9,6 +9,7 @@
 pub mod advice;
 pub mod evidence;
 pub mod message;
+pub mod origin;
 pub mod patch;
 pub mod resume_order;
 pub mod view;
