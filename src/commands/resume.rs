@@ -36,17 +36,17 @@ use gitops_core::text::{and_more, pluralize};
 #[command(
     override_usage = "kubectl gitops resume {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops resume [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_help = "Examples:
-  kubectl gitops resume --wait kustomization cart      # wait until it is reconciled
-  kubectl gitops resume --all -n shop -m INC-2081      # the objects of one incident; asks first",
+  kubectl gitops resume --wait kustomization cart     # wait until it is reconciled
+  kubectl gitops resume -m INC-2081                   # the objects of one incident; asks first",
     after_long_help = "Examples:
   # Resume a Kustomization and wait until it is reconciled
-  kubectl gitops resume kustomization apps --wait
+  kubectl gitops resume --wait kustomization cart -n flux-system
 
   # End the suspensions of an incident, sources first, after confirmation
-  kubectl gitops resume --all -n shop -m INC-2081
+  kubectl gitops resume -m INC-2081 -n flux-system
 
   # Resume a Kustomization that somebody suspended with another program
-  kubectl gitops resume kustomization apps --spec
+  kubectl gitops resume --spec kustomization web -n flux-system
 
   # Resume everything whose time is over, as a CronJob does
   kubectl gitops resume --expired -A --yes

@@ -36,20 +36,20 @@ use gitops_core::kubernetes::object::Resource;
 #[command(
     override_usage = "kubectl gitops suspend {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_help = "Examples:
-  kubectl gitops suspend --spec -m \"INC-2081: bank is down\" kustomization cart
-  kubectl gitops suspend --spec -m INC-2081 --all -n shop   # asks first; resume --all -m INC-2081 ends it",
+  kubectl gitops suspend --spec -m \"bank is down\" kustomization cart
+  kubectl gitops suspend --spec -m INC-2081 --all     # asks first; resume -m INC-2081 ends it",
     after_long_help = "Examples:
   # Suspend a Kustomization with a message, so that the controllers of today stop
-  kubectl gitops suspend kustomization apps --spec -m \"drill until noon, see INC-42\"
+  kubectl gitops suspend --spec -m \"bank is down\" kustomization cart -n flux-system
 
   # Suspend for two hours, with a link to the incident
-  kubectl gitops suspend ks apps --spec --for 2h -m \"bank is down\" --link https://inc.example.com/2081
+  kubectl gitops suspend --spec --for 2h --link https://inc.example.com/2081 -m INC-2081 ks cart -n flux-system
 
-  # Set the annotation alone: the generation does not move
-  kubectl gitops suspend ks/apps hr/podinfo -m \"drill\"
+  # Set the annotation alone: the generation does not move, and the controllers of today go on
+  kubectl gitops suspend --spec=false -m drill kustomization web -n flux-system
 
   # Suspend all Flux objects of a namespace, after confirmation
-  kubectl gitops suspend --all -n shop --spec -m \"migration\"
+  kubectl gitops suspend --spec -m INC-2081 --all -n flux-system
 
   # Show what would be suspended
   kubectl gitops suspend ks,hr -A -l team=web --dry-run=client"
@@ -231,7 +231,7 @@ fn print_warnings(session: &mut Session, options: &SuspendOptions, objects: &[&R
         let effects: Vec<_> =
             effects.iter().map(|one| format!("deleting a {} still {}", one.kind, one.effect)).collect();
         let all = effects.join(", ");
-        session.terminal.warning(&format!("suspended by annotation only: {all}; --spec prevents that"));
+        session.terminal.warning(&format!("with the annotation alone, {all}; --spec prevents that"));
     }
 }
 

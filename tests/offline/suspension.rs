@@ -255,7 +255,7 @@ fn named_objects_are_suspended_without_a_question() {
     kustomization.kustomize.toolkit.fluxcd.io/apps annotated
     kustomization.kustomize.toolkit.fluxcd.io/web annotated
     --- stderr
-    warning: suspended by annotation only: deleting a Kustomization still prunes what it applied; --spec prevents that
+    warning: with the annotation alone, deleting a Kustomization still prunes what it applied; --spec prevents that
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
     hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
     ");

@@ -36,7 +36,7 @@ use gitops_core::kubernetes::object::Resource;
     after_help = "Examples:
   kubectl gitops get -A                  # every object of Flux
   kubectl gitops get -A --suspended      # what is suspended: by whom, since when, until when, why
-  kubectl gitops get kustomization apps  # one object",
+  kubectl gitops get kustomization cart  # one object",
     after_long_help = "Examples:
   # All objects in the namespace of the context
   kubectl gitops get
@@ -53,7 +53,7 @@ use gitops_core::kubernetes::object::Resource;
 
   # Some kinds, some objects
   kubectl gitops get ks,hr -l team=web
-  kubectl gitops get kustomization apps
+  kubectl gitops get kustomization cart -n flux-system
 
   # Objects that are not ready, the longest suspended last, with changes as they happen
   kubectl gitops get -A --not-ready --sort-by since -w"
